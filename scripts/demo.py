@@ -24,6 +24,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.cli.tables import print_metrics
 from engine.events import Event, read_event
+from evaluators.ground.places import without_place
+from evaluators.ground.provenance import PROVENANCE
 from evaluators.measures.play import PlayMetrics
 
 console = Console(highlight=False)
@@ -109,13 +111,15 @@ def measure(client: Client, batch: str) -> PlayMetrics:
     log: list[Event] = []
     game = None
     for line in client.lines(f"/batches/{batch}/export?view=full"):
+        if line.get("type") == PROVENANCE:
+            continue
         if line.get("game") != game:
             if log:
                 metrics.add(log)
             log, game = [], line.get("game")
         if game is not None:
             values = {k: v for k, v in line.items() if k not in ("seq", "at", "type", "game")}
-            log.append(read_event(line["type"], values))
+            log.append(read_event(line["type"], without_place(line["type"], values)))
     return metrics
 
 

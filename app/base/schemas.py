@@ -17,6 +17,9 @@ from engine.terms import Role
 __all__ = [
     "AS_WHOLE",
     "FEW",
+    "MAX_LABEL",
+    "MAX_LABELS",
+    "MAX_LABEL_NAME",
     "MAX_MEMBERS",
     "Cancelled",
     "Cost",
@@ -35,6 +38,11 @@ __all__ = [
 
 MAX_MEMBERS = 100
 """The most members of an object in a body."""
+
+MAX_LABELS = 32
+MAX_LABEL_NAME = 64
+MAX_LABEL = 256
+"""The most labels of a batch, and the most characters of a label's name and of its value."""
 
 GameStatus = Literal["created", "running", "suspended", "finished", "cancelled", "failed"]
 

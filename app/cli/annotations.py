@@ -1,4 +1,7 @@
-"""The commands ``annotations export`` and ``import``: judgements as CSV, without a service."""
+"""The commands ``annotations export`` and ``import``: judgements as CSV, without a service.
+
+``sheet`` and ``take`` are in ``app.cli.rater_sheets``.
+"""
 
 import asyncio
 import sys
@@ -13,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.errors import AlreadyJudged, InvalidRequest
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.rater_sheets import CALLER, sheets_app
 from app.cli.terminal import count_bar, end_with_damaged, fail, reason
 from app.edge.queries import listed
 from app.evaluations.schemas import JudgementView, Stored
@@ -23,16 +27,14 @@ from engine.errors import AvalonError
 
 __all__ = ["commands"]
 
-CALLER: Final = "operator"
-"""The caller under which judgements are stored: the operator."""
-
 _STEP: Final = 50
 """The progress bar moves each time this many judgements have been checked."""
 
 commands = typer.Typer()
 annotations_app = typer.Typer(
-    help="Raters' judgements of selection and following, as CSV.", no_args_is_help=True
+    help="Raters' judgements of selection and following: sheets to fill in, and CSV.", no_args_is_help=True
 )
+annotations_app.add_typer(sheets_app)
 commands.add_typer(annotations_app, name="annotations")
 
 

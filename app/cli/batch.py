@@ -8,8 +8,9 @@ from app.base.schemas import OnUnusable
 from app.cli.arguments import DatabaseUrl, MaxCost, MaxTokens
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
-from app.games.schemas import BatchView, NewBudget
+from app.games.schemas import BatchView, NewBudget, PlayedAnew
 from app.games.views import batch_view
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = ["commands"]
 
@@ -52,25 +53,52 @@ def resume(
     A running server goes on within a second, and reads its models file and key files anew. A key in an
     environment variable stays as it was when the server started.
     """
-    _resume(batch, on_unusable, database_url, failed=False)
-
-
-@batch_app.command()
-def retry(
-    batch: BatchArgument, on_unusable: OnUnusableOption = None, database_url: DatabaseUrl = None
-) -> None:
-    """As `resume`, and failed games go on too, each after its last stored event."""
-    _resume(batch, on_unusable, database_url, failed=True)
-
-
-def _resume(batch: str, on_unusable: OnUnusable | None, database_url: str | None, *, failed: bool) -> None:
     settings = read_settings(database_url)
 
     async def write() -> None:
         async with on_database(settings, writes=True) as parts:
-            await parts.games.resume(batch, on_unusable, failed=failed)
+            await parts.games.resume(batch, on_unusable)
 
     run_or_fail(write())
+    _goes_on(batch)
+
+
+AnewAbove = Annotated[
+    float,
+    typer.Option(
+        "--exclude-above",
+        min=0,
+        max=1,
+        help="Play games anew whose models defaulted a larger share of their decisions.",
+    ),
+]
+
+
+@batch_app.command()
+def retry(
+    batch: BatchArgument,
+    on_unusable: OnUnusableOption = None,
+    exclude_above: AnewAbove = EXCLUDE_ABOVE,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """As `resume`; failed games go on too, and excluded games are played anew, once each.
+
+    Excluded are finished games that are marked as invalid, or whose models defaulted too many decisions. Each
+    is played anew as a further game of the batch, with the same deal and agents; the excluded game stays, and
+    stays excluded.
+    """
+    settings = read_settings(database_url)
+
+    async def write() -> list[PlayedAnew]:
+        async with on_database(settings, writes=True) as parts:
+            return await parts.games.retry(batch, on_unusable, exclude_above=exclude_above)
+
+    for game in run_or_fail(write()):
+        note(f"{game.game_id} is played instead of {game.instead_of}, which stays excluded")
+    _goes_on(batch)
+
+
+def _goes_on(batch: str) -> None:
     note(f"{batch} goes on as soon as a server drives games on this database")
 
 

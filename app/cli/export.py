@@ -13,7 +13,6 @@ from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import end_with_damaged, note, writing
 from app.models.recording import Signature, line_of
 from app.settings import Settings
-from app.store.log import game_texts
 from engine.terms import FULL, PUBLIC
 from engine.view import read_viewer
 
@@ -39,8 +38,10 @@ def export(
 ) -> None:
     """Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.
 
-    The last line of a batch counts and signs the others, as in `GET /batches/{b}/export`. The exit status is
-    0 on success, 1 if a damaged game was left out (it is named), 2 if nothing was written.
+    Each game opens with a line that says where it comes from; for `full` with its agents, models, prompts
+    and parameters, its labels and its seed. The last line of a batch counts and signs the others, as in
+    `GET /batches/{b}/export`. The exit status is 0 on success, 1 if a damaged game was left out (it is
+    named), 2 if nothing was written.
     """
     settings = read_settings(database_url)
     damaged: list[str] = []
@@ -74,7 +75,7 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
         elif what.startswith("g_"):
             row = await parts.games.row(what)
             viewer = read_viewer(view, row.players)
-            for text in await game_texts(parts.reader, what, viewer):
+            for text in await parts.games.game_texts(what, await parts.games.batch_row(row.batch_id), viewer):
                 yield text
         else:
             raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")

@@ -26,11 +26,14 @@ COMMANDS: Final = {
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),
+    "study": Command("study", "Plan, run, report and pack a study that one file describes."),
     "export": Command(
         "export",
         "Write a stored batch or game as NDJSON, straight from the database; no server needs to be running.",
     ),
-    "annotations": Command("annotations", "Raters' judgements of selection and following, as CSV."),
+    "annotations": Command(
+        "annotations", "Raters' judgements of selection and following: sheets to fill in, and CSV."
+    ),
     "answers": Command("export", "Models' recorded answers, with which a run can be repeated."),
     "authors": Command(
         "authors",
@@ -52,8 +55,16 @@ COMMANDS: Final = {
         "bot_check",
         "Put a bot through everything that can happen on the wire, and report what it gets wrong.",
     ),
+    "dataset": Command(
+        "dataset",
+        "Write finished games as a data set: Parquet tables with a card that says what every column means.",
+    ),
     "items": Command(
         "items", "Write items of finished games as JSON lines: what raters and models are asked."
+    ),
+    "inspect-log": Command(
+        "inspect_log",
+        "Write games as a log of Inspect, which `inspect view` opens: each game's talk, thoughts and result.",
     ),
     "judge": Command(
         "judge", "Let a model judge finished games, straight on the database; no server needs to be running."

@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
 
+from agents.kinds import asks_model
 from app.base.errors import BudgetSpent
-from app.base.schemas import OnUnusable
+from app.base.schemas import MAX_LABEL, MAX_LABEL_NAME, MAX_LABELS, OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import count_bar, fail, note, print_json, reason
@@ -21,6 +22,8 @@ from app.seats.seating import seat_agents
 from engine.errors import AvalonError
 from engine.events import Event, GameCreated, GameEnded, read_event
 from engine.profile import Profile, make_profile
+from evaluators.ground.places import without_place
+from evaluators.ground.provenance import PROVENANCE
 
 if TYPE_CHECKING:
     from app.runner.simulating_models import ModelRun
@@ -57,6 +60,13 @@ def simulate(
         bool, typer.Option(help="Continue the file of --out where an earlier run stopped.")
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace the file of --out.")] = False,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Call the games by a name and a value in --out, e.g. --label cell=paper; reports can group "
+            "by it. Repeatable."
+        ),
+    ] = None,
     jobs: Jobs = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     model: Annotated[
@@ -98,7 +108,7 @@ def simulate(
     """Play games in this process, without a server, and print the paper's game metrics.
 
     Equal seeds give equal games, here and on a server (`"seeds": {"from": SEED}`). The table shows each
-    figure with its count and 95 % interval beside those published for GPT-3.5 and GPT-4.
+    figure with its count and 95 % interval over games beside those published for GPT-3.5 and GPT-4.
 
     Seats of the kind llm ask a model (--model, --base-url) or take recorded answers (--answers). A run whose
     budget is spent, or whose model refuses the account or a question, stops with status 3; continue it with
@@ -119,7 +129,9 @@ def simulate(
     ]
     for spec in specs:
         if spec["agent"] == "llm":
-            spec.update(mechanism=mechanism, options=_read_named("--option", option or []))
+            spec.update(mechanism=mechanism)
+        if asks_model(spec["agent"]):
+            spec.update(options=_read_named("--option", option or []))
     try:
         chosen = make_profile(
             profile,
@@ -127,9 +139,9 @@ def simulate(
             roles=None if roles is None else [role.strip() for role in roles.split(",")],
             rules=_read_named("--rule", rule or []),
         )
-        plan = Plan(chosen.settings(), specs, first_seed, rotate)
+        plan = Plan(chosen.settings(), specs, first_seed, rotate, _read_labels(label or []))
         models = None
-        if "llm" in kinds:
+        if any(map(asks_model, kinds)):
             from app.cli.simulate_models import model_run
 
             models = model_run(
@@ -173,7 +185,8 @@ def simulate(
             "events": done.events,
             "seconds": round(seconds, 3),
             "games_per_second": round(speed, 1),
-            "metrics": done.metrics.as_json(),
+            "metrics": done.figures.metrics.as_json(),
+            "intervals": done.figures.intervals_as_json(),
         }
         if models is not None:
             from app.cli.simulate_models import uses_as_json
@@ -185,7 +198,7 @@ def simulate(
         print_json(report)
     else:
         print_metrics(
-            done.metrics,
+            done.figures,
             f"{done.games} games, profile {profile}, {players} players, {agents}, seed {first_seed} "
             f"({speed:,.0f} games/s)",
         )
@@ -232,7 +245,7 @@ def _played(
             ):
                 done.games += result.games
                 done.events += result.events
-                done.metrics.merge(result.metrics)
+                done.figures.merge(result.figures)
                 if file is not None:
                     file.write(result.lines)
                 advance(done.games, games)
@@ -268,6 +281,24 @@ def _read_named(option: str, texts: list[str]) -> dict[str, Any]:
     return read
 
 
+def _read_labels(texts: list[str]) -> dict[str, str]:
+    """Labels of the form name=value, within the limits of ``POST /games``."""
+    labels: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not 1 <= len(name) <= MAX_LABEL_NAME or len(value) > MAX_LABEL:
+            fail(
+                f"--label takes name=value: a name of 1 to {MAX_LABEL_NAME} characters, a value of at most "
+                f"{MAX_LABEL}; got {text!r}"
+            )
+        if name in labels:
+            fail(f"--label names {name} twice")
+        labels[name] = value
+    if len(labels) > MAX_LABELS:
+        fail(f"--label can be given {MAX_LABELS} times, got {len(labels)}")
+    return labels
+
+
 def _export_end(path: Path, games: int, events: int) -> bytes:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
@@ -291,9 +322,12 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
             read += len(line)
             if values.pop("game") != expected(done.games):
                 fail(f"{path} holds another run: game {done.games + 1} does not have this seed")
+            type_ = values.pop("type")
+            if type_ == PROVENANCE:
+                continue
             del values["seq"]
             try:
-                log.append(read_event(values.pop("type"), values))
+                log.append(read_event(type_, without_place(type_, values)))
             except AvalonError as fault:
                 fail(f"{path} holds something else: {fault}")
             if isinstance(log[-1], GameCreated) and log[-1].profile != profile:
@@ -301,11 +335,15 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
             if isinstance(log[-1], GameEnded):
                 done.games += 1
                 done.events += len(log)
-                done.metrics.add(log)
+                done.figures.add(expected(done.games - 1), log)
                 whole = read
                 log = []
         file.truncate(whole)
     return done
+
+
+_OPENING: Final = b'{"type":"provenance","game":'
+"""The beginning of the line that opens a game."""
 
 
 def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
@@ -316,12 +354,12 @@ def _event_values(path: Path, line: bytes) -> dict[str, Any] | None:
         values = orjson.loads(line)
     except orjson.JSONDecodeError:
         values = None
-    starts = (b'{"seq":', b'{"t":"export.end"')
+    starts = (b'{"seq":', b'{"t":"export.end"', _OPENING)
     if not line.endswith(b"\n") and any(start.startswith(line[: len(start)]) for start in starts):
         return None
     if isinstance(values, dict):
         if values.get("t") == "export.end":
             return None
-        if values.keys() >= {"seq", "type", "game"}:
+        if values.keys() >= {"seq", "type", "game"} or line.startswith(_OPENING):
             return values
     return fail(f"{path} holds something else: {line[:40]!r} is not an event of a simulated game")

@@ -106,7 +106,7 @@ def print_uses(uses: Mapping[UseKey, Use]) -> None:
     """Prints the use of models, by model and step."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("model, step", no_wrap=True)
-    for heading in ("calls", "failed", "prompt", "cached", "completion", "cost", "waiting"):
+    for heading in ("calls", "failed", "prompt", "cached", "completion", "reasoning", "cost", "waiting"):
         table.add_column(heading, justify="right", no_wrap=True)
     last = None
     for key in sorted(uses):
@@ -126,6 +126,7 @@ def _figures(use: Use) -> list[str]:
         f"{use.prompt_tokens:,}",
         "" if share is None else f"{100 * share:.1f} %",
         f"{use.completion_tokens:,}",
+        "" if use.reasoning_tokens is None else f"{use.reasoning_tokens:,}",
         f"{use.cost:,.4g}" if use.cost else "",
         f"{use.waiting_s:,.0f} s",
     ]

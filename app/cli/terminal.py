@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -37,6 +38,7 @@ __all__ = [
     "note",
     "print_json",
     "reason",
+    "work_bar",
     "writing",
 ]
 
@@ -101,7 +103,7 @@ def _bar(title: str, total: int | None, *columns: ProgressColumn) -> Iterator[tu
         redirect_stdout=sys.stdout.isatty(),
         transient=True,
     ) as bar:
-        yield bar, bar.add_task(title, total=total)
+        yield bar, bar.add_task(title, total=total, words="")
 
 
 @contextmanager
@@ -109,6 +111,37 @@ def count_bar(title: str, total: int | None = None) -> Iterator[Callable[[int, i
     """A progress bar for a count. Yields a function that takes the number done and the total number."""
     with _bar(title, total, MofNCompleteColumn()) as (bar, task):
         yield lambda done, of: bar.update(task, completed=done, total=of)
+
+
+_LINE_S: Final = 30.0
+"""Seconds between two lines of progress where there is no terminal, as in the log of a cluster's job."""
+
+
+@contextmanager
+def work_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar with words beside it; elsewhere than on a terminal, a line from time to time. Yields a
+    function that takes the number of calls done, the number expected, and the words.
+    """
+    last = time.monotonic()
+    told = ""
+
+    def line(done: int, of: int, words: str) -> None:
+        nonlocal last, told
+        if (
+            time.monotonic() - last >= _LINE_S
+            and (words := f"calls {done:,} of about {of:,}, {words}") != told
+        ):
+            last, told = time.monotonic(), words
+            note(f"{title}: {words}")
+
+    if not _errors.is_terminal:
+        yield line
+        return
+    with _bar(title, None, MofNCompleteColumn(), TextColumn("{task.fields[words]}", markup=False)) as (
+        bar,
+        task,
+    ):
+        yield lambda done, of, words: bar.update(task, completed=done, total=of, words=words)
 
 
 @contextmanager

@@ -21,8 +21,8 @@ from evaluators.measures.hallucination import Hallucinations
 from evaluators.measures.judged import PARTS, FollowingScores, SelectionScores
 from evaluators.measures.scoring import LEAST, estimate_as_json
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement, ratings_of
+from evaluators.statistics.intervals import RATE, estimate, share
 from evaluators.statistics.rates import Rate
-from evaluators.statistics.resampling import bootstrap, ratio, share
 
 __all__ = ["RuleScores", "StatementRules", "agreement", "judged_scores", "rulings_as_judgements"]
 
@@ -86,7 +86,7 @@ def _of_statements(scores: StatementScores) -> dict[str, Any]:
     everybody = scores.as_json()
     for reader in READERS:
         of_games = {game: tuple(counts[reader]) for game, counts in scores.by_game.items()}
-        everybody[reader]["refuted_per_speech"] = estimate_as_json(bootstrap(of_games, ratio, resamples=1000))
+        everybody[reader]["refuted_per_speech"] = estimate_as_json(estimate(of_games, within=RATE))
     totals = {"games": len(scores.by_game), **everybody}
     speeches = scores.speeches("rules").den
     groups = {
@@ -142,11 +142,13 @@ def _of_selection(scores: SelectionScores) -> dict[str, Any]:
 def _of_following(scores: FollowingScores) -> dict[str, Any]:
     shares: dict[str, Any] = {}
     for part in PARTS:
-        histogram = scores.histogram(part)
-        rates = {game: rates[part] for game, rates in scores.by_game.items() if part in rates}
+        games = {game: scored[part] for game, scored in scores.by_game.items() if part in scored}
         shares[part] = {
-            "good": _share(rates),
-            **{str(score): _wilson(histogram.share(score)) for score in SCORES},
+            "good": _share({game: scored.good for game, scored in games.items()}),
+            **{
+                str(score): _share({game: scored.share(score) for game, scored in games.items()})
+                for score in SCORES
+            },
         }
     totals = {"games": len(scores.by_game), "shares": shares}
     counted = [scores.histogram(part).scored for part in PARTS]
@@ -164,19 +166,6 @@ def _share(games: Mapping[str, Rate]) -> dict[str, Any]:
     return {"num": num, "den": den, **estimate_as_json(estimate)}
 
 
-def _wilson(rate: Rate) -> dict[str, Any]:
-    interval = rate.interval
-    return {
-        "num": rate.num,
-        "den": rate.den,
-        "value": rate.rate,
-        "low": None if interval is None else interval.low,
-        "high": None if interval is None else interval.high,
-        "confidence": 0.95,
-        "method": "wilson",
-    }
-
-
 class RuleScores:
     """Counts rulings: how many of all selected intentions the rules refuse, for each rule."""
 
@@ -184,16 +173,23 @@ class RuleScores:
         self.by_game: dict[str, Rate] = {}
         """The share of selections that are not refused."""
         self.by_rule: dict[str, int] = {"role": 0, "fact": 0, "contradiction": 0}
+        self.by_intention: dict[str, dict[str, int]] = {}
+        """By intention: how often it was selected, and how often it was refused by each rule."""
 
     def add(self, game: Game) -> None:
         """Rules on one game."""
         kept = selected = 0
         for ruling in ruled(game):
             selected += 1
+            of_intention = self.by_intention.setdefault(
+                ruling.intention, {"selected": 0, **dict.fromkeys(self.by_rule, 0)}
+            )
+            of_intention["selected"] += 1
             if ruling.rule is None:
                 kept += 1
             else:
                 self.by_rule[ruling.rule] += 1
+                of_intention[ruling.rule] += 1
         if selected:
             self.by_game[game.id] = Rate(kept, selected)
 
@@ -213,7 +209,13 @@ class RuleScores:
         }
         enough = at_most["den"] >= LEAST
         return {
-            "full": {"totals": {**totals, "by_rule": self.by_rule}},
+            "full": {
+                "totals": {
+                    **totals,
+                    "by_rule": self.by_rule,
+                    "by_intention": dict(sorted(self.by_intention.items())),
+                }
+            },
             "limited": {"totals": totals if enough else None},
         }
 

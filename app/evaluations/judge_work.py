@@ -15,9 +15,9 @@ from evaluators.ground.items import Item, items
 from evaluators.ground.turns import Game
 from evaluators.judges.asking import Ask
 from evaluators.judges.control_speeches import control_speeches
-from evaluators.judges.model import Evidence, Verdict, judge
+from evaluators.judges.model import Evidence, Verdict, answer_schema, judge
 from evaluators.judges.statement_scores import rules_and_judge
-from evaluators.judges.statements import Statement, judge_speech
+from evaluators.judges.statements import STATEMENTS_SCHEMA, Statement, judge_speech
 from evaluators.measures.hallucination import Speech, speeches
 
 __all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "work_of"]
@@ -83,18 +83,6 @@ def work_of(dimension: str) -> JudgeWork:
     return _StatementWork() if dimension == STATEMENTS else _IntentionWork(dimension)
 
 
-def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_TEXT: Final = {"type": "string"}
-
-
 class _IntentionWork:
     """Judges, item by item, selections and how they were followed."""
 
@@ -116,15 +104,7 @@ class _IntentionWork:
         return CallKey(question.request_id, f"judge_{self._dimension}", about, attempt)
 
     def form(self, question: Item) -> Form:
-        if self._dimension == "selection":
-            fields: dict[str, Any] = {"reasonable": {"type": "boolean"}, "quote": _TEXT, "reason": _TEXT}
-        else:
-            score = {"type": "integer", "minimum": 1, "maximum": 5}
-            part = _object({"score": score, "quote": _TEXT, "reason": _TEXT})
-            fields = dict.fromkeys(("think", "speak") if question.think.strip() else ("speak",), part)
-        intention = {"type": "string", "enum": [choice.id for choice in question.asked]}
-        entries = {"type": "array", "items": _object({"intention": intention, **fields})}
-        return Form(f"judge_{self._dimension}", _object({"judgements": entries}))
+        return Form(f"judge_{self._dimension}", answer_schema(question))
 
     async def judge(self, question: Item, ask: Ask, row: EvaluationRow) -> QuestionResult:
         verdict = await judge(question, ask, row.rater, attempts=row.spec["judge"]["attempts"])
@@ -188,9 +168,7 @@ class _StatementWork:
         return CallKey(request_id, "judge_statements", f"{game_id}/{turn}", attempt)
 
     def form(self, question: Speech) -> Form:
-        verdict = {"type": "string", "enum": ["supported", "refuted", "uncheckable"]}
-        entry = _object({"quote": _TEXT, "verdict": verdict, "record": _TEXT, "reason": _TEXT})
-        return Form("judge_statements", _object({"statements": {"type": "array", "items": entry}}))
+        return Form("judge_statements", STATEMENTS_SCHEMA)
 
     async def judge(self, question: Speech, ask: Ask, row: EvaluationRow) -> QuestionResult:
         verdict = await judge_speech(question, ask, attempts=row.spec["judge"]["attempts"])

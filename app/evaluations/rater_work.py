@@ -168,7 +168,7 @@ def guesses_by_game(guesses: Mapping[str, Guess]) -> dict[str, dict[str, Guess]]
 
 
 def answered_by_game(
-    rater: str, dimension: Any, variant: Mapping[str, Any], rows: Iterable[AnswerRow]
+    rater: str, dimension: Any, variant: Mapping[str, Any], rows: Iterable[AnswerRow], kind: RaterKind
 ) -> dict[str, Answered]:
     """One rater's answers to items of one variant, by game."""
     of_game: dict[str, list[AnswerRow]] = {}
@@ -176,7 +176,7 @@ def answered_by_game(
         of_game.setdefault(row.game_id, []).append(row)
     return {
         game_id: Answered(
-            dimension, rater, list(guesses_of(given).values()), variant_of(variant), variant["unmapped"]
+            dimension, rater, list(guesses_of(given).values()), variant_of(variant), variant["unmapped"], kind
         )
         for game_id, given in of_game.items()
     }
@@ -216,7 +216,7 @@ class RaterWorkReader:
         self._store = store
         self._whose = whose
         self._shared = shared_names
-        self._variants: dict[str, bytes] = {}
+        self._variants: dict[str, tuple[bytes, RaterKind]] = {}
 
     @classmethod
     async def games(
@@ -248,6 +248,7 @@ class RaterWorkReader:
     ) -> tuple[dict[str, list[Answered]], list[DamagedRow]]:
         """The answers by game, and the damaged rows, including answers whose evaluation cannot be read."""
         by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
+        kinds: dict[str, RaterKind] = {}
         damaged: list[DamagedRow] = []
         for dimension in dimensions:
             rows = await self._store.answers_about(games, dimension)
@@ -257,21 +258,26 @@ class RaterWorkReader:
                     rater = row.rater
                     name = f"{rater} ({row.caller})" if rater in self._shared else rater
                     try:
-                        variant = await self._variant(row.evaluation_id)
+                        variant, kind = await self._variant(row.evaluation_id)
                     except CorruptLog:
                         damaged.append(DamagedRow("answers", row.game_id, name_of(row)))
                         continue
                     by_rater.setdefault((name, dimension, variant), []).append(row)
+                    if _PLACE[kind] >= _PLACE[kinds.get(name, "human")]:
+                        kinds[name] = kind
         by_id: dict[str, list[Answered]] = {}
         for (rater, about, text), given in sorted(by_rater.items(), key=lambda entry: entry[0]):
-            by_game_id = await off_loop(answered_by_game, rater, about, orjson.loads(text), given)
+            by_game_id = await off_loop(
+                answered_by_game, rater, about, orjson.loads(text), given, kinds[rater]
+            )
             for game_id, answered in by_game_id.items():
                 by_id.setdefault(game_id, []).append(answered)
         return by_id, damaged
 
-    async def _variant(self, evaluation_id: str) -> bytes:
-        """How the evaluation's items were made, as JSON. Its filter on what was followed is left out: reports
-        have figures with and without it. Raises CorruptLog for a missing evaluation or an unreadable one.
+    async def _variant(self, evaluation_id: str) -> tuple[bytes, RaterKind]:
+        """How the evaluation's items were made, as JSON, and its rater's kind. The filter on what was
+        followed is left out: reports have figures with and without it. Raises CorruptLog for a missing
+        evaluation or an unreadable one.
         """
         if evaluation_id not in self._variants:
             evaluation = await self._store.evaluation(evaluation_id)
@@ -282,5 +288,6 @@ class RaterWorkReader:
             except ValidationError:
                 raise CorruptLog("an evaluation's variant cannot be read") from None
             variant: dict[str, Any] = {**given.model_dump(mode="json"), "followed": False}
-            self._variants[evaluation_id] = orjson.dumps(variant, option=orjson.OPT_SORT_KEYS)
+            made_so = orjson.dumps(variant, option=orjson.OPT_SORT_KEYS)
+            self._variants[evaluation_id] = made_so, evaluation.kind
         return self._variants[evaluation_id]

@@ -273,7 +273,7 @@ class ProgressView(Shown):
 
 
 class LeftOutView(Shown):
-    """A game that cannot be judged."""
+    """A game that is left out."""
 
     game_id: str
     reason: str
@@ -405,6 +405,10 @@ class ComparisonView(Shown):
         "`export:full`."
     )
     games: int | None = Field(description="The games of these items.")
+    excluded_games: int = Field(
+        description="Games that are left out, since their models defaulted too many decisions or since they "
+        "were marked as invalid."
+    )
     totals: dict[str, ComparedPart] | None = Field(
         description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "
         "rater's figure and the difference, first less second, with 95 % intervals over games, and the p "
@@ -554,3 +558,6 @@ class TasksView(Shown):
     rater: str
     tasks: list[TaskView]
     left: int = Field(description="How many of them were dealt earlier and are not judged yet.")
+    without_tasks: list[LeftOutView] = Field(
+        [], description="Games that were looked at for new tasks and have none, and why."
+    )

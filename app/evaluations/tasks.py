@@ -1,23 +1,26 @@
 """Deals speaking turns to raters, and stores their judgements.
 
 A task is one speaking turn as seen from the speaker's own seat: what the speaker chose in each stage, thought
-and said. Some turns go to every rater, so that the raters' agreement can be measured; each of the others goes
-to as many raters as requested. A rater sees only its own judgements.
+and said. Turns are drawn over games, roles and conditions alike (``evaluators.ground.drawing``). Some turns
+go to every rater, so that the raters' agreement can be measured; each of the others goes to as many raters as
+requested. A rater sees only its own judgements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
+from app.base.off_loop import off_loop
 from app.edge.idempotency import RequestKey, keep
 from app.evaluations.items import FinishedGames, Turn
 from app.evaluations.schemas import (
     AskedView,
     JudgementSpec,
+    LeftOutView,
     RaterSpec,
     Stored,
     TaskStage,
@@ -26,29 +29,36 @@ from app.evaluations.schemas import (
 )
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
-from app.store.rows import JudgementRow
+from app.store.games import GameStore
+from app.store.rows import Damaged, JudgementRow
 from engine.chance import draw
 from engine.errors import CorruptLog
 from engine.intentions import BY_ID, normalise
 from evaluators.errors import UnknownItem
+from evaluators.ground.drawing import Drawing, candidates, why_nothing
 from evaluators.ground.items import Item, items, parse_id
-from evaluators.ground.turns import Game
 
-__all__ = ["Prepared", "Tasks"]
+__all__ = ["Changes", "Prepared", "Tasks", "overlaid"]
 
 log = structlog.get_logger()
 
-_LOOK: Final = 200
-"""How many games are searched for one deal: enough to find turns, even in batches of thousands."""
+_AHEAD: Final = 20
+"""How many turns are looked at for each new task: others may have been dealt to enough raters."""
+
+_WITHOUT: Final = 200
+"""How many games without a turn to judge are read for one deal, in batches whose games hold none."""
 
 
 class Tasks:
     """Deals tasks and stores judgements."""
 
-    def __init__(self, database: Database, games: FinishedGames, store: EvaluationStore) -> None:
+    def __init__(
+        self, database: Database, games: FinishedGames, store: EvaluationStore, rows: GameStore
+    ) -> None:
         self._database = database
         self._games = games
         self._store = store
+        self._rows = rows
 
     async def deal(
         self,
@@ -66,22 +76,20 @@ class Tasks:
         ``seed`` fixes the order of turns. The first ``shared`` turns go to every rater; each of the others
         goes to ``overlap`` raters.
         """
-        order = sorted(games, key=lambda game: (draw(seed, "tasks", game), game))[:_LOOK]
-        judged = await self._store.judgements_of(order, caller=caller, raters=(rater,))
+        judged = await self._store.judgements_of(games, caller=caller, raters=(rater,))
         done = {(row.game_id, row.request_id) for row in judged}
-        dealt_before = await self._store.tasks_of(caller, rater, order)
-        place = {game_id: at for at, game_id in enumerate(order)}
+        dealt_before = await self._store.tasks_of(caller, rater, games)
         waiting = [turn for turn in dealt_before if turn not in done]
-        left = sorted(waiting, key=lambda turn: (place[turn[0]], _lot(seed, *turn)))[:limit]
+        left = sorted(waiting, key=lambda turn: _lot(seed, *turn))[:limit]
         known = {*dealt_before, *done}
-        new = await self._new(order, limit - len(left), shared, overlap, seed, caller, rater, known)
+        new, without = await self._new(games, limit - len(left), shared, overlap, seed, caller, rater, known)
         shown = [await self._task(turn) for turn in (*left, *new)]
         await self._store.mark_seen(caller, (await self._games.first_played({*left, *new})).values())
-        return TasksView(rater=rater, tasks=shown, left=len(left))
+        return TasksView(rater=rater, tasks=shown, left=len(left), without_tasks=without)
 
     async def _new(
         self,
-        order: Sequence[str],
+        games: Sequence[str],
         wanted: int,
         shared: int,
         overlap: int,
@@ -89,20 +97,30 @@ class Tasks:
         caller: str,
         rater: str,
         known: set[Turn],
-    ) -> list[Turn]:
+    ) -> tuple[list[Turn], list[LeftOutView]]:
         if wanted <= 0:
-            return []
+            return [], []
         # The turns are read before the transaction, which holds up every other writer.
+        drawing = Drawing(await self.conditions(games), seed)
         turns: list[Turn] = []
-        for game_id in order:
-            try:
-                game = await self._games.by_id(game_id)
-            except CorruptLog as fault:
-                log.error("a game is left out of tasks", game=game_id, cause=str(fault))
-                continue
-            turns += [(game_id, request) for request in _turns(game, seed)]
-            if len(turns) >= shared + len(known) + 20 * wanted:
+        without: list[LeftOutView] = []
+        while (game_id := drawing.game) is not None:
+            if len(turns) >= shared + len(known) + _AHEAD * wanted or len(without) == _WITHOUT:
                 break
+            if not drawing.knows(game_id):
+                try:
+                    game = await self._games.by_id(game_id)
+                except CorruptLog as fault:
+                    log.error("a game is left out of tasks", game=game_id, cause=str(fault))
+                    drawing.hold(game_id, ())
+                    without.append(LeftOutView(game_id=game_id, reason="its log cannot be read"))
+                else:
+                    held = await off_loop(candidates, game)
+                    drawing.hold(game_id, held)
+                    if not held:
+                        without.append(LeftOutView(game_id=game_id, reason=why_nothing(game)))
+            if (drawn := drawing.draw()) is not None:
+                turns.append(drawn)
 
         async def work(connection: AsyncConnection) -> list[Turn]:
             dealt = await self._store.dealt(connection, {game_id for game_id, _ in turns})
@@ -123,7 +141,24 @@ class Tasks:
             )
             return chosen
 
-        return await self._database.writer.run(work)
+        chosen = await self._database.writer.run(work)
+        return sorted(chosen, key=lambda turn: _lot(seed, *turn)), without
+
+    async def conditions(self, games: Sequence[str]) -> dict[str, str]:
+        """The condition of each game, by which turns are drawn: the labels of its batch, or the batch if it
+        has none.
+        """
+        of_batch: dict[str, str] = {}
+        by_game = await self._rows.batches_of(games)
+        for batch_id in sorted(set(by_game.values())):
+            try:
+                batch = await self._rows.batch(batch_id)
+            except CorruptLog:
+                batch = None
+            labels: Any = {} if batch is None or isinstance(batch.labels, Damaged) else batch.labels
+            named = ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))
+            of_batch[batch_id] = named or batch_id
+        return {game_id: of_batch[batch_id] for game_id, batch_id in by_game.items()}
 
     async def _task(self, turn: Turn) -> TaskView:
         game = (await self._games.by_id(turn[0])).only(turn[1])
@@ -215,6 +250,13 @@ class Tasks:
         await self._store.insert_judgements(connection, graded)
         return revised
 
+    async def changes(self, prepared: "Prepared") -> "Changes":
+        """What the prepared judgements change in the stored ones."""
+        games = {row.game_id for row in prepared.rows}
+        raters = sorted({row.rater for row in prepared.rows})
+        stored = await self._store.judgements_of(games, caller=prepared.caller, raters=raters)
+        return overlaid(stored, prepared.rows)
+
     async def _row(
         self, prepared: "Prepared", rater: RaterSpec, judgement: JudgementSpec, place: int
     ) -> JudgementRow:
@@ -280,14 +322,44 @@ class Prepared:
     """The turns that were asked about, whether or not they could be judged."""
 
 
-def _turns(game: Game, seed: str) -> list[str]:
-    """The speaking turns with a choice that can be judged, shuffled by the seed."""
-    requests = {item.request_id for item in items(game, "selection")}
-    return sorted(requests, key=lambda request: _lot(seed, game.id, request))
+class Changes(NamedTuple):
+    """What judgements change in earlier ones of the same raters."""
+
+    rows: list[JudgementRow]
+    """The judgements to store: new ones, and changed ones whole."""
+    same: int
+    """How many change nothing."""
+    contrary: list[int]
+    """Which ones, by place, contradict an earlier value."""
 
 
-def _lot(seed: str, game_id: str, request_id: str) -> tuple[int, str]:
-    return draw(seed, "turns", game_id, request_id), request_id
+def overlaid(before: Iterable[JudgementRow], given: Sequence[JudgementRow]) -> Changes:
+    """Lays judgements over earlier ones of the same raters. A blank takes nothing back: what it leaves out
+    stays as it was.
+    """
+    held = {(row.rater, *row.key): row for row in before}
+    rows, contrary = [], []
+    for place, row in enumerate(given):
+        old = held.get((row.rater, *row.key))
+        if old is None:
+            rows.append(row)
+            continue
+        values = {name: getattr(row, name) for name in ("reasonable", "think", "speak", "comment")}
+        whole = {name: getattr(old, name) if value is None else value for name, value in values.items()}
+        new = replace(old, kind=row.kind, **whole)
+        if new != old:
+            rows.append(new)
+        if any(
+            None not in (getattr(old, name), whole[name]) and getattr(old, name) != whole[name]
+            for name in ("reasonable", "think", "speak")
+        ):
+            contrary.append(place)
+    return Changes(rows, len(given) - len(rows), contrary)
+
+
+def _lot(seed: str, game_id: str, request_id: str) -> tuple[int, str, str]:
+    """A sort key that shows a rater's tasks in an order of their own, mixed over games."""
+    return draw(seed, "turns", game_id, request_id), game_id, request_id
 
 
 def _stage(item: Item, selection: Item | None, following: Item | None) -> TaskStage:

@@ -26,6 +26,7 @@ from app.files.replays import (
 from engine.errors import UNREADABLE, AvalonError
 from engine.events import Event, GameEnded, RolesDealt
 from evaluators.errors import Unmeasurable
+from evaluators.ground.provenance import PROVENANCE, Provenance
 from evaluators.ground.turns import Game, read_game
 
 __all__ = ["Bundle", "Unusable", "bundles", "games_in"]
@@ -90,6 +91,7 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
     """
     log: list[Event] = []
     game_id = ""
+    provenance: Provenance | None = None
     for document in bundle.lines:
         if isinstance(document, FileFault):
             yield Unusable(str(document.place), f"{document.rule}: found {document.found}")
@@ -102,6 +104,12 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
             if isinstance(value, dict) and value.get("t") == "export.damaged":
                 yield Unusable(str(value.get("game")), DAMAGED)
                 continue
+            if isinstance(value, dict) and value.get("type") == PROVENANCE:
+                if log:
+                    yield _game(game_id, log, provenance)
+                    log = []
+                provenance = Provenance.read(value)
+                continue
             line = None if isinstance(value, dict) and "schema" in value else log_line(value)
         except orjson.JSONDecodeError:
             yield Unusable(str(document.place), f"unreadable: {json_fault_of(document.text)}")
@@ -113,12 +121,12 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
             yield _record(document)
             continue
         if line[0] != game_id and log:
-            yield _game(game_id, log)
+            yield _game(game_id, log, provenance)
             log = []
         game_id = line[0]
         log.append(line[1])
     if log:
-        yield _game(game_id, log)
+        yield _game(game_id, log, provenance)
 
 
 def _first(text: str) -> str:
@@ -134,13 +142,15 @@ def _record(document: Document) -> Game | Unusable:
     return Unusable(str(outcome.place), f"not a game that the rules allow: {_first(outcome.rule)}")
 
 
-def _game(game_id: str, log: list[Event]) -> Game | Unusable:
+def _game(game_id: str, log: list[Event], provenance: Provenance | None = None) -> Game | Unusable:
     if not any(isinstance(event, GameEnded) for event in log):
         return Unusable(game_id, NOT_OVER)
     if not any(isinstance(event, RolesDealt) for event in log):
         return Unusable(game_id, NO_GOLD)
     try:
-        return read_game(game_id, log)
+        # A line without seats is a public one, which says no more than the log.
+        known = provenance is not None and provenance.game_id == game_id and provenance.catalogue is not None
+        return read_game(game_id, log, provenance if known else None)
     except Unmeasurable as reason:
         return Unusable(game_id, _first(str(reason)))
     except (AvalonError, *UNREADABLE):

@@ -9,13 +9,13 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import orjson
 from pydantic import ValidationError
 
 from app.evaluations.rater_work import answered_by_game, judgements_from, judges_in
-from app.evaluations.schemas import AnswerSpec, VariantSpec
+from app.evaluations.schemas import AnswerSpec, RaterKind, VariantSpec
 from app.files.replays import json_fault_of
 from app.store.rows import AnswerRow, JudgementRow
 from engine.intentions import normalise
@@ -105,18 +105,29 @@ def _score(value: Any) -> int | None:
 _SCORES: Final = frozenset("12345")
 
 
+_OF_RATER: Final = frozenset({"rater", "kind", "variant", "dimension"})
+"""The fields of a line that do not belong to its answer."""
+
+
 def read_answers(path: Path) -> dict[str, list[Answered]]:
-    """The answers of a file by game, with samples joined. Raises UnreadableFile, OSError."""
+    """The answers of a file by game, with samples joined. A rater without a kind is a program, and one with
+    several kinds is no person. Raises UnreadableFile, OSError.
+    """
+    kinds: dict[str, RaterKind] = {}
     by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
     for line, values in _rows(path, _read(path), "answers"):
         try:
-            rater = values.get("rater", "answers")
+            rater, kind = values.get("rater", "answers"), values.get("kind", "program")
             if isinstance(rater, dict):
-                rater = rater["name"]
+                rater, kind = rater["name"], rater.get("kind", "program")
+            if kind not in get_args(RaterKind):
+                raise ValueError(f"kind must be {', '.join(get_args(RaterKind))}, got {kind!r}")
+            if kinds.get(str(rater), "human") == "human":
+                kinds[str(rater)] = kind
             variant = VariantSpec.model_validate(values.get("variant", {})).model_dump(mode="json")
             answers = values.get("answers")
             if answers is None:
-                answers = [{k: v for k, v in values.items() if k not in ("rater", "variant", "dimension")}]
+                answers = [{k: v for k, v in values.items() if k not in _OF_RATER}]
             for item in answers:
                 answer = AnswerSpec.model_validate(item)
                 parts = parse_id(answer.item_id)
@@ -143,7 +154,9 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
             raise UnreadableFile(f"{path}:{line}: {fault}") from None
     by_id: dict[str, list[Answered]] = {}
     for (rater, dimension, variant_text), rows in by_rater.items():
-        for game_id, answered in answered_by_game(rater, dimension, orjson.loads(variant_text), rows).items():
+        for game_id, answered in answered_by_game(
+            rater, dimension, orjson.loads(variant_text), rows, kinds[rater]
+        ).items():
             by_id.setdefault(game_id, []).append(answered)
     return by_id
 

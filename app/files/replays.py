@@ -27,6 +27,8 @@ from engine.events import Event, read_event
 from engine.foreign.record import SCHEMA
 from engine.foreign.replay import read_record, replay
 from engine.state import State
+from evaluators.ground.places import without_place
+from evaluators.ground.provenance import PROVENANCE
 from evaluators.json_faults import json_fault
 
 __all__ = [
@@ -660,11 +662,12 @@ _ENVELOPE: Final = frozenset({"seq", "at", "type", "game"})
 
 
 def log_line(value: Any) -> tuple[str, Event] | None:
-    """(game, event) of one line of an export; None for a line that is not an event, such as the last one.
+    """(game, event) of one line of an export; None for a line that is not an event, such as the last one or
+    a game's provenance.
 
     Raises CorruptLog for a line that claims to be an event but is not a valid one.
     """
-    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str) or value["type"] == PROVENANCE:
         return None
     payload = {key: inner for key, inner in value.items() if key not in _ENVELOPE}
-    return str(value.get("game", "")), read_event(value["type"], payload)
+    return str(value.get("game", "")), read_event(value["type"], without_place(value["type"], payload))

@@ -8,13 +8,13 @@ import orjson
 
 from agents.llm.options import mechanism_name
 from app.games.schemas import AgentDefaults, BatchDefaults, NumberedSeatDefaults, SeatDefaults
-from app.seats.seating import LLM
+from app.seats.seating import LLM, model_seats
 from app.store.rows import GameRow, whole
 from engine.errors import UNREADABLE
 from engine.state import State
 from evaluators.measures.defaults import DecisionCounter, SeatDecisions
 
-__all__ = ["batch_defaults", "seat_defaults"]
+__all__ = ["batch_defaults", "is_excluded", "seat_defaults"]
 
 
 def _defaulted(counted: SeatDecisions) -> dict[str, Any]:
@@ -39,6 +39,20 @@ def seat_defaults(row: GameRow, state: State) -> list[SeatDefaults]:
         )
         for seat, spec in enumerate(specs, 1)
     ]
+
+
+def is_excluded(row: GameRow, above: float) -> bool:
+    """Whether reports exclude this finished game: it is marked as invalid, or models defaulted a share of
+    their decisions above ``above``. False if its counts are missing.
+    """
+    if row.invalid is not None:
+        return True
+    decided = DecisionCounter()
+    decided.seats = {
+        int(seat): SeatDecisions.from_json(value) for seat, value in (whole(row.defaults) or {}).items()
+    }
+    share = decided.of_models(model_seats(whole(row.seats))).rate
+    return share is not None and share > above
 
 
 def batch_defaults(games: Iterable[tuple[str, str]]) -> BatchDefaults:

@@ -23,6 +23,7 @@ from app.games.deps import AccessDep, BatchId, FollowingDep, GameId, GamesDep, S
 from app.games.schemas import (
     BatchCreated,
     BatchView,
+    Counted,
     ForkGame,
     GameForked,
     GameImported,
@@ -33,6 +34,8 @@ from app.games.schemas import (
     NewGames,
     ResumeBatch,
     Resumed,
+    Retried,
+    RetryBatch,
     StepGame,
     Stepped,
 )
@@ -396,12 +399,26 @@ async def invalidate_game(
     game_id: GameId, why: InvalidateGame, access: AccessDep, games: GamesDep, caller: CallerDep
 ) -> InvalidView:
     """Marks a game as invalid, with time, caller and reason; an earlier mark is replaced. The game keeps its
-    events, and exports keep the game. `interintent game invalidate --undo` takes the mark away.
+    events, and exports keep the game. `DELETE` takes the mark away.
     """
     await access.game(caller, game_id)
     marked = invalid_view(await games.invalidate(game_id, why.reason, by=caller.name))
     assert marked is not None
     return marked
+
+
+@router.delete(
+    "/games/{game_id}/invalidate",
+    summary="Take an excluded game in again",
+    response_model=Counted,
+    dependencies=[Depends(needs("admin"))],
+    responses=documented(404),
+)
+async def validate_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Counted:
+    """Takes the mark of `invalidate` away, whoever set it; a game without a mark stays as it is."""
+    await access.game(caller, game_id)
+    await games.invalidate(game_id, None, by=caller.name)
+    return Counted()
 
 
 @router.get(
@@ -467,6 +484,13 @@ async def export_batch(
 ) -> StreamingResponse:
     """All events of all games, one per line, ordered by game and position.
 
+    Each game opens with a line of the type `provenance`. With `view=full` it names, by seat, the agents with
+    the models that were asked and that answered, presets, prompts and parameters; the seed; study, cell and
+    labels; the version of the server, the hash of the catalogue, the prices, and how many decisions were
+    played by default. In the public view it holds the profile, the names and the version. Thoughts have four
+    more fields than in `GET /games/{g}/events`: `round`, `attempt`, `turn` and the `request_id` that they
+    belong to.
+
     The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all lines before it, also those
     that `after` leaves out, so that truncation is detected. In place of a game whose log is damaged there is
     one line `{"t":"export.damaged","game":…}`, and the last line counts those games as `damaged`.
@@ -507,20 +531,24 @@ async def resume_batch(
 
 @router.post(
     "/batches/{batch_id}/retry",
-    summary="Play the failed games of a batch on",
-    response_model=Resumed,
+    summary="Play failed games of a batch on, and excluded ones anew",
+    response_model=Retried,
     dependencies=[Depends(needs("games:create"))],
     responses=documented(404, 409),
 )
 async def retry_batch(
-    batch_id: BatchId, resume: ResumeBatch, access: AccessDep, games: GamesDep, caller: CallerDep
-) -> Resumed:
+    batch_id: BatchId, retry: RetryBatch, access: AccessDep, games: GamesDep, caller: CallerDep
+) -> Retried:
     """As `resume`, and failed games go on too, each after its last stored event: under the same id, with what
     was answered and paid for.
+
+    Finished games that reports exclude (marked as invalid, or with too many defaults of models) are played
+    anew, once each: as further games of the batch with the same deal and agents, whose `forked_from` names
+    the excluded one. That one stays, and stays excluded. Left out are batches that are still being created,
+    forks and imports, and games with `remote` seats, which know the deal.
     """
     await access.batch(caller, batch_id, "games:create")
-    await games.resume(batch_id, resume.on_unusable, failed=True)
-    return Resumed()
+    return Retried(anew=await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above))
 
 
 @router.post(

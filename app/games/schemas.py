@@ -16,6 +16,9 @@ from agents.llm.options import Mechanism
 from app.base.schemas import (
     AS_WHOLE,
     FEW,
+    MAX_LABEL,
+    MAX_LABEL_NAME,
+    MAX_LABELS,
     Cost,
     GameStatus,
     ModelName,
@@ -41,6 +44,7 @@ from engine.profile import (
     Reveal,
 )
 from engine.terms import Ending, Kind, Phase, Role, Side
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = [
     "OVER",
@@ -50,6 +54,7 @@ __all__ = [
     "BatchStatus",
     "BatchView",
     "BudgetView",
+    "Counted",
     "ForkGame",
     "ForkedFrom",
     "GameCreatedView",
@@ -67,10 +72,13 @@ __all__ = [
     "NewGameToken",
     "NewGames",
     "OpenRequest",
+    "PlayedAnew",
     "ProfileSettings",
     "ProfileView",
     "ResumeBatch",
     "Resumed",
+    "Retried",
+    "RetryBatch",
     "Rules",
     "SeatSpec",
     "StepGame",
@@ -106,8 +114,8 @@ class SeatSpec(Strict):
     )
     model: ModelName | None = Field(
         None,
-        description="`llm` only: one of `models`, or a model endpoint of this server. "
-        "Left out: the only one there is.",
+        description="For `llm`, and kinds of packages that ask a model: one of `models`, or a model endpoint "
+        "of this server. Left out: the only one there is.",
     )
     mechanism: Mechanism | None = Field(None, description="`llm` only. Left out: `paper`.")
     options: Annotated[dict[str, ReadJson], Field(max_length=50), FEW] = Field(
@@ -138,6 +146,16 @@ Deadlines = Annotated[
 ]
 
 Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20), FEW]
+
+Labels = Annotated[
+    dict[
+        Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_NAME)],
+        Annotated[str, StringConstraints(max_length=MAX_LABEL)],
+    ],
+    Field(max_length=MAX_LABELS),
+    FEW,
+]
+"""What callers call their games by, as name and value."""
 
 
 class GameBudget(Strict):
@@ -241,14 +259,11 @@ class NewGames(Strict):
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
     )
     reveal: Reveal = Field("roles", description="What the end of the game reveals to everybody.")
-    labels: Annotated[
-        dict[
-            Annotated[str, StringConstraints(min_length=1, max_length=64)],
-            Annotated[str, StringConstraints(max_length=256)],
-        ],
-        Field(max_length=32),
-        FEW,
-    ] = Field(default_factory=dict, description="Kept with the batch, for your own book-keeping.")
+    labels: Labels = Field(
+        default_factory=dict,
+        description="Kept with the batch, its forks and its full export. Reports can group by them; `study` "
+        "and `cell` name the study that the games belong to.",
+    )
 
 
 class AfterRequest(Strict):
@@ -290,6 +305,10 @@ class ForkGame(Strict):
     on_unusable: OnUnusableField = None
     drive: Literal["auto", "manual"] = "auto"
     deadlines_s: Deadlines | None = Field(None, description="Left out: those of the original's batch.")
+    labels: Labels = Field(
+        default_factory=dict,
+        description="In addition to those of the original's batch; an equal name replaces its value.",
+    )
 
 
 class ResumeBatch(Strict):
@@ -298,8 +317,31 @@ class ResumeBatch(Strict):
     on_unusable: OnUnusableField = None
 
 
+class RetryBatch(ResumeBatch):
+    """What is different from now on, and which games are played anew."""
+
+    exclude_above: float = Field(
+        EXCLUDE_ABOVE,
+        ge=0,
+        le=1,
+        description="Play finished games anew in which models defaulted a larger share of their decisions. "
+        "Games marked as invalid are played anew in any case.",
+    )
+
+
 class Resumed(Shown):
     status: Literal["resumed"] = "resumed"
+
+
+class PlayedAnew(Shown):
+    """A game that takes the place of an excluded one."""
+
+    game_id: str
+    instead_of: str = Field(description="The excluded game, which stays as it is, and excluded.")
+
+
+class Retried(Resumed):
+    anew: list[PlayedAnew] = Field(description="In the order of the excluded games.")
 
 
 class StepGame(Strict):
@@ -318,6 +360,10 @@ class InvalidateGame(Strict):
     reason: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
         description="What makes the game worthless; reports name it."
     )
+
+
+class Counted(Shown):
+    status: Literal["counted"] = "counted"
 
 
 class NewGameToken(Strict):
@@ -579,13 +625,20 @@ class Used(Shown):
     """Sums over calls to models."""
 
     calls: int
-    failed: int = Field(description="Calls that got no answer.")
+    failed: int = Field(
+        description="Calls that got no answer: those that a default followed, and those that were paid for "
+        "and made again."
+    )
     estimated: int = Field(description="Calls whose tokens the provider did not count.")
     http_calls: int = Field(description="HTTP requests made for the calls.")
     prompt_tokens: int
     cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
     cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
     completion_tokens: int
+    reasoning_tokens: int | None = Field(
+        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
+        "no call."
+    )
     cost: float
     waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
 

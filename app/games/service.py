@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -13,6 +14,7 @@ from pydantic import JsonValue, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
+from agents.kinds import asks_model
 from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
 from agents.table import step
@@ -34,7 +36,7 @@ from app.base.schemas import OnUnusable
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
-from app.games.defaults import batch_defaults
+from app.games.defaults import batch_defaults, is_excluded
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
     OVER,
@@ -48,6 +50,7 @@ from app.games.schemas import (
     GameImported,
     NewBudget,
     NewGames,
+    PlayedAnew,
     SeatSpec,
     SeatView,
 )
@@ -58,7 +61,6 @@ from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
-    LLM,
     REMOTE,
     ModelSeats,
     has_models,
@@ -68,9 +70,9 @@ from app.seats.seating import (
 )
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
-from app.store.games import OPEN, GameStore, Invalidation, NewGame, Tallied, new_id
+from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
 from app.store.inbox import no_answer
-from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, game_texts
+from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
@@ -84,7 +86,8 @@ from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
-from evaluators.measures.defaults import DecisionCounter
+from evaluators.ground.provenance import catalogue_digest, package_version, provenance_of
+from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
 __all__ = ["Games", "batch_status"]
 
@@ -190,7 +193,7 @@ class Games:
         """A copy that names a model for each seat that needs one: settings may change, games must not."""
         seats = [
             seat.model_copy(update={"model": self._only_model(new.models)})
-            if seat.agent == LLM and seat.model is None
+            if asks_model(seat.agent) and seat.model is None
             else seat
             for seat in new.seats
         ]
@@ -212,7 +215,7 @@ class Games:
                 raise InvalidAgent(str(endpoints.unknown_endpoint()), f"/models/{name}/name")
         if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
             return
-        named = {str(spec.get("model")) for spec in seats if spec["agent"] == LLM}
+        named = {str(spec.get("model")) for spec in seats if asks_model(spec["agent"])}
         used = {models[name]["name"] if name in models else name for name in named}
         unpriced = [
             name for name, settings in endpoints.settings.items() if name in used and settings.prices is None
@@ -270,11 +273,7 @@ class Games:
         laid = await self._store.rows_laid(batch_id)
         if laid == row.count:
             return
-        # Not orjson: a seed may have 128 bits, and orjson stops at 64.
-        try:
-            new = NewGames.model_validate_json(json.dumps(row.spec))
-        except ValidationError:
-            raise CorruptLog(f"the stored request of {batch_id} cannot be read") from None
+        new = _stored_request(row)
         models = self._model_seats(new)
         while laid < new.count:
             chunk = [
@@ -370,9 +369,10 @@ class Games:
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
         batch = await self.batch_row(row.batch_id)
         spec = _fork_spec(game_id, whole(batch.spec), fork)
+        labels = {**whole(batch.labels), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
-            if seat_spec["agent"] == LLM:
+            if asks_model(seat_spec["agent"]):
                 seat_spec.setdefault("model", self._only_model(spec["models"]))
         seats = _spread(seat_specs, row.players) or _stored_seats(row)
         if not seats:
@@ -406,8 +406,8 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            batch = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)})
-            await self._store.insert_batch(connection, batch)
+            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels)
+            await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 
         await self._database.writer.run(work)
@@ -480,8 +480,8 @@ class Games:
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
-        lines; the last line holds their number and their hash. A game that cannot be read gives one line
-        that names it. Raises Unfinished before it yields anything.
+        lines; the last line holds their number and their hash. Each game opens with its provenance. A game
+        that cannot be read gives one line that names it. Raises Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
@@ -493,8 +493,8 @@ class Games:
         ids = await self._store.ids(batch_id)
         for game_id in ids:
             try:
-                texts = await game_texts(self._reader, game_id, viewer)
-                events += len(texts)
+                texts = await self.game_texts(game_id, row, viewer)
+                events += len(texts) - 1
             except CorruptLog as fault:
                 log.error("a game is left out of an export", game=game_id, cause=str(fault))
                 damaged.append(game_id)
@@ -509,6 +509,27 @@ class Games:
         if damaged:
             end["damaged"] = len(damaged)
         yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
+
+    async def game_texts(self, game_id: str, batch: BatchRow, viewer: Viewer) -> list[bytes]:
+        """One game as an export has it: its provenance, then the viewer's events so far. Raises CorruptLog
+        unless all of its log can be read.
+        """
+        lines, events = await self._reader.whole_log(game_id)
+        texts = export_texts(game_id, lines, events, viewer)
+        if viewer != FULL:
+            return [provenance_of(game_id, events, server=package_version()).line(full=False), *texts]
+        try:
+            provenance = await self._models.provenance(await self.row(game_id), batch, events)
+        except CorruptLog as fault:
+            log.error("the provenance of a game is that of its log alone", game=game_id, cause=str(fault))
+            provenance = provenance_of(
+                game_id,
+                events,
+                server=package_version(),
+                batch_id=batch.batch_id,
+                catalogue=catalogue_digest(),
+            )
+        return [provenance.line(full=True), *texts]
 
     # --- stepping and cancelling -------------------------------------------------------------
 
@@ -670,20 +691,66 @@ class Games:
         await self._store.mark_cancelled(batch_id)
         self._spawn(self._cancel_games(batch_id))
 
-    async def resume(
-        self, batch_id: str, on_unusable: OnUnusable | None = None, *, failed: bool = False
-    ) -> None:
+    async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
         """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
-        not answered. ``on_unusable``: the setting from now on; None keeps the present one. ``failed``:
-        resumes the failed games too. Raises NotSuspended, AlreadyOver.
+        not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
+        NotSuspended, AlreadyOver.
         """
+        await self._not_cancelled(batch_id)
+        if not await self._store.resume(batch_id, _changed(on_unusable)):
+            raise NotSuspended("neither this batch nor any of its games is suspended")
+        await self._go_on(batch_id)
+
+    async def retry(
+        self,
+        batch_id: str,
+        on_unusable: OnUnusable | None = None,
+        *,
+        exclude_above: float = EXCLUDE_ABOVE,
+    ) -> list[PlayedAnew]:
+        """As ``resume``, and failed games go on, too; each excluded game that has not been played anew yet is
+        played anew, as a further game of the batch with the same deal and the same agents. Returns those.
+        Raises NotSuspended, AlreadyOver.
+
+        ``exclude_above``: as reports have it. Nothing is played anew while games of the batch are still to be
+        created, in forks and imports, and where remote seats know the deal.
+        """
+        row = await self._not_cancelled(batch_id)
+        excluded = [
+            game
+            for game in await self._store.to_play_anew(batch_id)
+            if is_excluded(game, exclude_above) and not remote_seats(game.seats)
+        ]
+        anew = await off_loop(self._anew, row, excluded) if excluded else []
+        at = self._database.writer.stamp()
+        if not await self._store.resume(batch_id, _changed(on_unusable), Retry(row.count, anew, at)):
+            raise NotSuspended(
+                "nothing of this batch can be played on or anew: no game is suspended, failed or excluded"
+            )
+        metrics.games_created.labels("created").inc(len(anew))
+        await self._go_on(batch_id)
+        return [
+            PlayedAnew(game_id=game.game_id, instead_of=old.game_id)
+            for old, game in zip(excluded, anew, strict=True)
+        ]
+
+    def _anew(self, row: BatchRow, excluded: Sequence[GameRow]) -> list[NewGame]:
+        new = _stored_request(row)
+        models = self._model_seats(new)
+        games = []
+        for position, old in enumerate(excluded, row.count):
+            game = _dealt(new, position, int(old.seed), _stored_seats(old), models)
+            origin = {"game_id": old.game_id, "events": len(game.log)}
+            games.append(replace(game, forked_from=origin))
+        return games
+
+    async def _not_cancelled(self, batch_id: str) -> BatchRow:
         row = await self.batch_row(batch_id)
         if row.cancelled:
             raise AlreadyOver("this batch was cancelled")
-        changes = {} if on_unusable is None else {"on_unusable": on_unusable}
-        if not await self._store.resume(batch_id, changes, failed=failed):
-            what = "suspended or failed" if failed else "suspended"
-            raise NotSuspended(f"neither this batch nor any of its games is {what}")
+        return row
+
+    async def _go_on(self, batch_id: str) -> None:
         self._feed.hint(batch_id)
         await self._pickup.offer(batch_id, None)
 
@@ -803,13 +870,30 @@ def _seats(new: NewGames, players: int, position: int) -> list[Mapping[str, Any]
     return specs[-turn:] + specs[:-turn] if turn else specs
 
 
+def _changed(on_unusable: OnUnusable | None) -> dict[str, Any]:
+    return {} if on_unusable is None else {"on_unusable": on_unusable}
+
+
+def _stored_request(row: BatchRow) -> NewGames:
+    # Not orjson: a seed may have 128 bits, and orjson stops at 64.
+    try:
+        return NewGames.model_validate_json(json.dumps(row.spec))
+    except ValidationError:
+        raise CorruptLog(f"the stored request of {row.batch_id} cannot be read") from None
+
+
 def _new_game(new: NewGames, batch_seed: int, position: int, models: ModelSeats) -> NewGame:
-    profile = _profile(new)
     if new.seeds is not None:
         seed = new.seeds.from_ + position
     else:
         seed = draw(batch_seed, "game", position, "high") << 64 | draw(batch_seed, "game", position, "low")
-    seats = _seats(new, profile.players, position)
+    return _dealt(new, position, seed, _seats(new, _profile(new).players, position), models)
+
+
+def _dealt(
+    new: NewGames, position: int, seed: int, seats: Sequence[Mapping[str, Any]], models: ModelSeats
+) -> NewGame:
+    profile = _profile(new)
     return NewGame(
         game_id=new_id("g"),
         position=position,

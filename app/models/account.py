@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from anyio import CapacityLimiter
 
@@ -73,16 +73,9 @@ class Account:
 
     def add(self, game: str, call: Call) -> None:
         """Adds a stored call to the sums."""
-        self._add(game, call, use_of(call))
-
-    def add_try(self, game: str, call: Call) -> None:
-        """Adds the cost of a call that got no answer and will be made again."""
-        self._add(game, call, replace(use_of(call), calls=0, failed=0, estimated=0))
-
-    def _add(self, game: str, call: Call, use: Use) -> None:
         by_key = self.uses.setdefault(UseKey(call.endpoint, call.model, call.key.step), Use())
         for summed in (by_key, self._total, self._games[game]):
-            summed.add(use)
+            summed.add(use_of(call))
 
     async def enter(self, stack: AsyncExitStack) -> None:
         """Takes one of the batch's slots for a call, and holds it until the stack is closed. Waits while no

@@ -30,7 +30,8 @@ _calls = Counter(
 )
 _tokens = Counter(
     "interintent_model_tokens_total",
-    "Tokens of stored calls; kind is prompt, cached (a part of prompt) or completion",
+    "Tokens of stored calls; kind is prompt, cached (a part of prompt), completion or reasoning (a part "
+    "of completion)",
     ["endpoint", "step", "kind"],
     registry=REGISTRY,
 )
@@ -97,6 +98,7 @@ def observe_call(call: Call) -> None:
         ("prompt", usage.prompt),
         ("cached", usage.cached),
         ("completion", usage.completion),
+        ("reasoning", usage.reasoning or 0),
     ):
         _tokens.labels(endpoint, step, kind).inc(tokens)
     _cost.labels(endpoint, step).inc(call.cost)

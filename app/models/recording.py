@@ -165,10 +165,16 @@ class Recording:
 
     def move(self, seed: str, key: CallKey) -> None:
         """Puts a game's call aside: its attempt becomes the next unused negative number."""
-        calls = self._calls[seed]
-        below = min(0, *(other.attempt for other in calls)) - 1
-        moved = replace(calls.pop(key), key=replace(key, attempt=below))
-        calls[moved.key] = moved
+        moved = replace(self._calls[seed].pop(key), key=self._beyond(seed, key))
+        self._calls[seed][moved.key] = moved
+
+    def as_try(self, seed: str, call: Call) -> Call:
+        """The call with the key of a try: the next unused negative attempt of the game."""
+        return replace(call, key=self._beyond(seed, call.key))
+
+    def _beyond(self, seed: str, key: CallKey) -> CallKey:
+        lowest = min((other.attempt for other in self.calls(seed)), default=0)
+        return replace(key, attempt=min(0, lowest) - 1)
 
     def calls(self, seed: str) -> Mapping[CallKey, Call]:
         """A game's calls by key."""
@@ -182,6 +188,10 @@ class Recording:
         """Adds a call in memory, and returns it."""
         self.add(game, call)
         return call
+
+    async def keep_try(self, game: str, call: Call) -> None:
+        """Adds, in memory, what a call without an answer has cost."""
+        self.add(game, self.as_try(game, call))
 
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
         """Puts calls of the game with this seed aside, in memory."""
@@ -305,6 +315,10 @@ class AnswersFile:
         self._file.write(self._signature.add(line_of(game, call)))
         self._file.flush()
         return call
+
+    async def keep_try(self, game: str, call: Call) -> None:
+        """Writes what a call without an answer has cost."""
+        await self.keep(game, self.recording.as_try(game, call))
 
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
         """Writes that these answers were put aside."""

@@ -10,6 +10,7 @@ from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Sampling
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
+from app.models.provenance import stored_provenance
 from app.models.recording import UNUSED_SESSION
 from app.models.sessions import Flights, GameSessions
 from app.seats.seating import ModelSeats, has_models
@@ -17,6 +18,8 @@ from app.store.call import Call, Use, UseKey, total
 from app.store.db import PASSING
 from app.store.model_calls import CallStore
 from app.store.rows import BatchRow, GameRow, Outage, whole
+from engine.events import Event
+from evaluators.ground.provenance import Provenance
 
 if TYPE_CHECKING:
     from agents.llm.templates import Templates
@@ -115,6 +118,11 @@ class ModelRegistry:
             self.endpoints.asked,
             self._prompts,
         )
+
+    async def provenance(self, game: GameRow, batch: BatchRow, log: Sequence[Event]) -> Provenance:
+        """Where a stored game comes from. Raises CorruptLog for rows that cannot be read."""
+        served = await self.calls.served(game.game_id) if has_models(whole(game.seats)) else {}
+        return stored_provenance(game, batch, log, served, self.endpoints.settings)
 
     def judge_session(
         self, evaluation_id: str, name: str, stored: Mapping[CallKey, Call], account: Account

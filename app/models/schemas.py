@@ -14,7 +14,7 @@ class TriedForm(Shown):
     again: bool = Field(
         description="The prompt was sent just before, up to its last line: what a cache finds shows here."
     )
-    usable: bool = Field(description="A seat could have used the answer as it came.")
+    usable: bool = Field(description="A seat, or a judge (`judge_…`), could have used the answer as it came.")
     finish: str | None = Field(description="Why the model stopped; null: it gave no answer.")
     fault: str | None = Field(description="Why there is no answer, in the provider's words if it has any.")
     seconds: float = Field(description="From the first request to the end of the last.")

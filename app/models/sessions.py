@@ -17,7 +17,7 @@ from app.models.account import Account
 from app.models.endpoints import Source
 from app.models.recording import another_question
 from app.models.stops import UNUSABLE, BatchStops, GameFails, GameStops, Stop
-from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of, with_tries
+from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
@@ -54,16 +54,22 @@ class Answers(Protocol):
     """A store of answers."""
 
     async def of_game(self, game: str) -> Mapping[CallKey, Call]:
-        """The stored calls of a game."""
+        """The stored calls of a game, tries and answers that were put aside included."""
         ...
 
     async def keep(self, game: str, call: Call) -> Call:
         """Stores a call durably. Returns the stored call, which is another writer's if that came first."""
         ...
 
+    async def keep_try(self, game: str, call: Call) -> None:
+        """Stores durably what a call has cost that was not answered and will be made again. Its attempt
+        becomes the game's next unused negative number.
+        """
+        ...
+
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
-        """Makes room for new answers to these questions. The old answers stay stored, under the attempts -1,
-        -2, …, and still count as paid.
+        """Makes room for new answers to these questions. The old answers stay stored, with negative attempts
+        as in ``keep_try``, and still count as paid.
         """
         ...
 
@@ -240,7 +246,9 @@ class _GameSession:
 
     async def linger(self, seat: Seat) -> None:
         """Pauses for as long as the seat's latest answer took, at most LONGEST_PAUSE_S."""
-        calls = [call for call in self._sessions.stored.values() if call.seat == seat]
+        calls = [
+            call for call in self._sessions.stored.values() if call.seat == seat and call.key.attempt > 0
+        ]
         if self._sessions.pause is not None and calls:
             await self._sessions.pause(min(max(calls, key=_position).latency_s, LONGEST_PAUSE_S))
 
@@ -284,33 +292,30 @@ class _GameSession:
         """Asks until there is an answer, then stores and counts it. Returns the stored call, which is another
         writer's if that came first.
 
-        While the endpoint does not answer, the call waits and is made again: an outage is no answer. The
-        stored call includes the cost of the earlier tries. Raises Stop, see ``GameSessions``.
+        While the endpoint does not answer, the call waits and is made again: an outage is no answer. What
+        such a try has cost is stored and counted at once. Raises Stop, see ``GameSessions``.
         """
-        health, tries = self._source.health, list[Call]()
+        health, tries = self._source.health, 0
         answers, began_ms = health.answers, now_ms()
         while True:
             # If the endpoint has answered other questions meanwhile, the fault may lie in this one.
             last = (
-                len(tries) + 1 >= MOST_TRIES
+                tries + 1 >= MOST_TRIES
                 and now_ms() - began_ms >= PATIENCE_S * 1000
                 and health.answers > answers
             )
-            call = await self._try(flight, question, tries, last=last)
+            call = await self._try(flight, question, last=last)
             if call is not None:
                 return call
             flight.begun = False
-            self._sessions.account.add_try(self.game, tries[-1])
+            tries += 1
             if health.outage is None:  # in an outage, the call waits for its turn instead
                 with metrics.calls_parked.labels(self._source.name).track_inprogress():
-                    await asyncio.sleep(health.pause_s(len(tries)))
+                    await asyncio.sleep(health.pause_s(tries))
 
-    async def _try(
-        self, flight: _Flight, question: StoredQuestion, tries: list[Call], *, last: bool
-    ) -> Call | None:
-        """Makes one call. Returns the stored call, or None after a failure that may pass; the failed call has
-        then been added to ``tries``. ``last``: such a failure now stops the game, and a judge goes without
-        the answer.
+    async def _try(self, flight: _Flight, question: StoredQuestion, *, last: bool) -> Call | None:
+        """Makes one call. Returns the stored call, or None after a failure that may pass. ``last``: such a
+        failure now stops the game, and a judge goes without the answer.
         """
         source, sessions = self._source, self._sessions
         whole, account = sessions.keep_messages, sessions.account
@@ -331,12 +336,15 @@ class _GameSession:
                     call = answered(question, source.name, await self._ask(question), whole=whole)
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
-                    if sessions.stops and fault.kind == "account":
-                        raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
                     if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
-                        tries.append(call)
+                        if call.is_paid:
+                            await sessions.answers.keep_try(self.game, call)
+                            account.add(self.game, call)
+                            metrics.observe_call(call)
+                        if sessions.stops and fault.kind == "account":
+                            raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
                         raise
-                stored = await sessions.answers.keep(self.game, with_tries(call, tries))
+                stored = await sessions.answers.keep(self.game, call)
                 # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)
                 metrics.observe_call(call)

@@ -1,6 +1,7 @@
-"""A trial of one endpoint: one call of each form that seats ask for. Nothing of it is stored.
+"""A trial of one endpoint: one call of each form that seats and judges ask for. Nothing of it is stored.
 
-Each question is that of a seat at a fixed position of a seeded game, so its size is real. An answer that
+Each question is that of a seat at a fixed position of a seeded game, or of a judge about such a game, so its
+size is real. An answer that
 cannot be used, or does not come, is replaced by one that is made from the form, so that the next question is
 asked all the same.
 """
@@ -10,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from agents.agent import Setup
 from agents.llm.agent import LlmAgent
@@ -32,6 +33,12 @@ from engine.rules import create, pending
 from engine.state import fold
 from engine.terms import Kind, Seat
 from engine.view import Observation, observe
+from evaluators.ground.items import items
+from evaluators.ground.turns import read_game
+from evaluators.judges.asking import Ask, JudgeMessage
+from evaluators.judges.model import answer_schema, judge
+from evaluators.judges.statements import STATEMENTS_SCHEMA, judge_speech
+from evaluators.measures.hallucination import speeches
 
 if TYPE_CHECKING:
     from agents.model.client import OpenAIModel
@@ -60,6 +67,10 @@ _TURNS: Final = (
     ("interintent", "direct", Kind.ASSASSINATE),
 )
 """The requests of a trial: profile, mechanism and kind."""
+
+_JUDGED: Final[Sequence[Literal["selection", "following"]]] = ("selection", "following")
+_JUDGE_TOKENS: Final = 2000
+"""What a judge may write, unless its spec says more."""
 
 _ASKED: Final = {"first_order": 2}
 """How often the questions of a step are asked; all others once. The second has the first one's prefix."""
@@ -224,6 +235,30 @@ async def _ask_all(session: _TrialSession) -> None:
         options = {"mechanism": mechanism, "repairs": 1}
         setup = Setup(observation.request.seat, secret(str(_SEED), turn), options)
         await settled(LlmAgent(setup, session).act(observation))
+    await _ask_judge(session, games["interintent"].log)
+
+
+async def _ask_judge(session: _TrialSession, log: Sequence[Event]) -> None:
+    """Asks one question of a judge in each dimension, about a turn of the trial's round."""
+    game = read_game("trial", log)
+
+    def asking(key: CallKey, schema: Mapping[str, Any]) -> Ask:
+        async def ask(conversation: Sequence[JudgeMessage]) -> str:
+            messages = [Message(message.role, message.content) for message in conversation]
+            form = Form(key.step, schema)
+            return (await session.ask(key, messages, form, temperature=0.0, max_tokens=_JUDGE_TOKENS)).text
+
+        return ask
+
+    for dimension in _JUDGED:
+        item = next(one for one in items(game, dimension) if one.round == _ROUND)
+        key = CallKey(item.request_id, f"judge_{dimension}", item.stage, 1)
+        verdict = await judge(item, asking(key, answer_schema(item)), "trial", attempts=1)
+        session.read(key, usable=bool(verdict.judgements))
+    speech = next(one for one in speeches("trial", log) if one.key.request_id.startswith(f"{_ROUND}."))
+    key = CallKey(speech.key.request_id, "judge_statements", "", 1)
+    found = await judge_speech(speech, asking(key, STATEMENTS_SCHEMA), attempts=1)
+    session.read(key, usable=found.statements is not None)
 
 
 @dataclass(slots=True)
@@ -279,7 +314,7 @@ def _filled(schema: Mapping[str, Any], place: int) -> Any:
         case "object":
             return {name: _filled(part, place) for name, part in schema["properties"].items()}
         case "array":
-            return [_filled(schema["items"], entry) for entry in range(schema["minItems"])]
+            return [_filled(schema["items"], entry) for entry in range(schema.get("minItems", 0))]
         case "boolean":
             return False
         case _:
@@ -298,6 +333,7 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
     cached = None if again is None else again.cached_tokens / max(1, again.prompt_tokens)
     counted = [call for call in session.calls if call.reply is not None and call.reply.calls == 1]
     ratio = sum(call.usage.prompt for call in counted) / max(1, sum(call.sent for call in counted))
+    of_seats = [one for one in tried if not one.step.startswith("judge_")]
     now = model.capability("trial")
     first = [one.first_s for one in answered if one.first_s is not None]
     return TrialView(
@@ -321,7 +357,10 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
             counts=now.counts,
         ),
         games=game_costs(
-            tried, endpoint.prices, token_ratio=ratio if counted else 1.0, cached_share=cached or 0.0
+            of_seats,
+            endpoint.prices,
+            token_ratio=ratio if counted else 1.0,
+            cached_share=cached or 0.0,
         ),
     )
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,9 +16,12 @@ from engine.events import payload, type_name
 from engine.profile import Profile, profile_from_settings
 from engine.rules import create
 from engine.state import State
-from evaluators.measures.play import PlayMetrics
+from engine.terms import Seat
+from evaluators.ground.places import places
+from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
+from evaluators.measures.play import PlayFigures
 
-__all__ = ["Plan", "Result", "game_id", "lines_of", "run"]
+__all__ = ["Plan", "Result", "game_id", "lines_of", "provenance_in", "run"]
 
 CHUNK: Final = 50
 """Games that one process plays before it returns their results."""
@@ -33,6 +36,8 @@ class Plan:
     seats: Sequence[Mapping[str, Any]]
     seed: int
     rotate: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Named in each game's provenance, as the labels of a batch are."""
 
     def seats_of(self, index: int) -> list[Mapping[str, Any]]:
         """The specs of game ``index``, seat 1 first."""
@@ -46,7 +51,7 @@ class Result:
 
     games: int = 0
     events: int = 0
-    metrics: PlayMetrics = field(default_factory=PlayMetrics)
+    figures: PlayFigures = field(default_factory=PlayFigures)
     lines: bytes = b""
 
 
@@ -55,11 +60,43 @@ def game_id(seed: int) -> str:
     return f"g_sim{seed}"
 
 
-def lines_of(state: State, game: str) -> bytes:
+def lines_of(state: State, game: str, provenance: Provenance | None = None) -> bytes:
     """A game's whole log as lines of an export, without commit times, since nothing was committed."""
-    return b"".join(
-        orjson.dumps({"seq": seq, "type": type_name(event), "game": game, **payload(event)}) + b"\n"
+    placed = places(state.log)
+    opening = b"" if provenance is None else provenance.line(full=True)
+    return opening + b"".join(
+        orjson.dumps(
+            {
+                "seq": seq,
+                "type": type_name(event),
+                "game": game,
+                **(placed[seq - 1]._asdict() if seq - 1 in placed else {}),
+                **payload(event),
+            }
+        )
+        + b"\n"
         for seq, event in enumerate(state.log, 1)
+    )
+
+
+def provenance_in(
+    plan: Plan,
+    seed: int,
+    state: State,
+    served: Mapping[Seat, Iterable[str]] | None = None,
+    prices: Mapping[str, Mapping[str, float]] | None = None,
+) -> Provenance:
+    """Where a simulated game comes from. ``served``: by seat, the models that answered. ``prices``: by
+    endpoint.
+    """
+    return provenance_of(
+        game_id(seed),
+        state.log,
+        served=served,
+        server=package_version(),
+        labels=plan.labels,
+        catalogue=catalogue_digest(),
+        prices=prices or {},
     )
 
 
@@ -74,9 +111,9 @@ async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> 
         state = await play(log, seat_agents(seats, str(seed)), journal)
         result.games += 1
         result.events += len(state.log)
-        result.metrics.add(state)
+        result.figures.add(game_id(seed), state)
         if keep:
-            lines.append(lines_of(state, game_id(seed)))
+            lines.append(lines_of(state, game_id(seed), provenance_in(plan, seed, state)))
     result.lines = b"".join(lines)
     return result
 

@@ -16,12 +16,13 @@ from app.models.endpoints import Endpoints
 from app.models.recording import AnswersFile, RecordedSession, Recording
 from app.models.sessions import Answers, Flights, GameSessions
 from app.models.stops import Stop
-from app.runner.simulate import Plan, Result, game_id, lines_of
+from app.runner.simulate import Plan, Result, game_id, lines_of, provenance_in
 from app.seats.seating import AskedModel, ModelSeats, seat_agents, seated
 from app.settings import EndpointSettings
 from app.store.call import Use, UseKey, use_of
 from engine.profile import profile_from_settings
 from engine.rules import create
+from engine.terms import Seat
 
 __all__ = ["ModelRun"]
 
@@ -55,6 +56,10 @@ class ModelRun:
         self._endpoints = Endpoints(lambda: settings)
         self._name = None if endpoint is None else endpoint[0]
         self._asked = AskedModel(None, None) if endpoint is None else self._endpoints.asked(endpoint[0])
+        priced = None if endpoint is None else endpoint[1].prices
+        self._prices = (
+            {} if endpoint is None or priced is None else {endpoint[0]: priced.model_dump(exclude_none=True)}
+        )
         self._answers: Answers = answers
         self._recording = answers.recording if isinstance(answers, AnswersFile) else answers
         self._parallel = parallel
@@ -151,10 +156,22 @@ class ModelRun:
             log = create(self._profile, seed, agents=seated(seats, str(seed), self._profile, models))
             state = await play(log, seat_agents(seats, str(seed), models), MemoryJournal())
         result = Result(games=1, events=len(state.log))
-        result.metrics.add(state)
+        result.figures.add(game_id(seed), state)
         if keep:
-            result.lines = lines_of(state, game_id(seed))
+            result.lines = lines_of(
+                state,
+                game_id(seed),
+                provenance_in(self._plan, seed, state, self._served(str(seed)), self._prices),
+            )
         return result
+
+    def _served(self, seed: str) -> dict[Seat, set[str]]:
+        """By seat, the models that answered in a game."""
+        served: dict[Seat, set[str]] = {}
+        for call in self._recording.calls(seed).values():
+            if call.text is not None:
+                served.setdefault(call.seat, set()).add(call.model)
+        return served
 
     def _session(self, sessions: GameSessions, seed: str, sampling: Sampling) -> ModelSession:
         if self._name is None:

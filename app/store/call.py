@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from agents.llm.session import CallKey
@@ -22,7 +22,6 @@ __all__ = [
     "hash_of",
     "total",
     "use_of",
-    "with_tries",
 ]
 
 BUDGET_SPENT: Final = "budget spent"
@@ -49,7 +48,8 @@ class StoredQuestion:
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call as it is stored. A failure is stored like an answer: the log holds what was played after it,
-    and a run from recorded answers has to fail in the same place.
+    and a run from recorded answers has to fail in the same place. The key of a call that no question uses, a
+    try or an answer that was put aside, has a negative attempt.
     """
 
     key: CallKey
@@ -92,6 +92,11 @@ class Call:
     def seat(self) -> int:
         """The seat that was asked: the last part of the request's id."""
         return int(self.key.request_id.rpartition(".")[2])
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether the call took tokens or money, as far as anybody counted them."""
+        return bool(self.usage.prompt or self.usage.completion or self.cost)
 
     def answer(self) -> Reply:
         """The reply, the same now and after every restart. Raises ModelUnavailable for a failure."""
@@ -189,30 +194,6 @@ def besides_of(sampling: Sampling) -> str | None:
     return json.dumps(named, ensure_ascii=True, sort_keys=True, separators=(",", ":")) if named else None
 
 
-def with_tries(call: Call, tries: Sequence[Call]) -> Call:
-    """The call, with the tokens, costs, requests and seconds of earlier tries for the same answer added."""
-    if not tries:
-        return call
-    every = [*tries, call]
-    usages = [one.usage for one in every]
-    reasoning = [usage.reasoning for usage in usages if usage.reasoning is not None]
-    charged = [usage.cost for usage in usages if usage.cost is not None]
-    return replace(
-        call,
-        usage=Usage(
-            sum(usage.prompt for usage in usages),
-            sum(usage.cached for usage in usages),
-            sum(usage.completion for usage in usages),
-            all(usage.known for usage in usages),
-            sum(reasoning) if reasoning else None,
-            sum(charged) if charged else None,
-        ),
-        cost=sum(one.cost for one in every),
-        latency_s=sum(one.latency_s for one in every),
-        http_calls=sum(one.http_calls for one in every),
-    )
-
-
 def _number(sent: Mapping[str, Any] | None, name: str) -> float | None:
     value = None if sent is None else sent.get(name)
     # What an operator adds to requests overrides our own values, and may be anything.
@@ -256,7 +237,7 @@ class UseKey(NamedTuple):
 
 @dataclass(slots=True)
 class Use:
-    """Sums over calls."""
+    """Sums over stored calls, tries included."""
 
     calls: int = 0
     failed: int = 0
@@ -268,6 +249,8 @@ class Use:
     cached_tokens: int = 0
     """Prompt tokens that the provider found in its cache."""
     completion_tokens: int = 0
+    reasoning_tokens: int | None = None
+    """Completion tokens that were reasoning, as far as the provider says; None: it says so of no call."""
     cost: float = 0.0
     waiting_s: float = 0.0
     """Seconds that models took, summed over calls, even where calls ran side by side."""
@@ -282,8 +265,17 @@ class Use:
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else None
 
     def add(self, other: "Use") -> None:
-        for part in fields(self):
-            setattr(self, part.name, getattr(self, part.name) + getattr(other, part.name))
+        self.calls += other.calls
+        self.failed += other.failed
+        self.estimated += other.estimated
+        self.http_calls += other.http_calls
+        self.prompt_tokens += other.prompt_tokens
+        self.cached_tokens += other.cached_tokens
+        self.completion_tokens += other.completion_tokens
+        if other.reasoning_tokens is not None:
+            self.reasoning_tokens = (self.reasoning_tokens or 0) + other.reasoning_tokens
+        self.cost += other.cost
+        self.waiting_s += other.waiting_s
 
 
 def total(uses: Iterable[Use]) -> Use:
@@ -304,6 +296,7 @@ def use_of(call: Call) -> Use:
         prompt_tokens=call.usage.prompt,
         cached_tokens=call.usage.cached,
         completion_tokens=call.usage.completion,
+        reasoning_tokens=call.usage.reasoning,
         cost=call.cost,
         waiting_s=call.latency_s,
     )

@@ -90,6 +90,17 @@ class NewGame:
     ending: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What more goes on when a batch is retried: its failed games, and games that are played anew."""
+
+    count: int
+    """The batch's games before; if there are others now, nothing is changed."""
+    anew: Sequence[NewGame]
+    at: int
+    """ms"""
+
+
 _EVENTS: Final = 500
 """Events that are written together; between two writes the event loop goes on with other work."""
 
@@ -165,6 +176,16 @@ class GameStore:
         query = select(games).where(games.c.game_id.in_(list(game_ids)))
         rows = map(_listed, await self._database.mappings(query))
         return {row.game_id: row for row in rows if isinstance(row, GameRow)}
+
+    async def batches_of(self, game_ids: Sequence[str]) -> dict[str, str]:
+        """The batch of each of these games, in their order; without games that are not stored."""
+        batches: dict[str, str] = {}
+        for first in range(0, len(game_ids), 1000):
+            query = select(games.c.game_id, games.c.batch_id).where(
+                games.c.game_id.in_(game_ids[first : first + 1000])
+            )
+            batches.update(dict(await self._database.rows(query)))
+        return {game: batches[game] for game in game_ids if game in batches}
 
     async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
         """The length of each game's log, its status, and the epochs of its seats' tokens."""
@@ -302,12 +323,30 @@ class GameStore:
             .values(status="suspended", fault=why)
         )
 
-    async def resume(self, batch_id: str, changes: Mapping[str, Any], *, failed: bool) -> bool:
-        """Lets a batch and its suspended games go on, with ``changes`` to its request; with ``failed``, its
-        failed games too. Returns False, and changes nothing, if there is nothing that could go on.
+    async def to_play_anew(self, batch_id: str) -> list[GameRow]:
+        """The finished games of a batch that has all of its games, in their order, without those that were
+        played anew. Empty for forks and imports.
+        """
+        row = await self.batch(batch_id)
+        if row is None or "origin" in whole(row.spec) or await self.rows_laid(batch_id) < row.count:
+            return []
+        ids = await self.ids(batch_id)
+        rows: dict[str, GameRow] = {}
+        for first in range(0, len(ids), 100):
+            rows |= await self.games_of(ids[first : first + 100])
+        played = {whole(game.forked_from)["game_id"] for game in rows.values() if game.forked_from}
+        return [
+            rows[one] for one in ids if one in rows and rows[one].status == "finished" and one not in played
+        ]
+
+    async def resume(self, batch_id: str, changes: Mapping[str, Any], retry: Retry | None = None) -> bool:
+        """Lets a batch and its suspended games go on, with ``changes`` to its request; with ``retry``, its
+        failed games too, and further games. Returns False, and changes nothing, if there is nothing that
+        could go on.
         """
         batch = update(batches).where(batches.c.batch_id == batch_id)
-        stopped = ("suspended", "failed") if failed else ("suspended",)
+        stopped = ("suspended",) if retry is None else ("suspended", "failed")
+        anew = () if retry is None else retry.anew
         alone = (
             update(games)
             .where(games.c.batch_id == batch_id, games.c.status.in_(stopped))
@@ -315,11 +354,17 @@ class GameStore:
         )
 
         async def work(connection: AsyncConnection) -> bool:
+            if retry is not None and anew:
+                as_known = batch.where(batches.c.count == retry.count, batches.c.cancelled.is_(False))
+                counted = await connection.execute(as_known.values(count=retry.count + len(anew)))
+                if not counted.rowcount:
+                    return False  # somebody else has just retried or cancelled it
+                await self.insert_games(connection, batch_id, anew, retry.at)
             together = await connection.execute(
                 batch.where(batches.c.suspended.is_not(None)).values(suspended=None)
             )
             single = await connection.execute(alone)
-            if not together.rowcount + single.rowcount:
+            if not together.rowcount + single.rowcount + len(anew):
                 return False
             if changes:
                 await _change_spec(connection, batch_id, lambda spec: {**spec, **changes})

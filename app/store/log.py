@@ -15,6 +15,7 @@ from engine.errors import CorruptLog
 from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
 from engine.profile import TEAM_SIZES
 from engine.terms import FULL, PUBLIC, Viewer
+from evaluators.ground.places import ThoughtPlace, places
 from evaluators.measures.defaults import DecisionCounter
 
 __all__ = [
@@ -24,7 +25,7 @@ __all__ = [
     "LogLine",
     "LogReader",
     "event_rows",
-    "game_texts",
+    "export_texts",
     "is_last",
     "is_seen",
     "line_text",
@@ -178,11 +179,24 @@ def _events(game_id: str, rows: Sequence[Any]) -> list[Event]:
 
 def _line(game_id: str, row: Any) -> LogLine:
     """The line of a stored row. Raises CorruptLog for a row that cannot be read."""
+    return _line_and_event(game_id, row)[0]
+
+
+def _line_and_event(game_id: str, row: Any) -> tuple[LogLine, Event]:
     seq, at, seen_by, type_, text = row
-    _event(game_id, seq, seen_by, type_, text)
+    event = _event(game_id, seq, seen_by, type_, text)
     if type(at) is not int or not 0 <= at <= LAST_MS:
         raise CorruptLog(f"the log of {game_id} cannot be read at event {seq} (time)")
-    return LogLine(seq, at, seen_by, type_, text)
+    return LogLine(seq, at, seen_by, type_, text), event
+
+
+def _lines_and_events(game_id: str, rows: Sequence[Any]) -> tuple[list[LogLine], list[Event]]:
+    lines, log = [], []
+    for row in rows:
+        line, event = _line_and_event(game_id, row)
+        lines.append(line)
+        log.append(event)
+    return lines, log
 
 
 def _follow_on(lines: Sequence[LogLine], after: int, last: int) -> bool:
@@ -323,23 +337,34 @@ class LogReader:
             await _check_between(self._database, game_id, after_place, lines[-1].seq)
         return lines
 
+    async def whole_log(self, game_id: str) -> tuple[list[LogLine], list[Event]]:
+        """All lines so far and their events. Raises CorruptLog unless all of the log can be read."""
+        if not await self.whole(game_id):
+            raise CorruptLog(f"the log of {game_id} has holes")
+        rows = await self._database.rows(
+            select(*_COLUMNS).where(events.c.game_id == game_id).order_by(events.c.seq)
+        )
+        lines, log = (
+            _lines_and_events(game_id, rows)
+            if len(rows) <= _SHORT_LOG
+            else await off_loop(_lines_and_events, game_id, rows)
+        )
+        if not _follow_on(lines, 0, len(lines)):
+            raise CorruptLog(f"the log of {game_id} has holes")
+        return lines, log
+
 
 EXPORT_DAMAGED: Final = "export.damaged"
 """The ``t`` of an export's line that names a game whose log cannot be read."""
 
 
-async def game_texts(reader: LogReader, game_id: str, viewer: Viewer) -> list[bytes]:
-    """All the viewer's events so far, one per line. Raises CorruptLog unless all of the log can be read."""
-    if not await reader.whole(game_id):
-        raise CorruptLog(f"the log of {game_id} has holes")
+def export_texts(game_id: str, lines: Sequence[LogLine], log: Sequence[Event], viewer: Viewer) -> list[bytes]:
+    """The viewer's events of a whole log as lines of an export, thoughts with their places."""
+    placed = places(log)
     texts: list[bytes] = []
-    place = 0
-    # The full log is read for every viewer: a row with a damaged audience would silently be missing.
-    while lines := await reader.lines(game_id, FULL, place, 500):
-        for line in lines:
-            if is_seen(line, viewer):
-                texts.append(line_text(game_id, len(texts) + 1, line).encode() + b"\n")
-        place = lines[-1].seq
+    for index, line in enumerate(lines):
+        if is_seen(line, viewer):
+            texts.append(line_text(game_id, len(texts) + 1, line, placed.get(index)).encode() + b"\n")
     return texts
 
 
@@ -348,7 +373,11 @@ def is_last(line: LogLine) -> bool:
     return line.type in _LAST
 
 
-def line_text(game_id: str, seq: int, line: LogLine) -> str:
-    """One event as a viewer gets it; ``seq`` is the viewer's own position."""
+def line_text(game_id: str, seq: int, line: LogLine, place: ThoughtPlace | None = None) -> str:
+    """One event as a viewer gets it; ``seq`` is the viewer's own position. ``place``: of a thought, in an
+    export.
+    """
     head = f'{{"seq":{seq},"at":"{timestamp(line.at)}","type":"{line.type}","game":"{game_id}"'
+    if place is not None:
+        head += f",{orjson.dumps(place._asdict()).decode()[1:-1]}"
     return head + ("}" if line.payload == "{}" else "," + line.payload[1:])

@@ -6,7 +6,7 @@ from dataclasses import asdict, astuple
 from typing import Any, Final, NamedTuple
 
 import structlog
-from sqlalchemy import and_, case, false, func, insert, select, tuple_, update
+from sqlalchemy import and_, case, false, func, insert, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -17,6 +17,7 @@ from app.store.db import Conflict, Database
 from app.store.rows import is_readable, row_name
 from app.store.tables import events, games, model_calls
 from engine.errors import CorruptLog
+from engine.terms import Seat
 
 __all__ = ["CallStore", "CalledGame"]
 
@@ -149,8 +150,8 @@ class CallStore:
         self._database = database
 
     async def of_game(self, game: str) -> dict[CallKey, Call]:
-        """The calls of a game, by key, without those that were put aside."""
-        rows = await self._database.mappings(select(model_calls).where(_c.game_id == game, _c.attempt > 0))
+        """The calls of a game, by key, tries and answers that were put aside included."""
+        rows = await self._database.mappings(select(model_calls).where(_c.game_id == game))
         return {call.key: call for row in rows if (call := _readable(row)) is not None}
 
     async def one_by_one(self, game: str) -> AsyncIterator[Call]:
@@ -186,12 +187,21 @@ class CallStore:
             return await self._stored(game, call.key)
         return call
 
+    async def keep_try(self, game: str, call: Call) -> None:
+        """Commits a call that was paid for without an answer, with a negative attempt."""
+
+        async def work(connection: AsyncConnection) -> None:
+            aside = await _lowest(connection, game) - 1
+            row = {**_row(game, call), "attempt": aside, "at": self._database.writer.stamp()}
+            await connection.execute(_INSERT, row)
+
+        await self._database.writer.run(work)
+
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
         """Makes room for new answers to these questions. The old ones stay stored, with negative attempts."""
 
         async def work(connection: AsyncConnection) -> None:
-            lowest = select(func.min(_c.attempt)).where(_c.game_id == game)
-            aside = min(0, (await connection.execute(lowest)).scalar_one() or 0)
+            aside = await _lowest(connection, game)
             for key in keys:
                 aside -= 1
                 await connection.execute(update(model_calls).where(*_is(game, key)).values(attempt=aside))
@@ -225,9 +235,25 @@ class CallStore:
         for endpoint, model, step, *sums in await self._database.rows(query):
             if all(type(part) is str for part in (endpoint, model, step)):
                 # PostgreSQL returns the sum of integers as a decimal.
-                use = Use(*map(int, sums[:7]), *map(float, sums[7:]))
+                *counts, reasoning, cost, waiting_s = sums
+                use = Use(*map(int, counts))
+                use.reasoning_tokens = None if reasoning is None else int(reasoning)
+                use.cost, use.waiting_s = float(cost), float(waiting_s)
                 uses[UseKey(endpoint, model, step)] = use
         return uses
+
+    async def served(self, game: str) -> dict[Seat, set[str]]:
+        """By seat, the models that answered in a game, as their providers name them."""
+        query = (
+            select(_c.seat, _c.model)
+            .where(_c.game_id == game, _c.attempt > 0, _c.text.is_not(None))
+            .distinct()
+        )
+        served: dict[Seat, set[str]] = {}
+        for seat, model in await self._database.rows(query):
+            if type(seat) is int and type(model) is str:
+                served.setdefault(seat, set()).add(model)
+        return served
 
     async def stopped_by_budget(self, batch_id: str) -> int:
         """How many games of the batch ended because their budget allowed no further call."""
@@ -247,8 +273,8 @@ class CallStore:
         return int((await self._database.column(query))[0])
 
     async def of_batch(self, batch_id: str) -> AsyncIterator[tuple[CalledGame, Call | str]]:
-        """A batch's calls in a stable order: games by position, calls by request and key, without those
-        that were put aside. For a damaged row its name is given instead, after the calls of its game.
+        """A batch's calls in a stable order: games by position, calls by request and key, without tries
+        and what was put aside. For a damaged row its name is given instead, after the calls of its game.
         """
         query = (
             select(games.c.game_id, games.c.position, games.c.seed)
@@ -265,6 +291,12 @@ class CallStore:
             for row in rows:
                 if not _reads(row):
                     yield game, row_name(model_calls, row)
+
+
+async def _lowest(connection: AsyncConnection, game: str) -> int:
+    """The lowest attempt of the game's calls, or 0 if none is negative."""
+    lowest = select(func.min(_c.attempt)).where(_c.game_id == game)
+    return min(0, (await connection.execute(lowest)).scalar_one() or 0)
 
 
 def _is(game: str, key: CallKey) -> tuple[ColumnElement[bool], ...]:
@@ -290,7 +322,8 @@ _COUNTED: Final = and_(
             _c.cost,
             _c.latency_s,
         )
-    )
+    ),
+    or_(_c.reasoning_tokens.is_(None), _c.reasoning_tokens.between(0, _MOST)),
 )
 """A row that can be summed: SQLite keeps any value in any column."""
 
@@ -305,6 +338,7 @@ _SUMS: Final = select(
     func.sum(_c.prompt_tokens),
     func.sum(_c.cached_tokens),
     func.sum(_c.completion_tokens),
+    func.sum(_c.reasoning_tokens),
     func.sum(_c.cost),
     func.sum(_c.latency_s),
 )

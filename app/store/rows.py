@@ -35,13 +35,13 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    MetaData,
     SmallInteger,
     String,
     Table,
     Text,
 )
 from sqlalchemy.types import TypeDecorator
+from sqlmodel import SQLModel
 
 from app.base.schemas import GameStatus
 from engine.errors import CorruptLog
@@ -85,7 +85,7 @@ R = TypeVar("R")
 LAST_MS: Final = 253_402_300_799_999
 """The last moment that can be written as a date: the end of the year 9999, UTC, ms."""
 
-METADATA: Final = MetaData()
+METADATA: Final = SQLModel.metadata
 
 # --- types of columns -------------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """The tables. A game is its rows in ``events``; all other tables hold requests and indexes.
 
-Tables that are read as typed rows have the fields of those rows as their columns. Rows about evaluations are
-added and never changed. No table holds gold: it is read from the games' logs.
+The columns of tables that are read as typed rows are the fields of those rows. Of evaluations, rows are added
+and never changed; gold is in none of their tables: it is a query over the games' logs.
 """
 
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Float, Integer, SmallInteger, String, Table, Text
+from sqlalchemy import BigInteger, Column, Integer, SmallInteger, Text
+from sqlmodel import Field, SQLModel
 
 from app.store.rows import (
     METADATA,
@@ -54,164 +55,199 @@ api_keys: Final = table_of(ApiKey)
 token_secrets: Final = table_of(TokenSecret)
 model_outages: Final = table_of(Outage)
 
-events: Final = Table(
-    "events",
-    METADATA,
-    Column("game_id", String(40), primary_key=True),
-    # The place in the full log, from 1. Positions of other viewers are counted, never stored.
-    Column("seq", Integer, primary_key=True, autoincrement=False),
-    # Commit time: UTC, milliseconds since 1970; so is every other ``at``.
-    Column("at", BigInteger, nullable=False),
-    # 0: public; -1: full; otherwise the seat that sees the event, as full does.
-    Column("audience", SmallInteger, nullable=False),
-    Column("type", String, nullable=False),
-    # JSON, with the fields in the order in which the event defines them.
-    Column("payload", Text, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""One event in each row. The key is (game_id, seq), so two writers cannot both append the same event."""
 
-idempotency: Final = Table(
-    "idempotency",
-    METADATA,
-    Column("caller", String, primary_key=True),
-    Column("route", String, primary_key=True),
-    Column("key", String(128), primary_key=True),
-    Column("body_hash", String, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("status", Integer, nullable=False),
-    Column("answer", JsonColumn(dict), nullable=False),
-)
-"""Answers that are kept for repeated requests."""
+class EventsTable(SQLModel, table=True):
+    """One event. (game_id, seq) is unique: two writers cannot both be right."""
 
-model_calls: Final = Table(
-    "model_calls",
-    METADATA,
-    Column("game_id", String(40), primary_key=True),
-    Column("request_id", String(40), primary_key=True),
-    Column("step", String(64), primary_key=True),
-    # Tells apart the questions of one step; empty if the step asks only one.
-    Column("about", String(200), primary_key=True),
-    Column("attempt", Integer, primary_key=True, autoincrement=False),
-    Column("seat", SmallInteger, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("endpoint", String, nullable=False),
-    # The provider's name for the model; without an answer, the name in the endpoint's settings.
-    Column("model", String, nullable=False),
-    Column("messages_sha256", String(64), nullable=False),
-    # The prompt, as the JSON that was hashed. Null unless the settings keep prompts.
-    Column("messages", Text),
-    # What the seat asked for. The same question always asks for the same values.
-    Column("asked_temperature", Float, nullable=False),
-    Column("asked_max_tokens", Integer, nullable=False),
-    # The seat's other parameters, as JSON. Null: none.
-    Column("asked", Text),
-    # The values in the last request, whatever the parameters were called there. Null: not in the request.
-    Column("temperature", Float),
-    Column("max_tokens", Integer),
-    # Everything that was sent with the messages, as JSON. Null: nothing, or unknown (an earlier version).
-    Column("parameters", Text),
-    # The raw answer. Null: there was none.
-    Column("text", Text),
-    # The JSON value in the answer. Null: it has none.
-    Column("value", Text),
-    # Why there was no answer, as a short text. Null: there was one.
-    Column("failure", String),
-    Column("prompt_tokens", BigInteger, nullable=False),
-    Column("cached_tokens", BigInteger, nullable=False),
-    Column("completion_tokens", BigInteger, nullable=False),
-    # False: the provider gave no numbers, and these are our estimate.
-    Column("tokens_known", BooleanColumn, nullable=False),
-    # How many of the completion's tokens were reasoning. Null: not returned.
-    Column("reasoning_tokens", BigInteger),
-    Column("cost", Float, nullable=False),
-    # What the provider says it charged. Null: not returned.
-    Column("reported_cost", Float),
-    Column("latency_s", Float, nullable=False),
-    Column("finish", String, nullable=False),
-    Column("http_calls", Integer, nullable=False),
-    # Who served the answer, if a router says so. Null: not returned.
-    Column("provider", String),
-    # The provider's ``system_fingerprint``. Null: not returned.
-    Column("fingerprint", String),
-    # The model's reasoning, as a JSON string; only researchers see it. Null: not returned.
-    Column("reasoning", Text),
-)
-"""One call to a model in each row: the answer, and what it took. A row is written once, before it is used.
+    __tablename__ = "events"
+    __table_args__ = ({"sqlite_with_rowid": False},)
 
-A judge's calls have the id of its evaluation as ``game_id``, and name the game in ``about``. Texts from
-outside are stored as JSON in ASCII, since not every database takes U+0000 or a lone surrogate.
-"""
+    game_id: str = Field(primary_key=True, max_length=40)
+    seq: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    """Place in the full log, from 1. Other viewers' positions are counted, never stored."""
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Commit time, UTC, milliseconds since 1970."""
+    audience: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    """0: public; -1: full; otherwise the seat that sees it, as full does."""
+    type: str
+    payload: str = Field(sa_column=Column(Text, nullable=False))
+    """JSON, fields in the order of the event's definition."""
 
-inbox: Final = Table(
-    "inbox",
-    METADATA,
-    Column("game_id", String(40), primary_key=True),
-    Column("request_id", String(40), primary_key=True),
-    Column("seat", SmallInteger, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    # Why no answer was accepted: deadline, attempts or cancelled. Null: an answer was accepted.
-    Column("cause", String),
-    # The action as it was sent, as canonical JSON (RFC 8785); lines end with LF.
-    Column("action", Text),
-    # The kept thoughts as they were sent, as a JSON list. Null: none.
-    Column("thoughts", Text),
-    # What was wrong with the other thoughts, as a JSON list of pointers and messages. Null: nothing.
-    Column("thoughts_refused", Text),
-    # The socket's connection, ``http``, or ``service``.
-    Column("via", String(40), nullable=False),
-    # Random: whoever wrote the row recognises it by this.
-    Column("receipt", String(32), nullable=False),
-)
-"""The outcome of one request to a remote seat in each row: an accepted answer, or why the default is played.
 
-A request never gets a second row: the answer and the deadline race for the primary key. Written once.
-"""
+events: Final = METADATA.tables["events"]
 
-refusals: Final = Table(
-    "refusals",
-    METADATA,
-    Column("game_id", String(40), primary_key=True),
-    Column("request_id", String(40), primary_key=True),
-    # From 1.
-    Column("attempt", SmallInteger, primary_key=True, autoincrement=False),
-    Column("at", BigInteger, nullable=False),
-    # The client's id of the message: the same message, sent again, uses up no further attempt.
-    Column("message", String(64)),
-    # SHA-256 of the canonical answer.
-    Column("answer", String(64), nullable=False),
-    Column("code", String(40), nullable=False),
-    Column("detail", Text, nullable=False),
-    Column("pointer", Text, nullable=False),
-)
-"""Refused answers of remote seats; each uses up an attempt."""
 
-holders: Final = Table(
-    "holders",
-    METADATA,
-    Column("game_id", String(40), primary_key=True),
-    Column("seat", SmallInteger, primary_key=True, autoincrement=False),
-    Column("conn", String(40), nullable=False),
-    Column("at", BigInteger, nullable=False),
-)
-"""Which connection holds each remote seat: the newest one, in any process."""
+class IdempotencyTable(SQLModel, table=True):
+    """An answer kept for a repeated request."""
 
-tasks: Final = Table(
-    "annotation_tasks",
-    METADATA,
-    Column("game_id", String(40), primary_key=True),
-    Column("request_id", String(40), primary_key=True),
-    Column("caller", String, primary_key=True),
-    Column("rater", String(80), primary_key=True),
-    Column("at", BigInteger, nullable=False),
-)
-"""The speaking turns that each rater was dealt to judge."""
+    __tablename__ = "idempotency"
 
-seen: Final = Table(
-    "seen_turns",
-    METADATA,
-    Column("caller", String, primary_key=True),
-    Column("game_id", String(40), primary_key=True),
-    Column("request_id", String(40), primary_key=True),
-)
-"""The speaking turns whose choices a credential was shown. It may no longer guess them."""
+    caller: str = Field(primary_key=True)
+    route: str = Field(primary_key=True)
+    key: str = Field(primary_key=True, max_length=128)
+    body_hash: str
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    status: int
+    answer: dict[str, Any] = Field(sa_column=Column(JsonColumn(dict), nullable=False))
+
+
+idempotency: Final = METADATA.tables["idempotency"]
+
+
+class ModelCallsTable(SQLModel, table=True):
+    """One call to a model: what was answered, and what it took. Written once, before it is used.
+
+    A judge's calls are stored under its evaluation's id in place of a game's, and name the game in ``about``.
+
+    Texts from outside are stored as JSON in ASCII: not every database takes U+0000 or a lone surrogate.
+    """
+
+    __tablename__ = "model_calls"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    step: str = Field(primary_key=True, max_length=64)
+    about: str = Field(primary_key=True, max_length=200)
+    """What tells sibling questions of a step apart; empty where there is only one."""
+    attempt: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    seat: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Commit time, UTC, milliseconds since 1970."""
+    endpoint: str
+    model: str
+    """As the provider names it; without an answer, as the endpoint's settings name it."""
+    messages_sha256: str = Field(max_length=64)
+    messages: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """What was asked, as the JSON that was hashed. Null unless the settings keep it."""
+    asked_temperature: float
+    asked_max_tokens: int
+    """What the seat asked for; the same question asks for the same values."""
+    asked: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """What the seat asked for besides, as JSON; a name that is not in it was not asked for. Null: nothing."""
+    temperature: float | None = None
+    max_tokens: int | None = None
+    """As they were sent with the last request, under whatever name. Null: it was sent without."""
+    parameters: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """Everything that was sent with the messages, as JSON. Null: nothing, or unknown (an earlier version)."""
+    text: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """The raw answer. Null: none came."""
+    value: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """The JSON value found in it. Null: there was none."""
+    failure: str | None = None
+    """The cause, if there was no answer, as a short text. Null: there was an answer."""
+    prompt_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    cached_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    completion_tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    tokens_known: bool = Field(sa_column=Column(BooleanColumn, nullable=False))
+    """False: the provider did not say, and the numbers are our estimate."""
+    reasoning_tokens: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    """Of the completion's tokens, the reasoning. Null: not returned."""
+    cost: float
+    reported_cost: float | None = None
+    """What the provider says it charged. Null: not returned."""
+    latency_s: float
+    finish: str
+    http_calls: int
+    provider: str | None = None
+    """Who served the answer, where a router says so. Null: not returned."""
+    fingerprint: str | None = None
+    """The provider's ``system_fingerprint``. Null: not returned."""
+    reasoning: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """What the model thought, as a JSON string; for researchers alone. Null: not returned."""
+
+
+model_calls: Final = METADATA.tables["model_calls"]
+
+
+class InboxTable(SQLModel, table=True):
+    """The outcome of one request to a remote seat: an accepted answer, or why the default is played.
+
+    One row per request, ever: answer and deadline race for the primary key. Written once.
+    """
+
+    __tablename__ = "inbox"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Commit time, UTC, milliseconds since 1970."""
+    cause: str | None = None
+    """deadline, attempts or cancelled: no answer came. Null: an answer."""
+    action: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """Canonical JSON (RFC 8785) of the action as it was sent, lines ending with LF."""
+    thoughts: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """JSON list of the thoughts that are kept, as they were sent. Null: none."""
+    thoughts_refused: str | None = Field(default=None, sa_column=Column(Text, nullable=True))
+    """JSON list of what was wrong with the other thoughts: pointer and message. Null: nothing."""
+    via: str = Field(max_length=40)
+    """The socket's connection, ``http``, or ``service``."""
+    receipt: str = Field(max_length=32)
+    """Random: whoever wrote the row recognises it by this."""
+
+
+inbox: Final = METADATA.tables["inbox"]
+
+
+class RefusalsTable(SQLModel, table=True):
+    """A refused answer of a remote seat; each uses up an attempt."""
+
+    __tablename__ = "refusals"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    attempt: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    """From 1."""
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    message: str | None = Field(default=None, max_length=64)
+    """The client's id of the message: the same message, sent again, is not another attempt."""
+    answer: str = Field(max_length=64)
+    """SHA-256 of what was sent, canonical."""
+    code: str = Field(max_length=40)
+    detail: str = Field(sa_column=Column(Text, nullable=False))
+    pointer: str = Field(sa_column=Column(Text, nullable=False))
+
+
+refusals: Final = METADATA.tables["refusals"]
+
+
+class HoldersTable(SQLModel, table=True):
+    """Which connection holds a remote seat: the newest, on whichever replica."""
+
+    __tablename__ = "holders"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    conn: str = Field(max_length=40)
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+holders: Final = METADATA.tables["holders"]
+
+
+class TasksTable(SQLModel, table=True):
+    """A speaking turn that a rater was dealt to judge."""
+
+    __tablename__ = "annotation_tasks"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+    caller: str = Field(primary_key=True)
+    rater: str = Field(primary_key=True, max_length=80)
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+tasks: Final = METADATA.tables["annotation_tasks"]
+
+
+class SeenTable(SQLModel, table=True):
+    """A credential that was shown what a seat chose in a speaking turn: it may not guess that any more."""
+
+    __tablename__ = "seen_turns"
+
+    caller: str = Field(primary_key=True)
+    game_id: str = Field(primary_key=True, max_length=40)
+    request_id: str = Field(primary_key=True, max_length=40)
+
+
+seen: Final = METADATA.tables["seen_turns"]

@@ -31,6 +31,7 @@ from engine.profile import Profile
 from engine.terms import Kind, Role, Seat, Side, side_of
 from engine.thoughts import Belief, Choice, SelectionStage, Unheard
 from evaluators.errors import Unmeasurable
+from evaluators.ground.provenance import Provenance
 
 __all__ = ["Game", "Stage", "Turn", "read_game"]
 
@@ -124,6 +125,8 @@ class Game:
     """Every speaking turn, in order, including defaulted turns and turns without thoughts."""
     records: dict[Seat, Any] = field(default_factory=dict, repr=False)
     """A cache for ``contexts``: the record of each seat whose context was read."""
+    provenance: Provenance | None = None
+    """Where the game comes from; None: its source says no more than its log."""
 
     def role(self, seat: Seat) -> Role:
         return self.roles[seat - 1]
@@ -140,7 +143,7 @@ class Game:
         return replace(self, turns=tuple(turn for turn in self.turns if turn.seat in seats))
 
 
-def read_game(game_id: str, log: Iterable[Event]) -> Game:
+def read_game(game_id: str, log: Iterable[Event], provenance: Provenance | None = None) -> Game:
     """Reads a game from its whole log in one pass. A log that is a sequence is kept, not copied.
 
     Raises Unmeasurable for a game that is not finished or whose deal is not in the log.
@@ -149,7 +152,7 @@ def read_game(game_id: str, log: Iterable[Event]) -> Game:
     reader = _TurnReader()
     for index, event in enumerate(events):
         reader.read(index, event)
-    return reader.game(game_id, events)
+    return replace(reader.game(game_id, events), provenance=provenance)
 
 
 @dataclass(slots=True)

@@ -1,11 +1,21 @@
 """The interface of judges to a language model: messages in, text out. ``app`` supplies the client."""
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar
 
-__all__ = ["ATTEMPTS", "Ask", "JudgeMessage", "JudgeReply", "entries_in", "shown", "until_usable"]
+__all__ = [
+    "ATTEMPTS",
+    "TEXT",
+    "Ask",
+    "JudgeMessage",
+    "JudgeReply",
+    "entries_in",
+    "object_schema",
+    "shown",
+    "until_usable",
+]
 
 ATTEMPTS: Final = 3
 """The most answers that are asked for, including the first."""
@@ -61,6 +71,20 @@ async def until_usable(
             JudgeMessage("user", f"{again}\nAnswer again, whole, in the form asked for."),
         ]
     return JudgeReply(None, tuple(answers), tuple(faults))
+
+
+TEXT: Final = {"type": "string"}
+"""JSON Schema of a text."""
+
+
+def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON Schema of an object with these fields, all of them required, and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def entries_in(answer: str, name: str) -> list[dict[str, Any]] | None:

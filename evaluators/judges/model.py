@@ -17,10 +17,19 @@ from engine.intentions import BY_ID, IntentionId
 from evaluators.ground.items import Item
 from evaluators.ground.judgements import SCORES, Judgement
 from evaluators.ground.quoting import quoted, words_of
-from evaluators.judges.asking import ATTEMPTS, Ask, JudgeMessage, entries_in, shown, until_usable
+from evaluators.judges.asking import (
+    ATTEMPTS,
+    TEXT,
+    Ask,
+    JudgeMessage,
+    entries_in,
+    object_schema,
+    shown,
+    until_usable,
+)
 from evaluators.judges.rubric import following_text, selection_text
 
-__all__ = ["ATTEMPTS", "Evidence", "Verdict", "judge", "messages"]
+__all__ = ["ATTEMPTS", "Evidence", "Verdict", "answer_schema", "judge", "messages"]
 
 _WORDS: Final = 3
 """The least number of words in a quote, unless the whole text is shorter."""
@@ -95,6 +104,21 @@ def _form(verdict: str) -> str:
         "Answer with JSON alone, one entry for each intention chosen, in this form and this order:\n"
         f'{{"judgements": [{{"intention": "id", {verdict}}}]}}'
     )
+
+
+def answer_schema(item: Item) -> dict[str, Any]:
+    """JSON Schema of the answer about an item that is judged, for servers that can enforce it. Such servers
+    write fields in this order, so here, too, the evidence comes before the verdict.
+    """
+    evidence = {"quote": TEXT, "reason": TEXT}
+    if item.dimension == "selection":
+        fields: dict[str, Any] = {**evidence, "reasonable": {"type": "boolean"}}
+    else:
+        score = {"type": "integer", "minimum": min(SCORES), "maximum": max(SCORES)}
+        fields = dict.fromkeys(_parts(item), object_schema({**evidence, "score": score}))
+    intention = {"type": "string", "enum": [choice.id for choice in item.asked]}
+    entries = {"type": "array", "items": object_schema({"intention": intention, **fields})}
+    return object_schema({"judgements": entries})
 
 
 async def judge(item: Item, ask: Ask, rater: str, *, attempts: int = ATTEMPTS) -> Verdict:

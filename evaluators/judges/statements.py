@@ -11,11 +11,28 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from evaluators.ground.quoting import places_of, quoted, words_of
-from evaluators.judges.asking import ATTEMPTS, Ask, JudgeMessage, entries_in, shown, until_usable
+from evaluators.judges.asking import (
+    ATTEMPTS,
+    TEXT,
+    Ask,
+    JudgeMessage,
+    entries_in,
+    object_schema,
+    shown,
+    until_usable,
+)
 from evaluators.judges.rubric import statements_text
 from evaluators.measures.hallucination import Speech, SpeechKey
 
-__all__ = ["MOST", "Statement", "StatementVerdict", "Statements", "judge_speech", "speech_messages"]
+__all__ = [
+    "MOST",
+    "STATEMENTS_SCHEMA",
+    "Statement",
+    "StatementVerdict",
+    "Statements",
+    "judge_speech",
+    "speech_messages",
+]
 
 MOST: Final = 40
 """The most statements in one speech; a judge that finds more splits it into single words."""
@@ -54,6 +71,24 @@ class Statements:
     answers: tuple[str, ...]
     faults: tuple[str, ...]
     """The faults of the last answer; empty if it was used."""
+
+
+STATEMENTS_SCHEMA: Final = object_schema(
+    {
+        "statements": {
+            "type": "array",
+            "items": object_schema(
+                {
+                    "quote": TEXT,
+                    "record": TEXT,
+                    "reason": TEXT,
+                    "verdict": {"type": "string", "enum": list(get_args(StatementVerdict))},
+                }
+            ),
+        }
+    }
+)
+"""JSON Schema of the answer about a speech, the evidence before the verdict."""
 
 
 def speech_messages(speech: Speech) -> list[JudgeMessage]:

@@ -11,7 +11,7 @@ two raters are left out of the comparison and counted.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any, Final, Literal, NamedTuple
@@ -22,18 +22,20 @@ from evaluators.ground.judgements import Judgement, good
 from evaluators.ground.turns import Game
 from evaluators.measures.judged import judged_turns
 from evaluators.measures.scoring import estimate_as_json
-from evaluators.statistics.resampling import (
-    RESAMPLES,
-    Comparison,
+from evaluators.statistics.intervals import (
+    SCORE,
+    SHARE,
+    SIGNED,
     Counts,
     Estimate,
+    Range,
     Statistic,
-    bootstrap,
-    compared,
+    estimate,
     pooled_f1,
     pooled_recall,
     ratio,
 )
+from evaluators.statistics.resampling import RESAMPLES, Comparison, compared
 
 __all__ = [
     "MEASURES",
@@ -74,6 +76,16 @@ class Measure:
     name: str
     unit: Literal["share", "number"]
     statistic: Statistic
+
+    @property
+    def within(self) -> Range:
+        """The range of each rater's figure."""
+        return SHARE if self.unit == "share" else SCORE
+
+    @property
+    def difference_within(self) -> Range | None:
+        """The range of the difference; None: that of scores is not bounded by what matters."""
+        return SIGNED if self.unit == "share" else None
 
 
 def _mean(sums: Sequence[float]) -> float:
@@ -187,6 +199,7 @@ class Pairing:
             left_out=self.left_out,
             seed=seed,
             resamples=resamples,
+            within=measure.difference_within,
         )
 
     def as_json(self, *, seed: int | str = 0) -> dict[str, Any]:
@@ -200,7 +213,7 @@ class Pairing:
 
     def _as_json(self, measure: Measure, seed: int | str) -> dict[str, Any]:
         comparison = self.compared(measure, seed=seed)
-        sides = each(self.games, measure.statistic, seed=seed)
+        sides = each(self.games, measure)
         return {
             "first": estimate_as_json(sides[0]),
             "second": estimate_as_json(sides[1]),
@@ -210,22 +223,16 @@ class Pairing:
         }
 
 
-def each(
-    games: Mapping[str, Counts],
-    statistic: Statistic,
-    *,
-    seed: int | str = 0,
-    resamples: int = RESAMPLES,
-) -> tuple[Estimate, Estimate]:
+def each(games: Mapping[str, Counts], measure: Measure) -> tuple[Estimate, Estimate]:
     """The figure of each rater with its own interval, on the games in common."""
     width = len(next(iter(games.values()), ())) // 2
-    cuts = (slice(None, width), slice(width, 2 * width))
 
-    def of(cut: slice) -> Callable[[Sequence[float]], float]:
-        return lambda sums: statistic(sums[cut])
+    def of(cut: slice) -> Estimate:
+        return estimate(
+            {game: counts[cut] for game, counts in games.items()}, measure.statistic, within=measure.within
+        )
 
-    first, second = (bootstrap(games, of(cut), seed=seed, resamples=resamples) for cut in cuts)
-    return first, second
+    return of(slice(None, width)), of(slice(width, None))
 
 
 def holm(p_values: Collection[float]) -> list[float]:

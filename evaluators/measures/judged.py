@@ -128,7 +128,7 @@ class SelectionScores:
         tally(self.by_game, game.id, rate)
 
     def as_json(self) -> dict[str, Any]:
-        """Every rate with its counts, without ``by_game``, which only the bootstrap needs."""
+        """Every rate with its counts, without ``by_game``, which only intervals need."""
         return {
             "games": len(self.by_game),
             "accuracy": self.total.as_json(),
@@ -204,8 +204,8 @@ class FollowingScores:
 
     def __init__(self) -> None:
         self.cells: dict[Cell, Histogram] = {}
-        self.by_game: dict[str, dict[Part, Rate]] = {}
-        """Good scores of all scores, for the bootstrap."""
+        self.by_game: dict[str, dict[Part, Histogram]] = {}
+        """The scores of each game, for intervals over games."""
         self.left_out: Counter[LeftOut] = Counter()
 
     def add(self, game: Game, judgements: Iterable[Judgement]) -> None:
@@ -221,7 +221,8 @@ class FollowingScores:
                 if score is not None:
                     cell = Cell(part, stage.name, game.role(turn.seat))
                     self.cells[cell] = self.cells.get(cell, Histogram()).plus(_ONE[score])
-                    tally(self.by_game.setdefault(game.id, {}), part, Rate(int(good(score)), 1))
+                    of_game = self.by_game.setdefault(game.id, {})
+                    of_game[part] = of_game.get(part, Histogram()).plus(_ONE[score])
 
     def histogram(
         self,
@@ -306,7 +307,7 @@ def sign_test(better: int, worse: int) -> float | None:
     and worse were equally likely.
 
     Ties are left out. None if no turn changed. Turns of one game are not independent, so with few games p is
-    a little too small; the bootstrap over games is the check.
+    a little too small; the interval of the mean change, which is over games, is the check.
     Source: Conover, Practical Nonparametric Statistics, 3.4.
     """
     n = better + worse

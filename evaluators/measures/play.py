@@ -6,18 +6,29 @@ specification.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import add
 from typing import Any, Final, NamedTuple
 
 from engine.events import CardPlayed, Event
 from engine.state import State, fold
-from engine.terms import Ending, Role, Side, side_of
+from engine.terms import Ending, Role, Seat, Side, side_of
 from evaluators.errors import Unmeasurable
+from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind
+from evaluators.statistics.intervals import Counts
 from evaluators.statistics.rates import Rate
 
-__all__ = ["MODELS", "PUBLISHED", "PlayMetrics", "PlayRow", "RoundResults", "Sides"]
+__all__ = [
+    "MODELS",
+    "PUBLISHED",
+    "PlayFigures",
+    "PlayMetrics",
+    "PlayRow",
+    "RoundResults",
+    "Sides",
+    "play_figure",
+]
 
 
 class Sides(NamedTuple):
@@ -91,6 +102,14 @@ _PAIRS: Final = (
 )
 
 
+_ENGAGEMENT: Final = "quest engagement"
+_ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
+
+
+def _key(label: str, side: str) -> FigureKey:
+    return FigureKey("play", "", label, side, "share")
+
+
 class PlayMetrics:
     """Counts over finished games. Their size does not grow with the number of games."""
 
@@ -104,8 +123,9 @@ class PlayMetrics:
         """The number of (quest, holder) pairs by role, without roles that did not occur."""
         self._rounds: dict[int, Counter[str]] = {}
 
-    def add(self, game: State | Iterable[Event]) -> None:
-        """Counts one finished game, given as its state or its whole log.
+    def add(self, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
+        """Counts one finished game, given as its state or its whole log. With ``seats``, only what these did:
+        their teams as leaders, ballots, cards, places on quests and shots; who won is not theirs alone.
 
         A quest that failed by rejections was not played and adds no quest. Unknown votes and cards are left
         out of their rates. Raises Unmeasurable for an unfinished game or one without its deal.
@@ -116,28 +136,37 @@ class PlayMetrics:
         if table.winner is None or roles is None:
             raise Unmeasurable("metrics need a finished game with its deal in the log")
         sides = [_SIDE_OF[role] for role in roles]
-        self._pairs["wins"][_INDEX[table.winner]] += 1
-        hit = table.ending is Ending.MERLIN_ASSASSINATED
-        self._hits += hit
-        self._shots += hit or table.missed
-        self._count_cards(state, sides)
-        self._count_proposals(state, sides)
-        self._count_quests(state, roles)
+        if seats is None:
+            self._pairs["wins"][_INDEX[table.winner]] += 1
+        if seats is None or state.shooter in seats:
+            hit = table.ending is Ending.MERLIN_ASSASSINATED
+            self._hits += hit
+            self._shots += hit or table.missed
+        counted = range(1, len(roles) + 1) if seats is None else seats
+        self._count_cards(state, sides, counted)
+        self._count_proposals(state, sides, counted)
+        self._count_quests(state, roles, counted, whole=seats is None)
 
-    def _count_cards(self, state: State, sides: list[int]) -> None:
-        for hand, side in zip(state.hands, sides, strict=True):
-            if side == _EVIL:
+    def _count_cards(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
+        for seat, (hand, side) in enumerate(zip(state.hands, sides, strict=True), 1):
+            if side == _EVIL and seat in seats:
                 for _, event in hand.own:
                     if type(event) is CardPlayed:
                         self._cards += 1
                         self._fails += not event.success
 
-    def _count_proposals(self, state: State, sides: list[int]) -> None:
+    def _count_proposals(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
         pairs = self._pairs
         yes, known = pairs["yes_votes"], pairs["votes"]
         for tally in state.table.tallies:
             counts = self._rounds.setdefault(tally.round, Counter())
             leader = sides[tally.leader - 1]
+            for seat, (vote, side) in enumerate(zip(tally.votes, sides, strict=False), 1):
+                if vote is not None and seat in seats:
+                    known[side] += 1
+                    yes[side] += vote
+            if tally.leader not in seats:
+                continue
             if tally.votes:
                 changed = tally.team != tally.proposed
                 pairs["proposals"][leader] += 1
@@ -148,10 +177,6 @@ class PlayMetrics:
                 if tally.attempt == 1:
                     counts["first_voted"] += 1
                     counts["first_approved"] += tally.approved
-                for vote, side in zip(tally.votes, sides, strict=True):
-                    if vote is not None:
-                        known[side] += 1
-                        yes[side] += vote
             if tally.approved or tally.forced:
                 evil = any(sides[seat - 1] for seat in tally.team)
                 pairs["teams"][leader] += 1
@@ -160,17 +185,23 @@ class PlayMetrics:
                 counts["evil_on_team"] += evil
                 counts["forced"] += tally.forced
 
-    def _count_quests(self, state: State, roles: tuple[Role, ...]) -> None:
+    def _count_quests(
+        self, state: State, roles: tuple[Role, ...], seats: Collection[Seat], *, whole: bool
+    ) -> None:
         played = [quest for quest in state.table.quests if quest.team]
-        for role in roles:
+        for seat in seats:
+            role = roles[seat - 1]
             self._held[role] = self._held.get(role, 0) + len(played)
         for quest in played:
+            for seat in quest.team:
+                if seat in seats:
+                    self._on_team[roles[seat - 1]] += 1
+            if not whole:
+                continue
             self._pairs["quests"][_LOYAL if quest.succeeded else _EVIL] += 1
             counts = self._rounds.setdefault(quest.round, Counter())
             counts["played"] += 1
             counts["succeeded"] += quest.succeeded
-            for seat in quest.team:
-                self._on_team[roles[seat - 1]] += 1
 
     def merge(self, other: "PlayMetrics") -> None:
         """Adds the counts of ``other`` to these."""
@@ -268,6 +299,19 @@ class PlayMetrics:
             for round_, counts in sorted(self._rounds.items())
         )
 
+    def counts(self) -> Iterator[tuple[FigureKey, Counts]]:
+        """The counts behind every metric by side, in the form that a tally adds up."""
+        for row in self.table_rows():
+            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
+                if isinstance(value, Rate):
+                    yield _key(row.label, side), value
+        for of_side in Side:
+            # By role, so that the mean over roles can be computed from the sums over games.
+            rates = {role: rate for role, rate in self.engagement().items() if side_of(role) is of_side}
+            if rates:
+                counts = [n for role in _ROLES[of_side] for n in rates.get(role, Rate(0, 0))]
+                yield _key(_ENGAGEMENT, of_side.value), counts
+
     def as_json(self) -> dict[str, Any]:
         """Every metric with numerator, denominator and rate; a rate is None if ``den`` is 0.
 
@@ -301,7 +345,7 @@ class PlayMetrics:
         ours: list[tuple[str, Rate | float | None, Rate | float | None]] = [
             ("win rate", self.wins(loyal), self.wins(evil)),
             ("quest win rate", self.quest_wins(loyal), self.quest_wins(evil)),
-            ("quest engagement", self.side_engagement(loyal), self.side_engagement(evil)),
+            (_ENGAGEMENT, self.side_engagement(loyal), self.side_engagement(evil)),
             ("team selection accuracy", self.team_selection(loyal), self.team_selection(evil)),
             ("failure vote rate", None, self.failure_votes()),
             ("proposal change rate", self.changes(loyal), self.changes(evil)),
@@ -310,3 +354,49 @@ class PlayMetrics:
             ("approve ballot rate", self.approve_ballots(loyal), self.approve_ballots(evil)),
         ]
         return tuple(PlayRow(label, left, right, PUBLISHED.get(label, {})) for label, left, right in ours)
+
+
+def play_figure(tally: FigureTally, label: str, side: str, empty: str) -> Figure:
+    """One metric of a side with its interval over games; ``empty`` is its note if it has no number."""
+    kind: Kind = "mean_of_shares" if label == _ENGAGEMENT else "share"
+    return tally.figure(_key(label, side), kind, empty)
+
+
+class PlayFigures:
+    """``PlayMetrics`` with an interval over games for each of its figures, in bounded memory."""
+
+    def __init__(self) -> None:
+        self.metrics = PlayMetrics()
+        self.tally = FigureTally()
+
+    def add(self, game_id: str, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
+        """Counts one game, as ``PlayMetrics.add`` does."""
+        of_game = PlayMetrics()
+        of_game.add(game, seats)
+        self.metrics.merge(of_game)
+        self.tally.begin(game_id)
+        for key, counts in of_game.counts():
+            self.tally.count(key, counts)
+
+    def merge(self, other: "PlayFigures") -> None:
+        """Adds the counts of ``other``, which counted other games."""
+        self.metrics.merge(other.metrics)
+        self.tally.merge(other.tally)
+
+    def rows(self) -> Iterator[tuple[PlayRow, str, Figure]]:
+        """Every line of the table with each side to which it applies, and the figure of that side."""
+        for row in self.metrics.table_rows():
+            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
+                if value is not None:
+                    yield (
+                        row,
+                        side,
+                        play_figure(self.tally, row.label, side, "nothing to count in these games"),
+                    )
+
+    def intervals_as_json(self) -> dict[str, Any]:
+        """Every figure by metric and side, with its interval."""
+        figures: dict[str, Any] = {}
+        for row, side, figure in self.rows():
+            figures.setdefault(row.label, {})[side] = figure.as_json()
+        return figures

@@ -21,8 +21,16 @@ from engine.terms import Role, Side, side_of
 from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Item
+from evaluators.statistics.intervals import (
+    SHARE,
+    Estimate,
+    Statistic,
+    estimate,
+    pooled_f1,
+    pooled_recall,
+    ratio,
+)
 from evaluators.statistics.rates import Rate, rates_as_json, tally
-from evaluators.statistics.resampling import Estimate, Statistic, bootstrap, pooled_f1, pooled_recall, ratio
 
 __all__ = [
     "F1",
@@ -30,11 +38,13 @@ __all__ = [
     "STEPS",
     "Bin",
     "Counts",
+    "Limits",
     "RoleScores",
     "Scores",
     "Totals",
     "estimate_as_json",
     "limited",
+    "limits_of",
     "micro_f1",
     "per_item",
     "score",
@@ -42,7 +52,7 @@ __all__ = [
 
 
 class Counts(NamedTuple):
-    """The counts behind F1. Counts of disjoint items add up, so a bootstrap may resample them."""
+    """The counts behind F1. Counts of disjoint items add up, over games too."""
 
     matched: int
     predicted: int
@@ -185,8 +195,10 @@ class Scores:
         ``by_intention`` has the hits."""
         self.unmapped_texts: Counter[str] = Counter()
         """The number of occurrences of each text that named no intention."""
+        self.limits: dict[tuple[str, str], Limits] = {}
+        """What guesses of the same length score by chance and at best, by group and label (as text). In total
+        (``all``, ``all``), and for the groups that hold whole items: round, role, side and stage."""
         self._item_f1 = 0.0
-        self._by_chance = 0.0
 
     def add(self, item: Item, guess: Guess | None) -> F1:
         """Counts one item and the rater's guess (None if there is no guess). Returns the F1 of the item.
@@ -203,17 +215,19 @@ class Scores:
         self.silent += guess is None
         self.total = self.total.plus(counts)
         _count(self.by_game, item.game_id, counts)
+        limits = limits_of(item, counts)
+        self._limit(("all", "all"), limits)
         for group, key, of_group in _groups(item, item.gold, named):
             _count(getattr(self, f"by_{group}"), key, of_group)
             self.behind[group, str(key)] += 1
+            if group in _OF_WHOLE_ITEMS:
+                self._limit((group, str(key)), limits)
         for missed in item.gold - named:
             for wrong in named - item.gold:
                 if wrong in BY_ID:
                     self.confusion[missed, wrong] += 1
         if guess is not None:
             self.unmapped_texts.update(guess.unmapped)
-        if item.options:
-            self._by_chance += counts.predicted * counts.gold / len(item.options)
         f1 = counts.f1
         self._item_f1 += f1
         return f1
@@ -243,10 +257,13 @@ class Scores:
         in the hits.
         """
         total = self.total.predicted + self.total.gold
-        return 2 * self._by_chance / total if total else None
+        return 2 * self.limits["all", "all"].chance / total if total else None
+
+    def _limit(self, place: tuple[str, str], limits: "Limits") -> None:
+        self.limits[place] = self.limits.get(place, _NO_LIMITS).plus(limits)
 
     def as_json(self) -> dict[str, Any]:
-        """Every number with its counts, groups sorted by key; without ``by_game``, which only the bootstrap
+        """Every number with its counts, groups sorted by key; without ``by_game``, which only intervals
         needs.
         """
         tables = {
@@ -272,6 +289,30 @@ class Scores:
                 "different": len(self.unmapped_texts),
             },
         }
+
+
+class Limits(NamedTuple):
+    """The hits that guesses of the same length would have; twice the hits by predicted + gold is an F1. The
+    limits of disjoint items add up.
+    """
+
+    chance: float
+    """Expected, of names drawn at random from each item's options."""
+    ceiling: int
+    """Of the best names: all of the gold, or as much of it as there are names."""
+
+    def plus(self, other: "Limits") -> "Limits":
+        return Limits(self.chance + other.chance, self.ceiling + other.ceiling)
+
+
+_NO_LIMITS: Final = Limits(0.0, 0)
+_OF_WHOLE_ITEMS: Final = ("round", "role", "side", "stage")
+
+
+def limits_of(item: Item, counts: "Counts | F1") -> Limits:
+    """The limits of a guess with these counts; without options, chance has no hits."""
+    predicted, gold = counts.predicted, counts.gold
+    return Limits(predicted * gold / len(item.options) if item.options else 0.0, min(predicted, gold))
 
 
 def _named(guess: Guess | None, unmapped: Unmapped) -> frozenset[str]:
@@ -328,8 +369,8 @@ LEAST: Final = 20
 class Totals:
     """Scores of one rater's guesses with intervals over games, in total and by group.
 
-    ``Scores`` holds the exact counts. For the intervals every group also keeps its counts by game, since a
-    bootstrap draws whole games.
+    ``Scores`` holds the exact counts. For the intervals every group also keeps its counts by game, since
+    whole games are the trials.
     """
 
     def __init__(self, unmapped: Unmapped = "count") -> None:
@@ -345,14 +386,14 @@ class Totals:
             if group != "intention":
                 _count(self._by_game.setdefault((group, str(key)), {}), item.game_id, counts)
 
-    def as_json(self, *, seed: int | str = 0) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Precision, recall and F1 with 95 % intervals over games, in total and by group."""
         exact = self.scores.as_json()
         totals: dict[str, Any] = {
             "items": self.scores.items,
             "games": len(self.scores.by_game),
             "silent": self.scores.silent,
-            "micro": _with_intervals(self.scores.by_game, seed),
+            "micro": _with_intervals(self.scores.by_game),
             "macro": self.scores.macro,
             "chance": self.scores.chance,
             **{name: {} for name in _GROUP_TABLES},
@@ -362,7 +403,7 @@ class Totals:
             totals[f"by_{group}"][label] = {
                 "items": self.scores.behind[group, label],
                 "games": len(by_game),
-                **_with_intervals(by_game, seed),
+                **_with_intervals(by_game),
             }
         totals["unmapped"]["most"] = dict(self.scores.unmapped_texts.most_common(20))
         return totals
@@ -391,24 +432,29 @@ _SINGLE_ITEM_KEYS: Final = ("mean_item", "by_intention", "confusion", "unmapped"
 _SHARES: Final[Mapping[str, Statistic]] = {"precision": ratio, "recall": pooled_recall, "f1": pooled_f1}
 
 
-def _with_intervals(by_game: dict[str, Counts], seed: int | str) -> dict[str, Any]:
+def _with_intervals(by_game: dict[str, Counts]) -> dict[str, Any]:
     total = _NOTHING
     for counts in by_game.values():
         total = total.plus(counts)
-    shares = {name: estimate_as_json(bootstrap(by_game, share, seed=seed)) for name, share in _SHARES.items()}
+    shares = {name: estimate_as_json(estimate(by_game, of, within=SHARE)) for name, of in _SHARES.items()}
     return {**total._asdict(), **shares}
 
 
-def estimate_as_json(estimate: Estimate) -> dict[str, Any]:
-    """Value, 95 % interval and number of games. An undefined value or limit is None."""
-    interval = estimate.interval
+def estimate_as_json(found: Estimate) -> dict[str, Any]:
+    """Value, 95 % interval, number of games, and how much the items of one game hang together; None where
+    undefined.
+    """
+    interval = found.interval
+    effect, icc = found.clustering or (None, None)
     return {
-        "value": None if isnan(estimate.value) else estimate.value,
+        "value": None if isnan(found.value) else found.value,
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
-        "confidence": estimate.confidence,
-        "games": estimate.games,
-        "method": estimate.method,
+        "confidence": found.confidence,
+        "games": found.games,
+        "method": found.method,
+        "design_effect": effect,
+        "icc": icc,
     }
 
 

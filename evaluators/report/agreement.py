@@ -7,10 +7,10 @@ from math import isnan, nan
 from statistics import pstdev
 from typing import Final, NamedTuple, cast
 
-from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.report.tables import PAPER, Column, ReportTable, TableRow
 from evaluators.statistics.agreement import GROUPINGS, Level, all_raters, alpha_of, grouped, pairwise
-from evaluators.statistics.figures import Figure, nothing
-from evaluators.statistics.resampling import Statistic, bootstrap
+from evaluators.statistics.figures import Figure, GameSet, nothing
+from evaluators.statistics.intervals import RATE, SIGNED, Range, Statistic, estimate
 
 __all__ = ["agreement", "kappa_with"]
 
@@ -25,12 +25,12 @@ def agreement(shared: Mapping[str, Ratings]) -> ReportTable:
     rows = [row for what, ratings in shared.items() if len(ratings) > 1 for row in _rows(what, ratings)]
     return ReportTable(
         "agreement",
-        "What we add",
+        PAPER,
         "Agreement of raters",
         "Over items (an intention of a stage) that several raters judged; n is how many, of pairs the sum "
         "over pairs. All raters: Fleiss' kappa on the items that every rater judged. Pairwise: mean and "
         "deviation over pairs of raters, each on the items both judged. Alpha: Krippendorff's, nominal or "
-        "ordinal, on every shared item. All intervals draw games.",
+        "ordinal, on every shared item. All intervals are over games.",
         ("judged", "scores"),
         (
             Column("kappa, all raters", "number"),
@@ -66,7 +66,7 @@ def _row(what: str, scores: str, ratings: Ratings, ordinal: Ratings | None) -> T
             whole.value, _whole_counts(ratings, every), _fleiss(len(ratings)), every
         ),
         "kappa, pairwise mean": _figure(pairs.mean, of_pairs.counts, of_pairs.mean, common),
-        "pairwise deviation": _figure(pairs.deviation, of_pairs.counts, of_pairs.deviation, common),
+        "pairwise deviation": _figure(pairs.deviation, of_pairs.counts, of_pairs.deviation, common, RATE),
     }
     for level, rated in (("nominal", ratings), ("ordinal", ordinal)):
         if rated is not None:
@@ -91,28 +91,31 @@ def kappa_with(judge: Mapping[str, int], people: Ratings) -> Figure:
 
 _JUDGE: Final = "judge"
 _UNDEFINED: Final = "undefined: no shared items, or one category only"
-_RESAMPLES: Final = 1000
 
 GameCounts = Mapping[str, Sequence[float]]
 
 
-def _figure(value: float, counts: GameCounts, statistic: Statistic, behind: Collection[str]) -> Figure:
-    """A coefficient with its interval over games. It is a function of counts that add up over games, so the
-    counts are resampled. ``behind`` names the intentions of stages that were judged in common.
+def _figure(
+    value: float, counts: GameCounts, statistic: Statistic, behind: Collection[str], within: Range = SIGNED
+) -> Figure:
+    """A coefficient with its interval over games. It is a function of counts that add up over games, so
+    games can be left out. ``behind`` names the intentions of stages that were judged in common.
     """
     if isnan(value):
         return nothing(_UNDEFINED)
-    estimate = bootstrap(counts, statistic, resamples=_RESAMPLES)
-    low, high = estimate.interval or (None, None)
+    found = estimate(counts, statistic, within=within)
+    low, high = found.interval or (None, None)
+    games = sorted({_game(item) for item in behind})
     return Figure(
         value,
         low,
         high,
         den=len(behind),
-        games=len({_game(item) for item in behind}),
+        games=len(games),
         items=len({item.rsplit("/", 1)[0] for item in behind}),
-        method=estimate.method,
-        note="" if estimate.interval is not None else "one game, or games that do not differ: no interval",
+        method=found.method,
+        note="" if found.interval is not None else "one game, or games that do not differ: no interval",
+        of_games=GameSet(games, (1 << len(games)) - 1),
     )
 
 

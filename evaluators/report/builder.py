@@ -12,14 +12,16 @@ by the items that several raters judged.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
-from engine.terms import Role, Seat, Side, side_of
+from engine.terms import Seat, Side, side_of
+from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
+from evaluators.dataset.rows import turn_rows
 from evaluators.ground.answers import Guess, Unmapped
-from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Variant, items
+from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
+from evaluators.ground.provenance import package_version
 from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.comparing import judged_counts
@@ -37,13 +39,32 @@ from evaluators.measures.judged import (
 )
 from evaluators.measures.play import PlayMetrics
 from evaluators.measures.ratings import Played
-from evaluators.measures.scoring import RoleScores, Scores
+from evaluators.measures.scoring import F1, RoleScores, Scores
+from evaluators.report.columns import (
+    SEAT_COLUMNS,
+    Condition,
+    Contrast,
+    GameColumns,
+    columns_of,
+    rule_set,
+    selected,
+)
+from evaluators.report.contrasts import FOUND_BELOW, ContrastCounts
+from evaluators.report.corrections import count_overlap
 from evaluators.report.raters import Rated, count_pairs
+from evaluators.report.reading import (
+    Answerer,
+    RaterKind,
+    count_confusions,
+    count_guesses,
+    limit_counts,
+)
+from evaluators.report.rulings import count_rulings
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
 from evaluators.statistics.figures import FigureKey, FigureTally
+from evaluators.statistics.intervals import Counts
 from evaluators.statistics.rates import Rate
-from evaluators.statistics.resampling import Counts
 
 __all__ = [
     "DAMAGED",
@@ -68,11 +89,11 @@ class Answered:
     variant: Variant = field(default_factory=lambda: Variant(reader="all"))
     """How the items were made; by default every other seat guesses."""
     unmapped: Unmapped = "count"
+    kind: RaterKind = "program"
 
     @property
-    def name(self) -> str:
-        """The rater with every setting that differs from the default, since scores of different variants
-        cannot be compared."""
+    def settings(self) -> str:
+        """Every setting that differs from the default; empty if none does."""
         plain = Variant()
         differences = [
             str(getattr(self.variant, name))
@@ -81,7 +102,17 @@ class Answered:
         ]
         if self.unmapped != "count":
             differences.append(f"unmapped {self.unmapped}ed")
-        return f"{self.rater} ({', '.join(differences)})" if differences else self.rater
+        return ", ".join(differences)
+
+    @property
+    def name(self) -> str:
+        """The rater with its settings, since scores of different variants cannot be compared."""
+        return f"{self.rater} ({self.settings})" if self.settings else self.rater
+
+    @property
+    def answerer(self) -> Answerer:
+        with_history = replace(self, variant=replace(self.variant, history="all"))
+        return Answerer(self.kind, self.settings, with_history.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +137,8 @@ class ReportedGame:
     """The seats that language models held; None: unknown."""
     invalid: bool = False
     """Whether somebody marked the game as invalid."""
+    columns: GameColumns | None = None
+    """What the game and its seats are told apart by; None: what its log says."""
 
 
 Exclusion = Literal["defaults", "invalid"]
@@ -127,6 +160,8 @@ class SeatUse:
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    reasoning_tokens: int | None
+    """Completion tokens that were reasoning; None: the provider does not say."""
     cost: float
 
 
@@ -147,12 +182,24 @@ class ReportBuilder:
     """Counts games one by one; ``sections.make_report`` makes the report."""
 
     def __init__(
-        self, title: str = "Report", *, variant: Variant | None = None, exclude_above: float = EXCLUDE_ABOVE
+        self,
+        title: str = "Report",
+        *,
+        variant: Variant | None = None,
+        exclude_above: float = EXCLUDE_ABOVE,
+        where: Sequence[Condition] = (),
+        contrasts: Sequence[Contrast] = (),
+        level: float = FOUND_BELOW,
     ) -> None:
         """``variant`` says how the counted items are made; ``made_of`` shows it. ``exclude_above``: games
-        whose models defaulted a larger share of their decisions are excluded; with 1, none is.
+        whose models defaulted a larger share of their decisions are excluded; with 1, none is. ``where``:
+        only seats that meet every condition are counted. ``level``: the greatest p value of a contrast that
+        counts.
         """
+        self.level = level
         self.title = title
+        self.where = tuple(where)
+        self.contrasts = [ContrastCounts(one) for one in contrasts]
         self._variant = variant or Variant()
         self.exclude_above = exclude_above
         self.set_aside: ReportBuilder | None = None
@@ -173,6 +220,8 @@ class ReportBuilder:
         self.judged_speeches: Counter[str] = Counter()
         """The number of speeches that each judge read for statements."""
         self.answers: Counter[tuple[Dimension, str]] = Counter()
+        self.raters: dict[str, Answerer] = {}
+        """Who answered, by name. Who ever answered as a model or a program is no person."""
         self.variants: dict[str, dict[str, Any]] = {}
         self.excluded: dict[str, Counter[str]] = {}
         self.paper_impact = ImpactCounts(PAPER)
@@ -186,6 +235,8 @@ class ReportBuilder:
         self.profiles: Counter[str] = Counter()
         self.left_out: list[tuple[str, str]] = []
         """The first games that were left out, with the reason; of excluded games, in ``set_aside``."""
+        self.served: dict[str, set[str]] = {}
+        """By endpoint, the models that answered, as the provider names them."""
         self.invalid: dict[str, str] = {}
         """Games that were marked as invalid: when, by whom and why."""
 
@@ -211,15 +262,38 @@ class ReportBuilder:
 
     def use(self, uses: Iterable[SeatUse]) -> None:
         """Adds the model calls of the games."""
-        self.uses += uses
+        for use in uses:
+            self.uses.append(use)
+            if use.calls > use.failed:
+                self.served.setdefault(use.endpoint, set()).add(use.model)
+
+    def _add_served(self, served: Mapping[str, Collection[str]]) -> None:
+        for endpoint, models in served.items():
+            self.served.setdefault(endpoint, set()).update(models)
 
     def _excluded(self, about: str) -> Counter[str]:
         return self.excluded.setdefault(about, Counter())
 
     # --- one game ---------------------------------------------------------------------------------
 
+    @property
+    def limited(self) -> bool:
+        """Whether single seats are selected, so that figures of whole games are left out."""
+        return any(condition.column in SEAT_COLUMNS for condition in self.where)
+
+    def where_words(self) -> str:
+        """The conditions in words; empty if there are none."""
+        return " and ".join(map(str, self.where))
+
     def add(self, reported: ReportedGame) -> None:
-        """Counts one game; an excluded one apart from the others. Each game is added once."""
+        """Counts one game; an excluded one apart from the others. Each game is added once. A game without a
+        seat that meets the conditions is passed over.
+        """
+        if (self.where or self.contrasts) and reported.columns is None:
+            reported = replace(reported, columns=columns_of(reported.game, agents=reported.agents))
+        if self.where and not selected(reported.columns, self.where):  # type: ignore[arg-type]
+            self.pass_over(f"no seat with {self.where_words()}")
+            return
         decisions = DecisionCounter(reported.game.log)
         share = decisions.of_models(reported.models).rate
         if reported.invalid:
@@ -231,14 +305,23 @@ class ReportBuilder:
 
     def _excluded_builder(self) -> "ReportBuilder":
         if self.set_aside is None:
-            self.set_aside = ReportBuilder(
-                self.title, variant=self._variant, exclude_above=self.exclude_above
-            )
+            self.set_aside = self._like()
         return self.set_aside
+
+    def _like(self) -> "ReportBuilder":
+        """A builder with the same settings, and without counts."""
+        return ReportBuilder(
+            self.title,
+            variant=self._variant,
+            exclude_above=self.exclude_above,
+            where=self.where,
+            contrasts=[counts.asked for counts in self.contrasts],
+            level=self.level,
+        )
 
     def with_excluded(self) -> "ReportBuilder":
         """The counts of all games, the excluded ones too."""
-        every = ReportBuilder(self.title, variant=self._variant, exclude_above=self.exclude_above)
+        every = self._like()
         every._merge_counts(self)
         if self.set_aside is not None:
             every._merge_counts(self.set_aside)
@@ -246,100 +329,108 @@ class ReportBuilder:
 
     def _add(self, reported: ReportedGame, decisions: DecisionCounter, exclusion: Exclusion | None) -> None:
         game = reported.game
-        groups = {group: frozenset(seats) for group, seats in reported.groups.items() if seats}
-        for group in groups:
-            self.groups.setdefault(group, FigureTally()).begin(game.id)
+        players = frozenset(range(1, len(game.roles) + 1))
+        kept = players if reported.columns is None else selected(reported.columns, self.where)
         self.tally.begin(game.id)
-        players = len(game.roles)
-        tallies = [
-            self.tally,
-            *(self.groups[group] for group, seats in groups.items() if len(seats) == players),
-        ]
-
-        def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
-            for tally in tallies:
-                tally.count(key, tuple(counts), items=n)
-
-        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        parts: dict[frozenset[Seat], list[Count]] = {kept: [_counts_of(self.tally)]}
+        groups = {group: frozenset(seats) & kept for group, seats in reported.groups.items()}
+        for group, seats in groups.items():
+            if seats:
+                self.groups.setdefault(group, FigureTally()).begin(game.id)
+                parts.setdefault(seats, []).append(_counts_of(self.groups[group]))
+        for contrast in self.contrasts:
+            assert reported.columns is not None
+            for seats, write in contrast.begin(game.id, reported.columns, kept):
+                parts.setdefault(seats, []).append(write)
+        self.profiles[rule_set(game.profile)] += 1
+        if game.provenance is not None:
+            self._add_served(game.provenance.served)
         if exclusion is not None:
             self.exclusions[exclusion] += 1
             if len(self.left_out) < _NAMED:
                 self.left_out.append((game.id, self._words(exclusion)))
-        self._count_exclusion(reported, exclusion)
-        self._count_decisions(reported, decisions, count)
-        self._count_play(game, count)
-        self._count_speeches(game, count)
-        self.judged_speeches.update(count_statements(game, reported.statements, count))
-        self._count_items(game)
-        self._count_beliefs(game, count)
-        ours = [judgement for judgement in reported.judgements if judgement.game_id == game.id]
-        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
-        if ours:
-            self.judged_games += 1
-            self._count_raters(ours)
-        if people:
-            self._count_judgements(game, people, count)
-            self._count_links(game, people, count)
-        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
-            self.judges.add(judge)
-            its = [judgement for judgement in ours if judgement.rater == judge]
-            self._count_judge(game, judge, its, count)
-            if not people:
-                self._count_links(game, its, count, f", by {judge}")
-        judgements = people or ours
-        self._count_corrections(game, judgements, count)
-        self._count_impact(game, judgements, count)
-        units: dict[str, list[Rated]] = {}
-        for answered in reported.answers:
-            for part, rated in self._count_answers(game, answered, judgements, count):
-                units.setdefault(part, []).append(rated)
-        for part_ in ("reasonable", "think", "speak"):
-            for rater, counts in judged_counts(game, ours, part_).items():
-                units.setdefault(part_, []).append(Rated(rater, counts, counts))
-        count_pairs(self.tally, units)
-        for group, seats in groups.items():
-            self._count_seats(game, seats, reported, people, judgements, self.groups[group])
-        if reported.agents is None:
+        self._count_exclusion(reported, groups, exclusion)
+        for seats, counting in parts.items():
+            count = _to_all(counting)
+            _count_wins(game, seats, count)
+            if seats == kept:
+                self._count_items(game if kept == players else game.of(kept))
+                self._count_raters_of(reported, kept, self._count_part(reported, decisions, kept, count))
+            else:
+                # The second builder's counts of what was left out are dropped: the first has them.
+                second = ReportBuilder(variant=self._variant)
+                second._count_part(reported, decisions, seats, count)
+        if reported.agents is None or kept < players:
             self.unseated += 1
         else:
             self.played.append(Played(game.id, reported.agents, game.roles, game.winner))
 
-    def _count_seats(
+    def _count_part(
         self,
-        game: Game,
-        seats: frozenset[Seat],
         reported: ReportedGame,
-        people: list[Judgement],
-        judgements: list[Judgement],
-        tally: FigureTally,
-    ) -> None:
-        """Counts what the seats of a group won, and, unless the group has all seats, what they said and
-        thought; a group of all seats gets those counts from the whole game.
+        decisions: DecisionCounter,
+        seats: frozenset[Seat],
+        count: "Count",
+    ) -> dict[str, list[Rated]]:
+        """Counts what these seats did, said and thought, and everything if they are all seats. Returns each
+        rater's counts of each item, by part, for the comparison of raters.
         """
-
-        def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
-            tally.count(key, tuple(counts), items=n)
-
-        for side in Side:
-            of_side = [seat for seat in seats if game.side(seat) is side]
-            if of_side:
-                won = Rate(len(of_side) if game.winner is side else 0, len(of_side))
-                count(FigureKey("seats", "", "seats won", side.value, "share"), won)
-        if len(seats) == len(game.roles):
-            return
-        # The second builder's counts of what was left out are dropped: the whole game has them.
-        second, own = ReportBuilder(variant=self._variant), game.of(seats)
-        second._count_beliefs(game, count, seats)
+        game = reported.game
+        whole = len(seats) == len(game.roles)
+        own = game if whole else game.of(seats)
+        only = None if whole else seats
+        self._count_decisions(reported, decisions, count, seats)
+        self._count_play(game, count, only)
+        self._count_speeches(game, count, only)
+        self._count_own_metrics(game, count, only)
+        statements = [one for one in reported.statements if whole or _seat_of(one.key.request_id) in seats]
+        self.judged_speeches.update(count_statements(game, statements, count))
+        count_rulings(own, count)
+        scored = self._count_beliefs(game, count, only)
+        count_guesses(None, scored, reported.agents, count)
+        ours = _judgements_of(reported, seats)
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
         if people:
-            second._count_judgements(own, people, count)
-        second._count_corrections(own, judgements, count)
+            self._count_judgements(own, people, count)
+            if whole:
+                self._count_links(game, people, count)
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
+            self.judges.add(judge)
+            its = [judgement for judgement in ours if judgement.rater == judge]
+            self._count_judge(own, judge, its, count)
+            if whole and not people:
+                self._count_links(game, its, count, f", by {judge}")
+        judgements = people or ours
+        self._count_corrections(own, judgements, count)
+        self._count_impact(own, judgements, count)
+        units: dict[str, list[Rated]] = {}
         for answered in reported.answers:
-            for _ in second._count_answers(own, answered, judgements, count):
-                pass
+            for part, rated in self._count_answers(own, answered, judgements, count, reported.agents):
+                units.setdefault(part, []).append(rated)
+        return units
 
-    def _count_exclusion(self, reported: ReportedGame, exclusion: Exclusion | None) -> None:
+    def _count_raters_of(
+        self, reported: ReportedGame, seats: frozenset[Seat], units: dict[str, list[Rated]]
+    ) -> None:
+        """Counts who judged what, and compares raters."""
+        ours = _judgements_of(reported, seats)
+        if ours:
+            self.judged_games += 1
+            self._count_raters(ours)
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
+            its = [judgement for judgement in ours if judgement.rater == judge]
+            count_overlap(self.tally, reported.game, judge, its, people, reported.agents)
+        for part_ in ("reasonable", "think", "speak"):
+            for rater, counts in judged_counts(reported.game, ours, part_).items():
+                units.setdefault(part_, []).append(Rated(rater, counts, counts))
+        count_pairs(self.tally, units)
+
+    def _count_exclusion(
+        self, reported: ReportedGame, groups: Mapping[str, Collection[Seat]], exclusion: Exclusion | None
+    ) -> None:
         """Counts whether the game is excluded, in the cells to which it belongs."""
-        cells = [("all", "all"), *(("group", group) for group, seats in reported.groups.items() if seats)]
+        cells = [("all", "all"), *(("group", group) for group, seats in groups.items() if seats)]
         cells += [("agent", agent) for agent in sorted(set(reported.agents or ()))]
         for group, label in cells:
             key = FigureKey(EXCLUDED, "", group, label, "excluded")
@@ -347,10 +438,14 @@ class ReportBuilder:
             for reason in get_args(Exclusion):
                 self.tally.count(key._replace(column=reason), (int(exclusion == reason), 1))
 
-    def _count_decisions(self, reported: ReportedGame, decisions: DecisionCounter, count: "Count") -> None:
+    def _count_decisions(
+        self, reported: ReportedGame, decisions: DecisionCounter, count: "Count", seats: Collection[Seat]
+    ) -> None:
         agents = reported.agents or ("unknown",) * len(reported.game.roles)
         cells: dict[tuple[str, str], SeatDecisions] = {}
         for seat, decided in sorted(decisions.seats.items()):
+            if seat not in seats:
+                continue
             agent = agents[seat - 1]
             self.decisions.setdefault(agent, SeatDecisions()).add(decided)
             of_agent = [] if reported.agents is None else [("agent", agent)]
@@ -375,24 +470,18 @@ class ReportBuilder:
         why = (f"{n} × {self._words(reason)}" for reason, n in sorted(self.set_aside.exclusions.items()))
         return f"{excluded} of {self.games + excluded} games ({', '.join(why)})"
 
-    def _count_play(self, game: Game, count: "Count") -> None:
+    def _count_play(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         metrics = PlayMetrics()
-        metrics.add(game.log)
-        for row in metrics.table_rows():
-            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
-                if isinstance(value, Rate):
-                    count(FigureKey("play", "", row.label, side, "share"), value)
-        for side in Side:
-            # By role, so that the mean over roles can be computed from the sums over games.
-            rates = {role: rate for role, rate in metrics.engagement().items() if side_of(role) is side}
-            if rates:
-                counts = [n for role in _ROLES[side] for n in rates.get(role, Rate(0, 0))]
-                count(FigureKey("play", "", "quest engagement", side.value, "share"), counts)
+        metrics.add(game.log, seats)
+        for key, counts in metrics.counts():
+            count(key, counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
-        for role in set(game.roles):
+        for role in {game.role(seat) for seat in seats or game.profile.seats}:
             won = Rate(int(side_of(role) is game.winner), 1)
             count(FigureKey("roles", "", "role", role.value, "games won"), won)
+        if seats is not None:
+            return  # Rounds are those of the whole table.
         rounds = {round_.round: round_ for round_ in metrics.by_round()}
         # A game that ended before a quest counts in the denominator of that quest.
         for number in range(1, len(game.profile.team_sizes) + 1):
@@ -402,9 +491,9 @@ class ReportBuilder:
             for name in _OF_ROUND:
                 count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
 
-    def _count_speeches(self, game: Game, count: "Count") -> None:
+    def _count_speeches(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         hallucinations = Hallucinations()
-        hallucinations.add(game.log, game.roles)
+        hallucinations.add(game.log, game.roles, seats)
         for group, label, whose in (
             ("all", "all", None),
             *(("side", side.value, side) for side in Side),
@@ -418,8 +507,26 @@ class ReportBuilder:
                 ("statements refuted", statements),
                 ("refuted a speech", (statements.num, speeches.den)),
                 ("undecided", (hallucinations.unparsed(whose),)),
+                ("coverage", (statements.den, statements.den + hallucinations.unparsed(whose))),
             ):
                 count(key._replace(column=column), counts, speeches.den)
+
+    def _count_own_metrics(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
+        """Counts what installed metrics say of each turn, in total and by side, role and round."""
+        metrics = installed_metrics()
+        if not metrics:
+            return
+        rows = [row for row in turn_rows(game) if seats is None or row["seat"] in seats]
+        for name, row, said, failure in counted(metrics, rows):
+            if failure:
+                self._excluded(f"{METRICS} {name}")[failure] += 1
+            if said is None:
+                continue
+            column = "share" if said.share else "value"
+            for group in ("all", "side", "role", "round"):
+                label = str(row.get(group, "all"))
+                key = FigureKey(OWN_METRICS, name, group, label, column)
+                count(key, (said.numerator, said.denominator), 1)
 
     def _count_items(self, game: Game) -> None:
         self.turns += len(game.turns)
@@ -430,9 +537,12 @@ class ReportBuilder:
             if excluded:
                 self._excluded(dimension).update(excluded)
 
-    def _count_beliefs(self, game: Game, count: "Count", seats: Collection[Seat] | None = None) -> None:
+    def _count_beliefs(
+        self, game: Game, count: "Count", seats: Collection[Seat] | None = None
+    ) -> list[tuple[Item, F1]]:
+        """Counts beliefs, and returns the items whose intentions were scored, with their F1."""
         scores = BeliefScores()
-        scores.add(game, seats)
+        scored = scores.add(game, seats)
         self.beliefs += scores.beliefs
         if scores.beliefs > scores.scored:
             self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
@@ -443,6 +553,7 @@ class ReportBuilder:
         if scores.scored:
             _count_scores("beliefs", "beliefs", scores.intentions, count)
             _count_roles("beliefs", scores.roles, count)
+        return scored
 
     def _count_judgements(self, game: Game, judgements: list[Judgement], count: "Count") -> None:
         selection, following = SelectionScores(), FollowingScores()
@@ -575,10 +686,16 @@ class ReportBuilder:
             total.merge(counts)
 
     def _count_answers(
-        self, game: Game, answered: Answered, judgements: list[Judgement], count: "Count"
+        self,
+        game: Game,
+        answered: Answered,
+        judgements: list[Judgement],
+        count: "Count",
+        agents: Sequence[str] | None = None,
     ) -> Iterator[tuple[str, Rated]]:
         """Counts one rater's answers, and yields the counts of each item for the comparison of raters."""
         name = answered.name
+        self._know(name, answered.answerer)
         self.answers[answered.dimension, name] += len(answered.guesses)
         self.variants[f"{answered.dimension} {name}"] = {
             **replace(answered.variant, followed=None).as_json(),
@@ -592,11 +709,14 @@ class ReportBuilder:
         for filter_, variant in filters:
             totals, roles = Scores(answered.unmapped), RoleScores()
             units: dict[str, Counts] = {}
+            guesses_scored: list[tuple[Item, F1]] = []
             for item in items(game, answered.dimension, variant, with_gold=True):
                 guess = guesses.get(item.id)
                 if guess is None:
                     continue  # not asked
-                units[item.id] = totals.add(item, guess).counts
+                f1 = totals.add(item, guess)
+                units[item.id] = f1.counts
+                guesses_scored.append((item, f1))
                 roles.add(item, guess)
             counted = len(units)
             table = answered.dimension if filter_ == UNFILTERED else f"{answered.dimension}_followed"
@@ -607,10 +727,18 @@ class ReportBuilder:
                 _count_scores(table, name, totals, count)
                 if filter_ == UNFILTERED:
                     _count_roles(name, roles, count)
+                if table == "guessing":
+                    count_guesses(name, guesses_scored, agents, count)
+                    count_confusions(name, totals, count)
             if filter_ == UNFILTERED and len(guesses) > counted:
                 self._excluded(f"answers ({answered.dimension})")["about no item that counts"] += (
                     len(guesses) - counted
                 )
+
+    def _know(self, name: str, rater: Answerer) -> None:
+        known = self.raters.get(name)
+        if known is None or known.kind == "human":
+            self.raters[name] = rater
 
     # --- many games -------------------------------------------------------------------------------
 
@@ -622,6 +750,8 @@ class ReportBuilder:
 
     def _merge_counts(self, other: "ReportBuilder") -> None:
         self.tally.merge(other.tally)
+        for contrast, theirs in zip(self.contrasts, other.contrasts, strict=True):
+            contrast.merge(theirs)
         self.exclusions.update(other.exclusions)
         for agent, decided in other.decisions.items():
             self.decisions.setdefault(agent, SeatDecisions()).add(decided)
@@ -642,6 +772,8 @@ class ReportBuilder:
         self.unseated += other.unseated
         self.left_out = [*self.left_out, *other.left_out][:_NAMED]
         self.invalid |= other.invalid
+        for name, answerer in sorted(other.raters.items()):
+            self._know(name, answerer)
         self.variants.update(other.variants)
         for about, reasons in other.excluded.items():
             self._excluded(about).update(reasons)
@@ -652,6 +784,7 @@ class ReportBuilder:
                 self.shared[part].setdefault(rater, {}).update(rated)
         self.played += other.played
         self.uses += other.uses
+        self._add_served(other.served)
 
     def made_of(self) -> dict[str, Any]:
         """The data behind the report, by name: games, items, answers and judgements."""
@@ -662,6 +795,8 @@ class ReportBuilder:
             "defaults": {
                 agent: decided.as_json() for agent, decided in sorted(self.with_excluded().decisions.items())
             },
+            **({"where": list(map(str, self.where))} if self.where else {}),
+            **({"contrasts": [str(counts.asked) for counts in self.contrasts]} if self.contrasts else {}),
             "profiles": dict(sorted(self.profiles.items())),
             "speaking_turns": self.turns,
             "items": {dimension: self.items[dimension] for dimension in DIMENSIONS},
@@ -670,6 +805,7 @@ class ReportBuilder:
                 {
                     "dimension": dimension,
                     "rater": name,
+                    "kind": self.raters[name].kind,
                     "answers": n,
                     "variant": self.variants[f"{dimension} {name}"],
                 }
@@ -688,9 +824,10 @@ class ReportBuilder:
                 FOLLOWED: "only what was followed with 3 or more, by the mean of the judgements given",
             },
             "confidence": 0.95,
-            "intervals": "bootstrap over games (BCa, 1,000 resamples); Wilson's where games do not differ or "
-            "are single trials",
-            "version": _version(),
+            "intervals": "over games (jackknife, Student's t); of shares Wilson's with the design effect, or "
+            "with each game as one trial where games do not differ or are single trials",
+            "served": {endpoint: sorted(models) for endpoint, models in sorted(self.served.items())},
+            "version": package_version(),
         }
 
     def _made_of_excluded(self) -> dict[str, Any]:
@@ -708,10 +845,17 @@ class ReportBuilder:
 
     def notes(self) -> Iterable[str]:
         """Notes on the whole report."""
+        if self.where:
+            whole = ": figures of whole games are left out" if self.limited else ""
+            yield f"Only {'seats' if self.limited else 'games'} with {self.where_words()}{whole}."
         if self.set_aside is not None:
             yield f"Excluded: {self.exclusion_words()}."
         elif not self.games:
             yield "There is no finished game to report on."
+        if len(self.profiles) > 1:
+            sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
+            told = "rule sets are pooled; group by rules to set them apart. Games of each"
+            yield f"{len(self.profiles)} {told}: {sets}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 
@@ -719,22 +863,60 @@ class ReportBuilder:
         """Notes that reveal whether seats recorded thoughts, or what excluded games hold."""
         if self.set_aside is not None:
             yield "Where excluded games change a figure, it stands a second time, with them in."
+        for endpoint, models in sorted(self.served.items()):
+            if len(models) > 1:
+                names = ", ".join(sorted(models))
+                yield f"{endpoint} was served by {len(models)} models ({names}): its figures pool them."
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
-
-
-def _version() -> str:
-    try:
-        return version("interintent-server")
-    except PackageNotFoundError:  # run from a folder that was never installed
-        return "unknown"
 
 
 Count = Callable[..., None]
 """Counts a figure by its key, its counts, and the number of items behind them."""
 
+
+def _counts_of(tally: FigureTally) -> Count:
+    """Counts into the tally."""
+
+    def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
+        tally.count(key, tuple(counts), items=n)
+
+    return count
+
+
+def _to_all(counting: Sequence[Count]) -> Count:
+    """Counts into each of several places."""
+
+    def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
+        for one in counting:
+            one(key, counts, n)
+
+    return count
+
+
+def _seat_of(request_id: str) -> Seat:
+    return int(request_id.rpartition(".")[2])
+
+
+def _judgements_of(reported: ReportedGame, seats: frozenset[Seat]) -> list[Judgement]:
+    """The judgements of what these seats said."""
+    ours = [one for one in reported.judgements if one.game_id == reported.game.id]
+    if len(seats) == len(reported.game.roles):
+        return ours
+    turns = {turn.request_id for turn in reported.game.turns if turn.seat in seats}
+    return [one for one in ours if one.request_id in turns]
+
+
+def _count_wins(game: Game, seats: Collection[Seat], count: Count) -> None:
+    """Counts what the seats won, by side."""
+    for side in Side:
+        of_side = [seat for seat in seats if game.side(seat) is side]
+        if of_side:
+            won = Rate(len(of_side) if game.winner is side else 0, len(of_side))
+            count(FigureKey("seats", "", "seats won", side.value, "share"), won)
+
+
 _OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
-_ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
 
 
 def _judged_items(game: Game, judgements: Iterable[Judgement]) -> Counter[tuple[str, str, str]]:
@@ -782,10 +964,10 @@ def _count_scores(table: str, of: str, scores: Scores, count: Count) -> None:
         for label, counts in table_counts.items():
             n = scores.items if group == "all" else scores.behind[group, str(label)]
             count(FigureKey(name, of, group, str(label), "f1"), counts, n)
-    predicted_and_gold = scores.total.predicted + scores.total.gold
-    if scores.chance is not None:
-        by_chance = (scores.chance * predicted_and_gold, predicted_and_gold)
-        count(FigureKey(table, of, "all", "all", "chance"), by_chance, scores.items)
+            if (group, str(label)) in scores.limits:
+                limits = scores.limits[group, str(label)]
+                for column, limit in limit_counts(limits, counts.predicted + counts.gold).items():
+                    count(FigureKey(table, of, group, str(label), column), limit, n)
 
 
 def _count_roles(of: str, roles: RoleScores, count: Count) -> None:

@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from evaluators.report.tables import Column, ReportTable, TableRow, Unit, place
+from evaluators.dataset.metrics import OWN_METRICS
+from evaluators.report.tables import GROUPS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.figures import FigureKey, FigureTally, Kind
 
 __all__ = ["side_by_side"]
-
-_SECTION: Final = "Groups side by side"
 
 _HEADLINES: Final[tuple[tuple[str, FigureKey, Kind], ...]] = (
     ("loyal wins", FigureKey("play", "", "win rate", "loyal", "share"), "share"),
@@ -70,7 +69,7 @@ _COMPARED: Final = (
         "following",
         "Following: mean score",
         ("part and stage", "by", "group"),
-        {"mean": "mean"},
+        {"mean": "score"},
         _WHO,
         "number",
     ),
@@ -97,6 +96,15 @@ _COMPARED: Final = (
         None,
         "number",
     ),
+    _Compared(OWN_METRICS, "Metrics of installed packages", ("metric", "by", "group"), {"share": "share"}),
+    _Compared(
+        OWN_METRICS,
+        "Metrics of installed packages: values",
+        ("metric", "by", "group"),
+        {"value": "mean"},
+        None,
+        "number",
+    ),
     _Compared(
         "hallucination",
         "Statements that the record refutes",
@@ -111,6 +119,7 @@ _MEANS: Final[Mapping[str, Kind]] = {"quest engagement": "mean_of_shares"}
 _NAMES: Final = {
     ("following", "number"): "groups_following_mean",
     ("correction_worth", "number"): "groups_change",
+    (OWN_METRICS, "number"): "groups_own_values",
 }
 
 
@@ -140,7 +149,7 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
     )
     return ReportTable(
         "groups",
-        _SECTION,
+        GROUPS,
         "Groups side by side: what a reader looks at first",
         "The same figures for each group: "
         + (", ".join(f"{name} in {groups[name].games:,} games" for name in names) or "there is none")
@@ -181,7 +190,7 @@ def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTab
     ]
     return ReportTable(
         _NAMES.get((layout.table, layout.unit), f"groups_{layout.table}"),
-        _SECTION,
+        GROUPS,
         f"By group: {layout.title}",
         "As in the table of the same figures above, for each group alone.",
         (*layout.heads, "figure"),

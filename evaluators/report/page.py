@@ -9,7 +9,8 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from evaluators.report.tables import Report, Unit
+from engine.intentions import BY_ID
+from evaluators.report.tables import PAPER, SECTIONS, Report, Unit
 from evaluators.statistics.figures import Figure
 
 __all__ = ["MISSING", "as_html"]
@@ -28,10 +29,17 @@ def as_html(report: Report, *, drawn: bool = True) -> str:
             drawings = plots(report)
         except ImportError:
             missing = MISSING
-    sections = [
-        (section, list(tables)) for section, tables in groupby(report.tables, key=lambda table: table.section)
-    ]
-    return _template().render(report=report, sections=sections, plots=drawings, plots_missing=missing)
+    # A table of the paper keeps its place without numbers, since readers look for it there.
+    kept = [table for table in report.tables if table.rows or table.section == PAPER]
+    sections = [(section, list(tables)) for section, tables in groupby(kept, key=lambda table: table.section)]
+    return _template().render(
+        report=report,
+        sections=sections,
+        first=SECTIONS[:2],
+        empty=[table for table in report.tables if table not in kept],
+        plots=drawings,
+        notices=[*report.notes, *report.notes_on_gold, *filter(None, [missing])],
+    )
 
 
 @cache
@@ -47,13 +55,23 @@ def _template() -> Template:
         "shown": _shown,
         "exact": _exact,
         "counts": _counts,
+        "together": _together,
         "decided": _decided,
         "in_words": _in_words,
         "words": lambda name: name.replace("_", " "),
-        # vl-convert draws our own specification and escapes all text in it.
-        "svg": Markup,
+        "sentence": lambda label: BY_ID[label].label if label in BY_ID else label,
+        "svg": _svg,
     }
     return environment.get_template("report.html.j2")
+
+
+def _svg(plot: Any) -> Markup:
+    """The drawing with its words for those who do not see it. vl-convert draws our own specification and
+    escapes all text in it.
+    """
+    start, svg = plot.svg.split("<svg", 1)
+    words = Markup(' role="img" aria-label="{}"').format(plot.words)
+    return Markup(start + "<svg") + words + Markup(svg)
 
 
 def _shown(value: float, unit: Unit) -> str:
@@ -90,6 +108,11 @@ def _exact(value: float | None) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def _together(figure: Figure) -> str:
+    """How much the items of one game hang together."""
+    return f"design effect {figure.design_effect:.2f}, intraclass correlation {figure.icc:.2f}"
 
 
 def _counts(figure: Figure) -> str:

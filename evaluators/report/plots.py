@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import altair as alt
 
+from evaluators.report.contrasts import CONTRASTS
 from evaluators.report.tables import Report, ReportTable
 from evaluators.statistics.figures import Figure
 
-__all__ = ["Plot", "plots"]
+__all__ = ["Plot", "PlotFiles", "plot_files", "plots"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,43 +27,98 @@ class Plot:
     """The table whose numbers it shows."""
     title: str
     svg: str
+    """To stand within a page, whose text colour it takes."""
+    words: str
+    """What it shows, for those who do not see it."""
 
 
 def plots(report: Report) -> tuple[Plot, ...]:
     """Every plot that the report has numbers for. Raises ImportError without vl-convert-python."""
     import vl_convert
 
-    drawings = []
+    return tuple(
+        # The chart's own colours suit paper; text and lines take the colour of the page, light or dark.
+        Plot(name, table, title, _inline(vl_convert.vegalite_to_svg(spec)), _words(title, spec))
+        for name, table, title, spec in _drawn(report, _TEXT)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlotFiles:
+    """A plot as files that stand alone, with black text."""
+
+    name: str
+    svg: str
+    pdf: bytes
+
+
+def plot_files(report: Report) -> Iterator[PlotFiles]:
+    """Every plot as SVG and PDF, one after the other. Raises ImportError without vl-convert-python."""
+    import vl_convert
+
+    for name, _, _, spec in _drawn(report, "#000000"):
+        yield PlotFiles(name, vl_convert.vegalite_to_svg(spec), _settled(vl_convert.vegalite_to_pdf(spec)))
+
+
+def _settled(pdf: bytes) -> bytes:
+    """The same PDF for the same plot. vl-convert lists the resources of a page in an order that differs from
+    time to time; sorted, they take as many bytes, so no place in the file moves.
+    """
+    return _RESOURCES.sub(lambda run: b"".join(sorted(run[0].splitlines(keepends=True))), pdf)
+
+
+_RESOURCES: Final = re.compile(rb"(?:^ +/[a-z]+\d+ [^\n]*\d 0 R\]?\n){2,}", re.MULTILINE)
+"""Resources of a page, a line for each: ``/fo0 1 0 R`` or ``/cs0 [/ICCBased 7 0 R]``."""
+
+
+def _drawn(report: Report, ink: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Name, table, title and specification of every plot."""
     for draw in _CHARTS:
         for name, table, title, chart in draw(report):
-            # The chart's own colours suit paper; text and lines take the colour of the page, light or dark.
             spec = chart.to_dict(validate=False)
-            spec["config"] = _CONFIG
+            spec["config"] = _config(ink)
             spec["background"] = None
             # The reader's font may be wider than the one that measured the labels.
-            spec["padding"] = {"left": 48, "top": 5, "right": 24, "bottom": 5}
-            drawings.append(Plot(name, table, title, _inline(vl_convert.vegalite_to_svg(spec))))
-    return tuple(drawings)
+            spec["padding"] = {"left": 40, "top": 5, "right": 24, "bottom": 5}
+            yield name, table, title, spec
+
+
+_TOLD: Final = 40
+"""The most points that a plot's words tell."""
+
+
+def _words(title: str, spec: dict[str, Any]) -> str:
+    """The title and the first points of a plot."""
+    values = [value for named in spec.get("datasets", {}).values() for value in named]
+    values += [
+        value for one in (spec, *spec.get("layer", ())) for value in one.get("data", {}).get("values", ())
+    ]
+    told = []
+    for value in values:
+        names = ", ".join(str(value[name]) for name in value if name not in ("value", "low", "high"))
+        told.append(f"{names}: {100 * value['value']:.1f} %")
+    told = list(dict.fromkeys(told))
+    more = f"; and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return f"{title}. {'; '.join(told[:_TOLD])}{more}. The table below has every number."
 
 
 # A placeholder for the text colour of the page, which no chart can name.
 _TEXT: Final = "#123457"
-_CONFIG: Final[dict[str, Any]] = {
-    "font": "sans-serif",
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": _TEXT,
-        "titleColor": _TEXT,
-        "domainColor": _TEXT,
-        "tickColor": _TEXT,
-        "gridColor": "#88888844",
-        "labelLimit": 240,
-    },
-    "legend": {"labelColor": _TEXT, "titleColor": _TEXT, "labelLimit": 240},
-    "header": {"labelColor": _TEXT, "titleColor": _TEXT},
-    "title": {"color": _TEXT},
-    "rule": {"color": _TEXT},
-}
+
+
+def _config(ink: str) -> dict[str, Any]:
+    # One font, since a PDF lists several in an order that differs from time to time.
+    text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
+    return {
+        "font": "sans-serif",
+        "view": {"stroke": None},
+        "axis": {**text, "domainColor": ink, "tickColor": ink, "gridColor": "#88888844", "labelLimit": 210},
+        # Below the plot, so that it is not wider than a narrow screen can show.
+        "legend": {**text, "labelLimit": 260, "orient": "bottom", "columns": 2},
+        "header": {**text, "labelFontWeight": "normal"},
+        "title": {"color": ink},
+        "rule": {"color": ink},
+    }
 
 
 def _inline(svg: str) -> str:
@@ -101,7 +157,7 @@ def _percent(axis: str, title: str, **kwargs: Any) -> alt.X | alt.Y:
 
 
 _SCORE_COLOURS: Final = ["#b2182b", "#ef8a62", "#d0d0d0", "#67a9cf", "#2166ac"]
-_COLOURS: Final = ["#3b7dd8", "#d9822b", "#2e9e6b", "#b45fb4", "#c23b3b", "#7a7a7a", "#a88b2a", "#2aa3a8"]
+_COLOURS: Final = ["#3b7dd8", "#c46f16", "#268a5c", "#b45fb4", "#c23b3b", "#7a7a7a", "#95791d", "#1f8f94"]
 
 
 def _following(report: Report) -> Iterator[Chart]:
@@ -114,7 +170,7 @@ def _following(report: Report) -> Iterator[Chart]:
     ]
     if points:
         chart = (
-            alt.Chart(_data(points), width=420, height=alt.Step(28))
+            alt.Chart(_data(points), width=340, height=alt.Step(28))
             .mark_bar()
             .encode(
                 _percent("x", "share of scores", stack="zero"),
@@ -127,32 +183,55 @@ def _following(report: Report) -> Iterator[Chart]:
 
 
 def _over_rounds(report: Report) -> Iterator[Chart]:
-    points = []
-    for name in ("guessing", "guessing_followed", "summarisation"):
-        points += [
-            _point(
-                figure,
-                rater=f"{labels[0]}, {name.replace('_', ', ')}",
-                round=labels[2],
-            )
-            for labels, figure in _rows(report.table(name), "f1")
-            if labels[1] == "round"
-        ]
-    points += [
-        _point(figure, rater="beliefs while playing", round=labels[1])
-        for labels, figure in _rows(report.table("beliefs"), "f1")
-        if labels[0] == "round"
+    table = report.table("history")
+    points = [
+        _point(figure, guesser=labels[0], history=column.name, round=labels[1])
+        for column in table.columns
+        for labels, figure in _rows(table, column.name)
+        if labels[1] != "all" and not labels[0].endswith("only what was followed")
     ]
     if points:
-        base = alt.Chart(_data(points), width=420, height=260).encode(
+        base = alt.Chart(_data(points), width=340, height=260).encode(
             alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0)),
-            alt.Color("rater:N", title=None, scale=alt.Scale(range=_COLOURS)),
+            alt.Color("guesser:N", title=None, scale=alt.Scale(range=_COLOURS)),
         )
         value = _percent("y", "F1", scale=alt.Scale(domain=[0, 1]))
-        chart = base.mark_line(point=True).encode(value) + base.mark_rule(opacity=0.6).encode(
-            alt.Y("low:Q", title="F1"), alt.Y2("high:Q")
+        names = [column.name for column in table.columns]
+        dash = alt.StrokeDash("history:N", scale=alt.Scale(domain=names, range=_DASHES), legend=None)
+        shape = alt.Shape(
+            "history:N",
+            title=None,
+            scale=alt.Scale(domain=names, range=["circle", "triangle-up"]),
+            legend=alt.Legend(orient="top", symbolFillColor="#808080", symbolStrokeColor="#808080"),
         )
-        yield "rounds_f1", "guessing", "Reading intentions, over the rounds", chart
+        chart = (
+            base.mark_line().encode(value, dash)
+            + base.mark_point(filled=True, size=60, opacity=1).encode(value, shape)
+            + base.mark_rule(opacity=0.6).encode(alt.Y("low:Q", title="F1"), alt.Y2("high:Q"))
+        )
+        yield "rounds_f1", "history", table.title, chart
+
+
+_DASHES: Final = [[1, 0], [5, 4]]
+
+
+def _guessers(report: Report) -> Iterator[Chart]:
+    """A limited report lacks the table."""
+    for table in report.tables:
+        if table.name == "guessers":
+            points = [_point(figure, label=labels[0], by=labels[1]) for labels, figure in _rows(table, "f1")]
+            if any(not point["label"].endswith(", published") for point in points):
+                yield "guessers_plot", table.name, table.title, _with_intervals(points, "F1")
+
+
+def _people(report: Report) -> Iterator[Chart]:
+    table = report.table("people")
+    points = [
+        _point(figure, label=labels[0], by=labels[1]) for labels, figure in _rows(table, "people minus model")
+    ]
+    if any(not point["by"].endswith(", published") for point in points):
+        title = "People minus model: F1"
+        yield "people_plot", table.name, title, _with_intervals(points, "difference", domain=(-1, 1))
 
 
 def _link(report: Report) -> Iterator[Chart]:
@@ -206,10 +285,12 @@ def _reliability(report: Report) -> Iterator[Chart]:
         yield "reliability", "reliability", "Reliability of stated confidence", chart
 
 
-def _with_intervals(points: list[dict[str, Any]], what: str) -> alt.LayerChart:
+def _with_intervals(
+    points: list[dict[str, Any]], what: str, domain: tuple[float, float] = (0, 1)
+) -> alt.LayerChart:
     """Points with their intervals, one line each, beside published points without intervals."""
     base = alt.Chart(
-        _data(points), width=420, height=alt.Step.from_dict({"step": 34, "for": "position"})
+        _data(points), width=340, height=alt.Step.from_dict({"step": 34, "for": "position"})
     ).encode(
         alt.Y("label:N", title=None, sort=None),
         alt.YOffset("by:N", sort=None),
@@ -219,7 +300,7 @@ def _with_intervals(points: list[dict[str, Any]], what: str) -> alt.LayerChart:
     layers: alt.LayerChart = base.mark_rule(strokeWidth=2).encode(
         alt.X("low:Q", title=what), alt.X2("high:Q")
     ) + base.mark_point(filled=True, size=70, opacity=1).encode(
-        _percent("x", what, scale=alt.Scale(domain=[0, 1])), shape
+        _percent("x", what, scale=alt.Scale(domain=list(domain))), shape
     )
     return layers
 
@@ -227,9 +308,10 @@ def _with_intervals(points: list[dict[str, Any]], what: str) -> alt.LayerChart:
 def _beside_published(report: Report, name: str, title: str) -> Iterator[Chart]:
     table = report.table(name)
     points = [
-        _point(figure, label=", ".join(labels), by=column.name)
-        for column in table.columns
-        for labels, figure in _rows(table, column.name)
+        _point(figure, label=", ".join(row.labels), by=column)
+        for row in table.rows
+        for column, figure in row.figures.items()
+        if figure.value is not None and column not in ("chance", "ceiling")
     ]
     if any(point["by"] == "ours" for point in points):
         yield f"{name}_plot", name, title, _with_intervals(points, "%")
@@ -239,6 +321,18 @@ def _published(report: Report) -> Iterator[Chart]:
     yield from _beside_published(report, "dimensions", "The four dimensions beside the published figures")
     yield from _beside_published(report, "results", "Results beside the published figures")
     yield from _beside_published(report, "play", "How the sides play, beside the published figures")
+
+
+def _contrasts(report: Report) -> Iterator[Chart]:
+    """A plot for each contrast; a report without questions lacks the table."""
+    for table in report.tables:
+        if table.name == CONTRASTS:
+            by_contrast: dict[str, list[dict[str, Any]]] = {}
+            for (asked, measure), figure in _rows(table, "difference"):
+                by_contrast.setdefault(asked, []).append(_point(figure, label=measure, by=asked))
+            for number, (asked, points) in enumerate(by_contrast.items(), 1):
+                chart = _with_intervals(points, "difference", domain=(-1, 1))
+                yield f"contrast_{number}", table.name, f"Differences: {asked}", chart
 
 
 def _columns(
@@ -262,7 +356,10 @@ def _columns(
 
 _CHARTS: Final[tuple[Callable[[Report], Iterator[Chart]], ...]] = (
     _published,
+    _contrasts,
     _following,
+    _guessers,
+    _people,
     _over_rounds,
     _link,
     _columns("roles", "Roles on quests and in won games", ("on quests", "games won"), "share"),

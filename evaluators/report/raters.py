@@ -7,9 +7,8 @@ from math import isnan
 from typing import Final, NamedTuple
 
 from evaluators.measures.comparing import MEASURES, Part, Units, each, holm, joined
-from evaluators.report.tables import Column, ReportTable, TableRow
+from evaluators.report.tables import OURS, Column, ReportTable, TableRow
 from evaluators.statistics.figures import (
-    RESAMPLES,
     Clusters,
     Figure,
     FigureKey,
@@ -17,7 +16,8 @@ from evaluators.statistics.figures import (
     estimated,
     nothing,
 )
-from evaluators.statistics.resampling import Comparison, Estimate, compared
+from evaluators.statistics.intervals import Estimate
+from evaluators.statistics.resampling import Comparison, compared
 
 __all__ = ["Rated", "count_pairs", "raters_compared"]
 
@@ -33,6 +33,9 @@ _PART: Final[Mapping[str, tuple[str, Part]]] = {
     "speak": ("speaking scored 4 or 5", "speak"),
 }
 """The name in the table and the part of each comparison."""
+
+_EXCHANGES: Final = 1000
+"""Half of the usual number, since a report may have a hundred pairs of raters."""
 
 _PAIRS: Final = 100
 """The most pairs that are shown for a measure: those with the most items in common."""
@@ -84,15 +87,19 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
             # A judge's scores are shown beside people's only if it agrees with them.
             why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))
             only = [_alone(tally, part, rater, pair) for rater in pair]
-            rows.append(
-                TableRow((words, *pair), _figures(comparison, sides, clusters, p, len(pairs), only, why))
-            )
+            figures = _figures(comparison, sides, clusters, p, len(pairs), only, why)
+            both = tally.games_of(clusters)
+            shown = {
+                name: figure if figure.of_games is not None or why else replace(figure, of_games=both)
+                for name, figure in figures.items()
+            }
+            rows.append(TableRow((words, *pair), shown))
     return ReportTable(
         _TABLE,
-        "What we add",
+        OURS,
         "Raters compared, pairwise, on the same items",
         "Each pair on what both answered or judged, and on nothing else; what one of them alone did is "
-        "counted beside it. Difference: the first's figure less the second's; its interval draws games. p: "
+        "counted beside it. Difference: the first's figure less the second's; its interval is over games. p: "
         "two-sided, of a permutation test that exchanges the two raters within whole games (every way up to "
         "12 games, else 1,000 drawn); with n games it cannot fall below 2 / 2^n. Holm: the same, adjusted "
         "for the number of pairs told by the measure."
@@ -130,9 +137,16 @@ Sides = tuple[Estimate, Estimate]
 
 def _compared(tally: FigureTally, key: FigureKey, part: Part) -> tuple[Comparison, Sides, Clusters]:
     clusters = tally.clusters(key)
-    statistic = MEASURES[part][0].statistic
-    comparison = compared(clusters.counts, statistic, items=clusters.items, left_out=0, resamples=RESAMPLES)
-    return comparison, each(clusters.counts, statistic, resamples=RESAMPLES), clusters
+    measure = MEASURES[part][0]
+    comparison = compared(
+        clusters.counts,
+        measure.statistic,
+        items=clusters.items,
+        left_out=0,
+        resamples=_EXCHANGES,
+        within=measure.difference_within,
+    )
+    return comparison, each(clusters.counts, measure), clusters
 
 
 def _figures(
@@ -148,7 +162,7 @@ def _figures(
     if lacking:
         hidden = nothing(f"not shown beside people's: {lacking}")
         return {**dict.fromkeys(("first", "second", "difference", "p", "p, Holm"), hidden), **left_out}
-    exact = "all exchanges tried" if comparison.exact else f"{RESAMPLES:,} exchanges drawn"
+    exact = "all exchanges tried" if comparison.exact else f"{_EXCHANGES:,} exchanges drawn"
     return {
         "first": estimated(sides[0], clusters.games, clusters.items),
         "second": estimated(sides[1], clusters.games, clusters.items),

@@ -15,11 +15,11 @@ from evaluators.judges.statement_scores import (
     against_rules,
 )
 from evaluators.judges.statements import StatementVerdict
-from evaluators.report.tables import Column, ReportTable, TableRow, place
+from evaluators.report.tables import OURS, Column, ReportTable, TableRow, place
 from evaluators.statistics.agreement import BAR
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
 
-__all__ = ["count_statements", "statement_tables"]
+__all__ = ["count_statements", "is_withheld", "statement_tables"]
 
 _READ: Final = "hallucination_judged"
 _JUDGES: Final = "statement_judges"
@@ -111,7 +111,7 @@ def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
     rows = [row for judge in judges for row in _rows(tally, judge, agreement[judge])]
     yield ReportTable(
         _READ,
-        "What we add",
+        OURS,
         "Statements that the record refutes, by rules and by a judge",
         "Over the speeches that the judge read. What rules decide is theirs; the judge adds statements that "
         "they cannot read, each with its quote and a line of the record. What it adds is shown when it "
@@ -123,7 +123,7 @@ def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
     )
     yield ReportTable(
         _JUDGES,
-        "What we add",
+        OURS,
         "Judges of statements against the rules",
         "Sentences of the speeches by who decided one of their statements; undecided: neither could, of a "
         "statement that one of them saw. Precision: what the judge refutes and the rules refute too; recall: "
@@ -138,6 +138,14 @@ def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
         tuple(_judge(tally, judge, agreement[judge]) for judge in judges),
         "" if judges else _NOBODY,
     )
+
+
+def is_withheld(tally: FigureTally, name: str) -> bool:
+    """Whether the figures of this reader are not shown, since its judge does not agree with the rules."""
+    for judge in {key.label for key in tally.keys(_JUDGES)}:
+        if name in (_name("judge", judge), _name("together", judge)):
+            return not _against(tally, judge).shown
+    return False
 
 
 _NOBODY: Final = "no model judged statements"
@@ -155,7 +163,7 @@ def _rows(tally: FigureTally, judge: str, agreement: RulesAgreement) -> Iterator
                     key._replace(column="speeches with one"), "share", "nobody spoke"
                 ),
                 "refuted a speech": tally.figure(
-                    key._replace(column="refuted a speech"), "mean", "nobody spoke"
+                    key._replace(column="refuted a speech"), "rate", "nobody spoke"
                 ),
             }
             if withheld and reader != "rules":

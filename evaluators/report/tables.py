@@ -9,16 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from engine.intentions import CATALOGUE
+from engine.intentions import BY_ID, CATALOGUE
 from engine.terms import Role, Side
 from evaluators.measures.judged import ASPECTS, PARTS
-from evaluators.statistics.figures import Figure, nothing
+from evaluators.statistics.figures import Figure, GameSet, nothing
 
 __all__ = [
     "COLUMNS",
+    "DIMENSIONS",
+    "GROUPS",
     "IMPACTFUL_BY",
     "LEAST_ITEMS",
     "ONLY_EXCLUDED",
+    "OURS",
+    "PAPER",
+    "QUESTIONS",
+    "SECTIONS",
+    "WHO",
     "Audience",
     "Column",
     "Report",
@@ -26,10 +33,20 @@ __all__ = [
     "TableRow",
     "Unit",
     "as_csv",
+    "in_order",
     "limited",
     "place",
     "with_excluded",
 ]
+
+PAPER: Final = "The paper's tables and figures"
+QUESTIONS: Final = "The study's questions"
+DIMENSIONS: Final = "The dimensions in detail"
+OURS: Final = "What we add"
+WHO: Final = "Who played"
+GROUPS: Final = "Groups side by side"
+SECTIONS: Final = (PAPER, QUESTIONS, DIMENSIONS, OURS, WHO, GROUPS)
+"""The sections of a report in their order. All after the second are the appendix."""
 
 Unit = Literal["share", "number", "count"]
 """share: in [0, 1], shown as a percentage."""
@@ -81,7 +98,10 @@ class ReportTable:
     """Whether rows that differ only in their last label add up to a whole: then the whole and all parts but
     one reveal that part."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self, sources: "_Sources | None" = None) -> dict[str, Any]:
+        """``words``: the sentence of each intention that a label names, by id. ``items``: the dimension of
+        the items that the figures count, and whether only followed ones; the labels name rater and group.
+        """
         return {
             "name": self.name,
             "section": self.section,
@@ -90,10 +110,12 @@ class ReportTable:
             "heads": list(self.heads),
             "columns": [{"name": column.name, "unit": column.unit} for column in self.columns],
             "empty": self.empty,
+            **({"items": _ITEMS_OF[self.name]} if self.name in _ITEMS_OF else {}),
             "rows": [
                 {
                     "labels": list(row.labels),
-                    "figures": {name: figure.as_json() for name, figure in row.figures.items()},
+                    **_with_words(row),
+                    "figures": {name: _figure_json(figure, sources) for name, figure in row.figures.items()},
                 }
                 for row in self.rows
             ],
@@ -106,6 +128,39 @@ class ReportTable:
             if row.labels == wanted:
                 return row.figures[column]
         raise KeyError(wanted)
+
+
+_ITEMS_OF: Final[dict[str, dict[str, Any]]] = {
+    **{
+        f"{dimension}{followed}{single}": {"dimension": dimension, "followed": bool(followed)}
+        for dimension in ("summarisation", "guessing")
+        for followed in ("", "_followed")
+        for single in ("", "_intentions")
+    },
+    **{
+        f"{dimension}{single}": {"dimension": dimension, "followed": False}
+        for dimension in ("selection", "following")
+        for single in ("", "_intentions")
+    },
+    **{
+        name: {"dimension": "guessing", "followed": False}
+        for name in (
+            "guessers",
+            "confusions",
+            "beliefs",
+            "beliefs_intentions",
+            "role_guesses",
+            "reliability",
+        )
+    },
+}
+"""By table. There are too many items to be listed for every figure: those of a figure are the items of this
+dimension in the figure's games, in the group that the row names, that the row's rater answered or judged."""
+
+
+def _with_words(row: TableRow) -> dict[str, dict[str, str]]:
+    words = {label: BY_ID[label].label for label in row.labels if label in BY_ID}
+    return {"words": words} if words else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +186,18 @@ class Report:
         raise KeyError(name)
 
     def as_json(self) -> dict[str, Any]:
+        """``sources``: every game, and the sets of games to which ``from`` refers. Bit i of a set, the lowest
+        first, says whether the i-th game is in it.
+        """
+        sources = _Sources(self)
+        tables = [table.as_json(sources) for table in self.tables]
         return {
             "title": self.title,
             "notes": [*self.notes, *self.notes_on_gold],
             "made_of": dict(self.made_of),
             "excluded": {about: dict(reasons) for about, reasons in self.excluded.items()},
-            "tables": [table.as_json() for table in self.tables],
+            "tables": tables,
+            "sources": {"games": sources.games, "sets": list(sources.sets)},
         }
 
 
@@ -168,7 +229,10 @@ def _without_excluded(table: ReportTable) -> ReportTable:
     rows = tuple(
         replace(
             row,
-            figures={name: replace(figure, with_excluded=None) for name, figure in row.figures.items()},
+            figures={
+                name: replace(figure, with_excluded=None, of_games=None)
+                for name, figure in row.figures.items()
+            },
         )
         for row in table.rows
         if any(figure.note != ONLY_EXCLUDED for figure in row.figures.values())
@@ -235,6 +299,65 @@ def _enough(row: TableRow, audience: Audience, least: int) -> bool:
     return True
 
 
+def in_order(tables: Iterable[ReportTable]) -> tuple[ReportTable, ...]:
+    """The tables by section; within a section as they come."""
+    return tuple(sorted(tables, key=lambda table: SECTIONS.index(table.section)))
+
+
+# --- the games behind figures -------------------------------------------------------------------------
+
+
+class _Sources:
+    """The games of a report, and the sets of games behind its figures: each is listed once.
+
+    A set is a bit mask in hexadecimal, so that it takes a quarter of a byte for each game, however the games
+    are distributed.
+    """
+
+    def __init__(self, report: "Report") -> None:
+        known = {
+            id(of.names): of.names
+            for table in report.tables
+            for row in table.rows
+            for figure in row.figures.values()
+            for one in (figure, figure.with_excluded)
+            if one is not None and (of := one.of_games) is not None
+        }
+        self.games = sorted({name for names in known.values() for name in names})
+        place = {name: at for at, name in enumerate(self.games)}
+        # Of every game of the report the place in each tally; the length of the tally if it is not in it.
+        self._places: dict[int, list[int]] = {}
+        for key, names in known.items():
+            places = [len(names)] * len(self.games)
+            for at, name in enumerate(names):
+                places[place[name]] = at
+            self._places[key] = places
+        self._found: dict[tuple[int, int], int] = {}
+        self.sets: dict[str, int] = {}
+        """The number of each set, by its mask."""
+
+    def number(self, of: GameSet) -> int:
+        """The place of a set in the report's list."""
+        key = id(of.names), of.mask
+        if key not in self._found:
+            bits = f"{of.mask:0{len(of.names)}b}"[::-1] + "0"
+            mask = int("".join([bits[at] for at in reversed(self._places[key[0]])]) or "0", 2)
+            self._found[key] = self.sets.setdefault(f"{mask:x}", len(self.sets))
+        return self._found[key]
+
+
+def _figure_json(figure: Figure, sources: _Sources | None) -> dict[str, Any]:
+    """A figure; with ``sources``, ``from`` is the number of the set of its games."""
+    values = figure.as_json()
+    if sources is None:
+        return values
+    if figure.of_games is not None:
+        values["from"] = sources.number(figure.of_games)
+    if figure.with_excluded is not None:
+        values["with_excluded"] = _figure_json(figure.with_excluded, sources)
+    return values
+
+
 # --- the order of rows ------------------------------------------------------------------------------
 
 _ORDER: Final[dict[str, int]] = {
@@ -292,7 +415,10 @@ COLUMNS: Final = (
     "games",
     "items",
     "method",
+    "design_effect",
+    "icc",
     "note",
+    "words",
 )
 
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
@@ -301,6 +427,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 def as_csv(report: Report) -> str:
     """A report as one long table with one line per figure; the labels of a row are joined by `` | ``. A
     figure that excluded games change has a second line, whose column ends in ``, with excluded games``.
+    ``words`` has the sentences of the intentions that the row names.
 
     Missing values are empty cells. A label that a spreadsheet would read as a formula is prefixed with a
     quote.
@@ -315,13 +442,16 @@ def as_csv(report: Report) -> str:
                 if figure.with_excluded is not None:
                     lines.append((f"{column}, with excluded games", figure.with_excluded))
                 for name, shown in lines:
-                    writer.writerow([table.name, _text(" | ".join(row.labels)), _text(name), *_cells(shown)])
+                    words = " | ".join(BY_ID[label].label for label in row.labels if label in BY_ID)
+                    writer.writerow(
+                        [table.name, _text(" | ".join(row.labels)), _text(name), *_cells(shown), words]
+                    )
     return out.getvalue()
 
 
 def _cells(figure: Figure) -> list[Any]:
     values = figure.as_json()
-    return [*("" if values[name] is None else values[name] for name in COLUMNS[3:-1]), _text(figure.note)]
+    return [*("" if values[name] is None else values[name] for name in COLUMNS[3:-2]), _text(figure.note)]
 
 
 def _text(value: str) -> str:

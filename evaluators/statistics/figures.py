@@ -6,60 +6,83 @@
     tally.count(key, (7, 9), items=3)
     tally.figure(key, "share", "nothing counted").as_json()
 
-Counts are kept by game, since intervals come from drawing games, and in bounded memory: beyond ``BLOCKS``
+Counts are kept by game, since whole games are the trials, and in bounded memory: beyond ``BLOCKS``
 games they are summed into that many blocks by a hash of the game's id. Values are exact for any number of
 games; two tallies of different games merge into what one tally would have counted.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from math import isnan, nan
+from math import isnan, nan, sqrt
 from typing import Any, Final, Literal, NamedTuple
 
 from engine.chance import draw
-from evaluators.statistics.resampling import (
+from evaluators.statistics.intervals import (
+    RATE,
+    SCORE,
+    SHARE,
+    Clustering,
     Counts,
     Estimate,
+    IntervalMethod,
+    Range,
+    Spread,
     Statistic,
-    bootstrap,
+    clustering,
+    jackknife,
+    limits,
     pooled_f1,
     pooled_recall,
     ratio,
-    share,
 )
+from evaluators.statistics.rates import wilson
 
 __all__ = [
     "BLOCKS",
-    "RESAMPLES",
+    "MEANS",
     "Clusters",
     "Figure",
     "FigureKey",
+    "FigureMethod",
     "FigureTally",
+    "GameSet",
     "Kind",
-    "Method",
     "estimated",
     "nothing",
 ]
 
 BLOCKS: Final = 250
-"""The most clusters that are kept. A standard error from so many is off by 1/sqrt(2 * 250), 4.5 %."""
+"""The most clusters that are kept. A standard error from so many is off by 1/sqrt(2 * 250), 4.5 %, which
+Student's t allows for."""
 
-RESAMPLES: Final = 1000
-"""Half of the usual number, since a report has a thousand figures: limits move by less than their last shown
-digit."""
+Kind = Literal[
+    "share", "fraction", "score", "rate", "mean", "f1", "precision", "recall", "mean_of_shares", "sum"
+]
+"""How a figure is computed from its counts, and the range that its limits respect.
 
-Kind = Literal["share", "mean", "f1", "precision", "recall", "mean_of_shares", "sum"]
-"""How a figure is computed from its counts.
-
-share, mean: the first count divided by the second; a share lies in [0, 1], a mean is any ratio. f1,
-precision, recall: of (matched, predicted, gold). mean_of_shares: the unweighted mean of the shares of all
-pairs of counts that occur. sum: the count itself, which is not a sample and has no interval.
+share, fraction, score, rate, mean: the first count divided by the second. A share counts items of which each
+is a hit or none; a fraction is a mean of values in [0, 1], such as stated confidence; a score lies in 1 to 5;
+a rate is 0 or more; a mean is any ratio. f1, precision, recall: of (matched, predicted, gold).
+mean_of_shares: the unweighted mean of the shares of all pairs of counts that occur. sum: the count itself,
+which is not a sample and has no interval.
 """
 
-Method = Literal["bca", "wilson", "rating", "published", "count", "none"]
-"""How the interval was computed. count: there is none, since the figure counts input and reveals nothing
-about gold."""
+MEANS: Final = frozenset[Kind]({"mean", "score", "rate"})
+"""The kinds of figures that need not lie in [0, 1]."""
+
+FigureMethod = IntervalMethod | Literal["rating", "published", "count", "difference"]
+"""How the interval was computed. difference: from those of two levels (``contrasts``). count: there is none,
+since the figure counts input and reveals nothing about gold."""
+
+
+class GameSet(NamedTuple):
+    """The games behind a figure, a bit for each game, so that the names of many games are kept only once."""
+
+    names: Sequence[str]
+    """Every game of the tally, in the order in which they were counted."""
+    mask: int
+    """Bit i is set if the i-th game (from 0) has counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +101,21 @@ class Figure:
     items: int | None = None
     """The number of items behind the figure; for judgements and scores, stages of turns. None if it has no
     items."""
-    method: Method = "none"
+    method: FigureMethod = "none"
     note: str = ""
+    design_effect: float | None = None
+    """How many times as large the variance is as that of as many independent items. Only of shares, and
+    where a game has several items; so is ``icc``."""
+    icc: float | None = None
+    """The intraclass correlation: what items of one game have in common."""
     with_excluded: "Figure | None" = None
     """The same figure over all games, the excluded ones too. None: they do not change it."""
+    of_games: GameSet | None = field(default=None, compare=False, repr=False)
+    """The games with counts. None: not known."""
 
     def as_json(self) -> dict[str, Any]:
-        """By name; ``with_excluded`` only where there is one."""
-        values = {name: getattr(self, name) for name in Figure.__dataclass_fields__}
+        """By name; ``with_excluded`` only where there is one. The games are left to the report's list."""
+        values = {name: getattr(self, name) for name in Figure.__dataclass_fields__ if name != "of_games"}
         second = values.pop("with_excluded")
         return values if second is None else {**values, "with_excluded": second.as_json()}
 
@@ -118,14 +148,40 @@ class Clusters:
     """The counts by game, or by block of games."""
     games: int = 0
     items: int = 0
+    mask: int = 0
+    """The games with counts, as in ``GameSet``."""
+    squares: Counts | None = None
+    """The sums over games of the squared counts; None as long as counts are kept by game."""
+
+    def beside(self, other: "Clusters") -> "Clusters":
+        """Both counts of every game, first these and then those of ``other``."""
+        width, more = (max(map(len, one.counts.values()), default=0) for one in (self, other))
+        counts: dict[str, Counts] = {
+            name: (
+                *_wide(self.counts.get(name, ()), width),
+                *_wide(other.counts.get(name, ()), more),
+            )
+            for name in sorted(self.counts.keys() | other.counts.keys())
+        }
+        mask = self.mask | other.mask
+        squares = (
+            None
+            if self.squares is None or other.squares is None
+            else (*_wide(self.squares, width), *_wide(other.squares, more))
+        )
+        return Clusters(counts, mask.bit_count(), self.items + other.items, mask, squares)
 
     def add(self, cluster: str, counts: Counts) -> None:
         """Adds to the counts of a game or block."""
         known = self.counts.get(cluster)
         if known is not None:
             # Counts by role grow longer when a role occurs for the first time.
-            counts = tuple(a + b for a, b in zip_longest(known, counts, fillvalue=0))
+            counts = _added(known, counts)
         self.counts[cluster] = counts
+
+
+def _wide(counts: Counts, width: int) -> Counts:
+    return (*counts, *(0,) * (width - len(counts)))
 
 
 class FigureTally:
@@ -136,6 +192,10 @@ class FigureTally:
         self._ids: set[str] | None = set()
         """The games so far; None if there are too many, so that counts are kept by block."""
         self._cluster = ""
+        self._names: list[str] = []
+        """Every game, in the order of counting; ``GameSet`` refers to it."""
+        self._bit = 0
+        """The current game's bit in a ``GameSet``."""
         self.games = 0
 
     def begin(self, game_id: str) -> None:
@@ -146,6 +206,8 @@ class FigureTally:
             if len(self._ids) > BLOCKS:
                 self._collapse()
         self._cluster = game_id if self._ids is not None else _block(game_id)
+        self._bit = 1 << len(self._names)
+        self._names.append(game_id)
 
     def count(self, key: FigureKey, counts: Counts, *, items: int = 0) -> None:
         """Adds the current game's counts of one figure; counts that are all 0 are ignored."""
@@ -155,8 +217,11 @@ class FigureTally:
         if clusters is None:
             clusters = self._figures[key] = Clusters()
         clusters.add(self._cluster, counts)
+        if self._ids is None:
+            clusters.squares = _squares([counts], clusters.squares)
         clusters.games += 1
         clusters.items += items
+        clusters.mask |= self._bit
 
     def merge(self, other: "FigureTally") -> None:
         """Adds the counts of ``other``, which counted other games."""
@@ -166,10 +231,16 @@ class FigureTally:
         if self._ids is not None and other._ids is not None:
             self._ids |= other._ids
         blocks = self._ids is None and other._ids is not None
+        before = len(self._names)
+        self._names += other._names
         for key, theirs in other._figures.items():
             clusters = self._figures.setdefault(key, Clusters())
             clusters.games += theirs.games
             clusters.items += theirs.items
+            clusters.mask |= theirs.mask << before
+            if self._ids is None:
+                more = _squares(theirs.counts.values()) if blocks else theirs.squares
+                clusters.squares = _added(clusters.squares, more)
             for cluster, counts in theirs.counts.items():
                 clusters.add(_block(cluster) if blocks else cluster, counts)
 
@@ -177,6 +248,7 @@ class FigureTally:
         self._ids = None
         for clusters in self._figures.values():
             by_game, clusters.counts = clusters.counts, {}
+            clusters.squares = _squares(by_game.values())
             for game_id, counts in by_game.items():
                 clusters.add(_block(game_id), counts)
 
@@ -197,24 +269,43 @@ class FigureTally:
         clusters = self._figures.get(key)
         if clusters is None:
             return Figure(0.0, num=0.0, games=0, note=_SUM) if kind == "sum" else nothing(empty)
-        width = max(map(len, clusters.counts.values()))
-        by_cluster = {
-            name: (*counts, *(0,) * (width - len(counts))) for name, counts in clusters.counts.items()
-        }
-        sums = [sum(column) for column in zip(*by_cluster.values(), strict=True)]
-        games, n = clusters.games, clusters.items or None
-        if kind == "sum":
-            return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
-        num, den = _made_of(kind, sums)
-        if kind == "share":
-            estimate = share(
-                {name: (int(k), int(n)) for name, (k, n) in by_cluster.items()}, resamples=RESAMPLES
-            )
-        else:
-            estimate = bootstrap(by_cluster, _STATISTICS[kind], resamples=RESAMPLES)
-        if isnan(estimate.value):
-            return Figure(None, num=num, den=den, games=games, items=n, note=empty)
-        return estimated(estimate, games, n, num, den)
+        return self.figure_of(clusters, kind, empty)
+
+    def figure_of(
+        self, clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None = None
+    ) -> Figure:
+        """The figure of counts that are put together from those of this tally; ``empty`` as in ``figure``.
+        ``within`` is the range of a statistic that is no kind.
+        """
+        if not clusters.counts:
+            return nothing(empty)
+        made = _figure(clusters, kind, empty, within)
+        return replace(made, of_games=self.games_of(clusters))
+
+    def games_of(self, clusters: Clusters) -> GameSet:
+        """The games with counts."""
+        return GameSet(self._names, clusters.mask)
+
+
+def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None) -> Figure:
+    width = max(map(len, clusters.counts.values()))
+    by_cluster = [_wide(counts, width) for counts in clusters.counts.values()]
+    sums = [sum(column) for column in zip(*by_cluster, strict=True)]
+    games, n = clusters.games, clusters.items or None
+    if kind == "sum":
+        return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
+    num, den = (None, None) if callable(kind) else _made_of(kind, sums)
+    if kind == "share" and sums[1] == games:
+        # Each game is a single trial, and these are independent.
+        low, high = wilson(int(sums[0]), games)
+        return Figure(sums[0] / games, low, high, num, den, games, n, "wilson")
+    statistic, within = (kind, within) if callable(kind) else _RULES[kind]
+    spread = jackknife(by_cluster, statistic)
+    if isnan(spread.value):
+        return Figure(None, num=num, den=den, games=games, items=n, note=empty)
+    interval, method = limits(spread._replace(games=games), within)
+    together = None if callable(kind) else _clustering(kind, spread, clusters, sums)
+    return estimated(Estimate(spread.value, interval, 0.95, games, method, together), games, n, num, den)
 
 
 def estimated(
@@ -230,7 +321,8 @@ def estimated(
     if estimate.interval is None:
         note = "one game: no interval over games" if games < 2 else "no game differs: no interval"
     value = None if isnan(estimate.value) else estimate.value
-    return Figure(value, low, high, num, den, games, items, estimate.method, note)
+    effect, icc = estimate.clustering or (None, None)
+    return Figure(value, low, high, num, den, games, items, estimate.method, note, effect, icc)
 
 
 _SUM: Final = "a count, not a sample: no interval"
@@ -242,7 +334,7 @@ def _block(game_id: str) -> str:
 
 def _made_of(kind: Kind, sums: Sequence[float]) -> tuple[float | None, float | None]:
     """The numerator and denominator of a figure; None for a kind that has none."""
-    if kind in ("share", "mean"):
+    if kind in ("share", "fraction", "score", "rate", "mean"):
         return sums[0], sums[1]
     if kind == "f1":
         return 2 * sums[0], sums[1] + sums[2]
@@ -256,10 +348,49 @@ def _of_shares(sums: Sequence[float]) -> float:
     return sum(shares) / len(shares) if shares else nan
 
 
-_STATISTICS: Final[dict[Kind, Callable[[Sequence[float]], float] | Statistic]] = {
-    "mean": ratio,
-    "f1": pooled_f1,
-    "precision": ratio,
-    "recall": pooled_recall,
-    "mean_of_shares": _of_shares,
+_RULES: Final[dict[Kind, tuple[Statistic, Range | None]]] = {
+    "share": (ratio, SHARE),
+    "fraction": (ratio, SHARE),
+    "score": (ratio, SCORE),
+    "rate": (ratio, RATE),
+    "mean": (ratio, None),
+    "f1": (pooled_f1, SHARE),
+    "precision": (ratio, SHARE),
+    "recall": (pooled_recall, SHARE),
+    "mean_of_shares": (_of_shares, SHARE),
 }
+"""The statistic of each kind and its range."""
+
+
+def _clustering(kind: Kind, spread: Spread, clusters: Clusters, sums: Sequence[float]) -> Clustering | None:
+    """Of figures that count items; None where no game has several."""
+    weights = _TRIALS.get(kind)
+    if weights is None:
+        return None
+    squares = clusters.squares or _squares(clusters.counts.values())
+    trials = sum(weight * total for weight, total in zip(weights, sums, strict=True))
+    # The sum of squares of a weighted sum of counts, which are as good as proportional to each other.
+    root = sum(weight * sqrt(square) for weight, square in zip(weights, squares, strict=True))
+    found = clustering(spread, trials, root * root)
+    return found if found is not None and found.icc is not None else None
+
+
+_TRIALS: Final[dict[Kind, tuple[float, ...]]] = {
+    "share": (0, 1),
+    "precision": (0, 1, 0),
+    "recall": (0, 0, 1),
+    "f1": (0, 0.5, 0.5),
+}
+"""What each count adds to the number of items. F1 is the share of matched among the mean of predicted and
+gold."""
+
+
+def _squares(games: Iterable[Counts], known: Counts | None = None) -> Counts:
+    """The sums of squared counts, added to those that are known."""
+    for counts in games:
+        known = _added(known, [count * count for count in counts])
+    return known or ()
+
+
+def _added(known: Counts | None, more: Counts | None) -> Counts:
+    return tuple(a + b for a, b in zip_longest(known or (), more or (), fillvalue=0))

@@ -1,6 +1,7 @@
 """keep keys and secrets"""
 
 import sqlalchemy as sa
+import sqlmodel
 from alembic import op
 
 revision = "7c2e9b41d6a8"
@@ -12,9 +13,9 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "api_keys",
-        sa.Column("key_id", sa.String(length=40), nullable=False),
-        sa.Column("name", sa.String(length=100), nullable=False),
-        sa.Column("hash", sa.String(length=64), nullable=False),
+        sa.Column("key_id", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
+        sa.Column("name", sqlmodel.sql.sqltypes.AutoString(length=100), nullable=False),
+        sa.Column("hash", sqlmodel.sql.sqltypes.AutoString(length=64), nullable=False),
         sa.Column("scopes", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("expires_at", sa.BigInteger(), nullable=True),
@@ -26,7 +27,7 @@ def upgrade() -> None:
     op.create_table(
         "token_secrets",
         sa.Column("number", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("secret", sa.String(), nullable=False),
+        sa.Column("secret", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("number"),
     )

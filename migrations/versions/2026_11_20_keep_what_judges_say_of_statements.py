@@ -1,6 +1,7 @@
 """keep what judges say of statements"""
 
 import sqlalchemy as sa
+import sqlmodel
 from alembic import op
 
 revision = "91d4c7f2b6e8"
@@ -12,15 +13,15 @@ depends_on = None
 def upgrade() -> None:
     op.create_table(
         "statement_judgements",
-        sa.Column("game_id", sa.String(length=40), nullable=False),
-        sa.Column("request_id", sa.String(length=40), nullable=False),
+        sa.Column("game_id", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
+        sa.Column("request_id", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
         sa.Column("turn", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("caller", sa.String(), nullable=False),
-        sa.Column("rater", sa.String(length=80), nullable=False),
+        sa.Column("caller", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
+        sa.Column("rater", sqlmodel.sql.sqltypes.AutoString(length=80), nullable=False),
         sa.Column("grade", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("at", sa.BigInteger(), nullable=False),
-        sa.Column("kind", sa.String(), nullable=False),
-        sa.Column("evaluation_id", sa.String(length=40), nullable=False),
+        sa.Column("kind", sqlmodel.sql.sqltypes.AutoString(), nullable=False),
+        sa.Column("evaluation_id", sqlmodel.sql.sqltypes.AutoString(length=40), nullable=False),
         sa.Column("statements", sa.JSON(), nullable=False),
         sa.Column("planted", sa.JSON(none_as_null=True), nullable=True),
         sa.PrimaryKeyConstraint("game_id", "request_id", "turn", "caller", "rater", "grade"),

@@ -297,6 +297,8 @@ def _seen_through(answer: httpx.Response, path: str) -> str:
         return str(answer.json()["viewer"])
     lines = answer.json()["events"] if "/step" in path else read_ndjson(answer.content)
     types = {line["type"] for line in lines if "type" in line}
+    opening = [line for line in lines if line.get("type") == "provenance"]
+    types.discard("provenance")
     if "/step" in path:
         return answer.headers["etag"].strip('"').split(".")[0] if types else "nothing"
     if "roles_dealt" in types:
@@ -306,6 +308,7 @@ def _seen_through(answer: httpx.Response, path: str) -> str:
     if seats:
         return f"seat:{seats.pop()}"
     assert types <= PUBLIC_TYPES
+    assert all("agents" not in line and "seed" not in line for line in opening)
     return "public"
 
 

@@ -156,7 +156,7 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *,
     by_game: dict[str, list[Line]] = {}
     export = await caller.get(f"/batches/{batch}/export", params={"view": "full"})
     for line in read_ndjson(export.content):
-        if "game" in line:
+        if "seq" in line:
             by_game.setdefault(line["game"], []).append(line)
     calls: dict[str, list[Call]] = {}
     async for game, call in caller.services.models.calls.of_batch(batch):

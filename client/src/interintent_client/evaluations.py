@@ -293,6 +293,8 @@ class Tasks:
     tasks: Sequence[Task]
     left: int
     """Number of these turns that were dealt earlier and are not judged yet."""
+    without_tasks: Mapping[str, str]
+    """Games that were looked at for new turns and have none, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)

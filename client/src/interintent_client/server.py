@@ -220,6 +220,8 @@ class Batch:
     """The first hundred, with their tokens; ``all_games`` lists the rest."""
     damaged: list[str] = field(default_factory=list)
     """Games of the last export that the server could not read."""
+    provenance: dict[str, Json] = field(default_factory=dict, repr=False)
+    """By game of the last export, where it comes from: the line that opens it."""
 
     @property
     def _http(self) -> Http:
@@ -282,13 +284,15 @@ class Batch:
         continues after the last line received.
 
         ``on_line`` is called with each line as received, including the last one, which holds the hash of
-        the others. A game that the server cannot read has no events, and is in ``damaged`` afterwards.
+        the others. ``provenance`` has where each game comes from, which is no event. A game that the server
+        cannot read has no events, and is in ``damaged`` afterwards.
         Raises ExportBroken when lines are missing or changed.
         """
         digest = hashlib.sha256()
         events = lines_read = 0
         games: set[str] = set()
         self.damaged = []
+        self.provenance = {}
         path = f"/batches/{self.id}/export"
 
         def ask() -> Json:
@@ -309,8 +313,11 @@ class Batch:
                 if read.get("t") == "export.damaged":
                     self.damaged.append(read["game"])
                     continue
-                events += 1
                 games.add(read["game"])
+                if read.get("type") == "provenance":
+                    self.provenance[read["game"]] = read
+                    continue
+                events += 1
                 yield Event.read(read)
 
 

@@ -37,7 +37,7 @@ async def test_a_command_resumes_what_a_running_service_drives(tmp_path: Path) -
         assert (view["status"], view["budget"]["max_parallel"]) == ("done", 3)
         for words, why in (
             (("resume", batch), "neither this batch nor any of its games is suspended"),
-            (("retry", batch), "neither this batch nor any of its games is suspended or failed"),
+            (("retry", batch), "nothing of this batch can be played on or anew"),
             (("limits", batch, "--max-parallel", "3"), "this batch has ended already"),
             (("limits", batch), "name a limit"),
             (("show", "b_none"), "no such batch"),

@@ -27,9 +27,9 @@ async def test_a_configured_endpoint_is_tried_by_its_name(tmp_path: Path) -> Non
             tmp_path, "small", "--json", env={"INTERINTENT_MODELS": json.dumps({"small": endpoint})}
         )
     assert done.returncode == 0, done.stderr
-    assert "17 questions, one after another" in done.stderr
+    assert "20 questions, one after another" in done.stderr
     trial = TrialView.model_validate_json(done.stdout)
-    assert (trial.endpoint, trial.usable) == ("small", 17)
+    assert (trial.endpoint, trial.usable) == ("small", 20)
     assert trial.games[0].cost is not None
     assert list(tmp_path.iterdir()) == []
 
@@ -38,7 +38,7 @@ async def test_the_tables_show_each_form_and_each_preset(tmp_path: Path) -> None
     async with faking(SENSIBLE) as fake:
         done = await trying(tmp_path, "fake", "--base-url", f"{fake.url}/v1", "--yes")
     assert done.returncode == 0, done.stderr
-    for word in ("first_order, again", "assassination", "usable: 17 of 17", "paper, eager", "contemplation"):
+    for word in ("first_order, again", "assassination", "usable: 20 of 20", "paper, eager", "contemplation"):
         assert word in done.stdout
     assert "…" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 100
@@ -56,7 +56,7 @@ async def test_a_model_of_which_nothing_can_be_used_gives_status_1(tmp_path: Pat
     async with faking(FakeOptions(brain=BRAINS["prose"](1))) as fake:
         done = await trying(tmp_path, "--model", "fake", "--base-url", f"{fake.url}/v1")
     assert done.returncode == 1
-    assert "usable: 0 of 17" in done.stdout
+    assert "usable: 0 of 20" in done.stdout
 
 
 async def test_one_model_must_be_named(tmp_path: Path) -> None:

@@ -396,6 +396,18 @@ async def test_some_turns_go_to_every_rater_and_the_others_to_one(database_url: 
         assert shared == dealt["ann"] & dealt["cid"] == dealt["bob"] & dealt["cid"]
 
 
+async def test_shared_turns_come_from_every_game_and_a_game_without_any_says_why(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        batch, games = await games_of(caller, 5)
+        _, (silent,) = await games_of(caller, 1, seats=[{"agent": "random"}] * 5)
+        several = await deal(caller, "ann", game=",".join([*games, silent]), limit=5, shared=5)
+        assert {task["game_id"] for task in several["tasks"]} == set(games)
+        (without,) = several["without_tasks"]
+        assert without["game_id"] == silent
+        assert "no selection was recorded" in without["reason"]
+        assert (await deal(caller, "bob", batch=batch, limit=5, shared=5))["without_tasks"] == []
+
+
 async def test_a_rater_gets_what_it_has_not_judged_again_and_judges_once(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, _ = await games_of(caller, 2)

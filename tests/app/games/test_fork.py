@@ -85,6 +85,18 @@ async def test_a_fork_with_the_same_agents_repeats_the_game_from_every_answer_on
         assert without_times(await caller.lines(f"/games/{origin}/events")) == log
 
 
+async def test_a_fork_inherits_the_labels_of_its_origin_and_may_change_them(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.played(labels={"study": "s", "preset": "paper"})
+        for given, expected in (
+            ({}, {"study": "s", "preset": "paper"}),
+            ({"labels": {"preset": "other"}}, {"study": "s", "preset": "other"}),
+        ):
+            fork = {"after": {"request": "1.1.speak.3"}, "drive": "manual", **given}
+            forked = (await caller.post(f"/games/{origin}/fork", json=fork)).json()
+            assert (await caller.get(f"/batches/{forked['batch_id']}")).json()["labels"] == expected
+
+
 async def test_a_fork_takes_over_the_log_and_waits_for_its_own_steps(database_url: str) -> None:
     async with calling(database_url) as caller:
         _, [origin] = await caller.played(seeds={"from": SEED})

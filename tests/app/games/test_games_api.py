@@ -24,6 +24,7 @@ from tests.app.calling import (
     read_ndjson,
     undisturbed,
     until,
+    without_place,
     without_times,
     written,
 )
@@ -353,16 +354,23 @@ async def test_an_export_holds_every_event_in_order_and_signs_them(database_url:
             whole = (await caller.get(path, params={"view": view})).content
             lines = whole.splitlines(keepends=True)
             end = json.loads(lines[-1])
-            assert end == {
-                "t": "export.end",
-                "games": 4,
-                "events": len(lines) - 1,
-                "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest(),
-            }
-            expected = b""
+            assert (
+                end
+                == {
+                    "t": "export.end",
+                    "games": 4,
+                    "events": len(lines) - 5,  # this line, and the provenance of each game
+                    "sha256": hashlib.sha256(b"".join(lines[:-1])).hexdigest(),
+                }
+            )
+            expected: list[Line] = []
             for game in found:
-                expected += (await caller.get(f"/games/{game}/events", params={"viewer": view})).content
-            assert b"".join(lines[:-1]) == expected
+                expected += await caller.lines(f"/games/{game}/events", viewer=view)
+            opened = [line for line in map(json.loads, lines[:-1]) if line["type"] == "provenance"]
+            assert [line["game"] for line in opened] == found
+            assert [
+                without_place(line) for line in map(json.loads, lines[:-1]) if line not in opened
+            ] == expected
             for after in (0, 1, len(lines) // 2, len(lines) - 1):
                 rest = (await caller.get(path, params={"view": view, "after": after})).content
                 # What came before the cut and what comes after it: the undivided export, signature and all.
@@ -379,10 +387,11 @@ async def test_an_unfinished_batch_is_exported_only_in_part(database_url: str) -
         problem(await caller.get(f"/batches/{batch}/export"), 409, "unfinished")
         part = await caller.lines(f"/batches/{batch}/export", partial=True, view="full")
         assert part[-1]["t"] == "export.end"
-        assert part[:-1] == await caller.lines(f"/games/{game}/events")
+        assert part[0]["type"] == "provenance"
+        assert [*map(without_place, part[1:-1])] == await caller.lines(f"/games/{game}/events")
         await caller.post(f"/games/{game}/step", json={"until": "end"})
         whole = await caller.lines(f"/batches/{batch}/export", view="full")
-        assert whole[: len(part) - 1] == part[:-1]
+        assert whole[1 : len(part) - 1] == part[1:-1]
 
 
 @pytest.mark.parametrize("start", [7, 2**100], ids=["small seeds", "seeds beyond 64 bits"])

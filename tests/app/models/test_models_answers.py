@@ -14,10 +14,10 @@ from typer.testing import Result
 
 from agents.llm.session import CallKey
 from agents.llm.templates import Templates
-from agents.model.model import Form, Message, Reply, Usage
+from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
-from app.store.call import StoredQuestion, answered
+from app.store.call import StoredQuestion, answered, failed
 from tests.app.calling import calling, problem, read_ndjson, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 from tests.app.typed import interintent
@@ -343,6 +343,24 @@ def test_a_file_of_answers_that_was_changed_or_is_none_is_refused(tmp_path: Path
     assert len(kept.recording) == len(lines) - 2
     kept.close()
     assert len(Recording.read(file)) == len(lines) - 2
+
+
+async def test_a_file_of_answers_keeps_what_was_paid_for_tries(tmp_path: Path) -> None:
+    file, key = tmp_path / "answers", CallKey("1.1.vote.3", "vote", "", 1)
+    question = StoredQuestion(key, [Message("user", "Vote.")], Form("vote", {}), 0.8, 50)
+    fault = ModelUnavailable("no", "timeout", Spent(Usage(40, 0, 9, False), 0.5, 1.0, 1), "outage")
+    answer = answered(
+        question, "m1", Reply("{}", {}, Usage(1, 0, 9, True), 0, 0, "fake", "stop", 1), whole=True
+    )
+    kept = AnswersFile(file)
+    for _ in range(2):
+        await kept.keep_try("7", failed(question, "m1", "fake", fault, whole=True))
+    await kept.keep("7", answer)
+    await kept.put_aside("7", [key])
+    kept.close()
+    calls = Recording.read(file).calls("7")
+    assert calls == kept.recording.calls("7")
+    assert {one.attempt: call.usage.prompt for one, call in calls.items()} == {-1: 40, -2: 40, -3: 1}
 
 
 def test_an_export_of_a_batch_that_is_not_there_leaves_no_file(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ async def test_a_whole_game_of_models_is_played_stored_and_accounted(database_ur
         assert model["prompt_tokens"] == counts.prompt_tokens
         assert model["cached_tokens"] == counts.cached_tokens
         assert model["completion_tokens"] == counts.completion_tokens
+        assert model["reasoning_tokens"] is None, "this server does not say"
         assert view["tokens"] == counts.prompt_tokens + counts.completion_tokens
         fresh = counts.prompt_tokens - counts.cached_tokens
         expected = (fresh + 0.1 * counts.cached_tokens + 2 * counts.completion_tokens) / 1e6

@@ -182,7 +182,7 @@ async def test_games_end_as_if_neither_outage_nor_empty_account_nor_kill_had_bee
 def _by_game(export: bytes) -> list[list[dict[str, Any]]]:
     games: dict[str, list[dict[str, Any]]] = {}
     for line in read_ndjson(export):
-        if "game" in line:
+        if "seq" in line:
             games.setdefault(line["game"], []).append(line)
     return [without_times(lines) for lines in games.values()]
 

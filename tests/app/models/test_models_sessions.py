@@ -12,14 +12,15 @@ from sqlalchemy import select
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
 from app.base.errors import BudgetSpent, MissingAnswer
+from app.games.views import model_uses
 from app.models import health
 from app.models import sessions as session_rules
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Source
 from app.models.sessions import LONGEST_PAUSE_S, MOST_TRIES, Flights, GameSessions
-from app.models.stops import BatchStops, GameFails, GameStops, Stop
+from app.models.stops import BatchStops, GameFails, GameParks, GameStops, Stop
 from app.settings import EndpointSettings
-from app.store.call import hash_of
+from app.store.call import hash_of, total
 from app.store.db import Database
 from app.store.model_calls import CallStore
 from app.store.tables import model_calls
@@ -112,6 +113,7 @@ class Room:
             strict=options.get("strict", False),
             stops=options.get("stops", True),
             on_unusable=options.get("on_unusable"),
+            on_wait=options.get("on_wait"),
             pause=options.get("pause"),
         )
         return sessions.session(source or ScriptedSource(model, parallel))
@@ -216,7 +218,7 @@ async def test_a_failure_is_stored_like_an_answer_with_what_it_took(database_url
         assert recovered.asked == 0
 
 
-async def test_an_outage_is_no_answer_and_what_its_tries_cost_is_counted(
+async def test_an_outage_is_no_answer_and_each_try_that_was_paid_for_is_stored(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
@@ -235,13 +237,57 @@ async def test_an_outage_is_no_answer_and_what_its_tries_cost_is_counted(
         account, model = Account(Budget(), {}), Scripted(answer)
         answered = await ask(await room.session(model, account=account))
         assert (answered.text, model.asked) == ('{"approve": true}', 4)
-        [row] = await room.rows()
-        assert (row["failure"], row["http_calls"], row["latency_s"]) == (None, 6, 3.25)
-        assert (row["prompt_tokens"], row["completion_tokens"], row["tokens_known"]) == (130, 15, False)
+        paid, row = sorted(await room.rows(), key=lambda row: row["attempt"])
+        assert (row["failure"], row["http_calls"], row["latency_s"]) == (None, 1, 0.25)
+        assert (paid["attempt"], paid["failure"], paid["http_calls"]) == (-1, "timeout", 4)
+        assert (paid["prompt_tokens"], paid["completion_tokens"], paid["tokens_known"]) == (30, 5, False)
         [use] = account.uses.values()
-        assert (use.calls, use.failed, use.tokens, use.http_calls) == (1, 0, 145, 6)
-        assert use.cost == pytest.approx(row["cost"]) == pytest.approx(0.6)
+        assert (use.calls, use.failed, use.estimated, use.tokens, use.http_calls) == (2, 1, 1, 145, 5)
+        assert use.cost == pytest.approx(0.6)
         assert (await ask(await room.session(Scripted(answer)))).usage == answered.usage
+
+
+@pytest.mark.parametrize(
+    ("kind", "stop"), [("account", BatchStops), ("request", GameFails), ("outage", GameParks)]
+)
+async def test_a_game_that_stops_does_not_forget_what_it_has_paid(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, kind: Any, stop: type[Stop]
+) -> None:
+    monkeypatch.setattr(health, "OPEN_AFTER", 1)
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 60.0)
+
+    def fail(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "timeout", Spent(Usage(40, 10, 9, True, 7), 0.5, 1.0, 2), kind)
+
+    async with opened(database_url) as room:
+        account, model = Account(Budget(), {}), Scripted(fail)
+        source = ScriptedSource(model)
+
+        def park() -> None:
+            raise GameParks("m1", "timeout", "it does not answer")
+
+        for game in ("g_1", "g_2"):
+            session = await room.session(model, game, account=account, source=source, on_wait=park)
+            # In an outage, the second game is parked before it asks anything.
+            with pytest.raises(stop):
+                await ask(session)
+        paid = await room.calls.uses_of("g_1")
+        assert [(use.calls, use.failed, use.tokens, use.cost) for use in paid.values()] == [(1, 1, 49, 0.5)]
+        (shown,) = model_uses(paid)
+        assert shown.reasoning_tokens == shown.steps[0].reasoning_tokens == 7
+        summed = [use for game in ("g_1", "g_2") for use in (await room.calls.uses_of(game)).values()]
+        assert total(summed) == total(account.uses.values())
+        # A process that takes the game up has its costs in the game's budget.
+        again = Account(Budget(game=SpendingLimits(max_tokens=49)), paid)
+        with pytest.raises(BudgetSpent):
+            await ask(await room.session(Scripted(), account=again))
+        # The game goes on with a new answer, and further tries get keys of their own.
+        source = ScriptedSource(model)
+        with pytest.raises(stop):
+            await ask(await room.session(model, source=source, on_wait=park))
+        assert (await ask(await room.session(Scripted()))).text == reply().text
+        rows = [row["attempt"] for row in await room.rows() if row["game_id"] == "g_1"]
+        assert sorted(rows) == [-2, -1, 1]
 
 
 async def test_a_call_that_waits_for_an_endpoint_that_is_away_goes_on_with_its_first_answer(

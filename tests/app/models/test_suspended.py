@@ -12,12 +12,17 @@ from app.base.errors import AlreadyOver
 from app.games.schemas import NewBudget
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models import health
+from app.seats.remote_seat import MIN_ALLOWANCE_S
 from app.store.outages import OutageStore
 from app.store.rows import Outage
-from tests.app.calling import WITHIN_S, Caller, calling, problem, until
+from engine.terms import Kind
+from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
+from tests.app.evaluations.test_reports_api import report_of
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
 
 SEEDS = {"from": 1}
+ONE_SEAT = [*DIRECT, *[{"agent": "random"}] * 4]
+"""For many games: the model plays one seat, which speaks, votes and sums up in each."""
 
 
 def _refusing(fake: FakeModel, name: str) -> None:
@@ -129,7 +134,7 @@ async def test_a_question_that_the_provider_turns_down_fails_its_game_with_the_p
         faking(FakeOptions(faults=(read_fault("context_length:1:1"),))) as fake,
         calling_with(fake, database_url, parallel_games=1) as caller,
     ):
-        batch, games = await caller.create(seats=DIRECT, count=30, seeds=SEEDS)
+        batch, games = await caller.create(seats=ONE_SEAT, count=30, seeds=SEEDS)
         view = await caller.over(batch)
         # One of thirty is less than a twentieth: the others go on.
         assert (view["status"], view["games"]["failed"], view["games"]["finished"]) == ("failed", 1, 29)
@@ -145,7 +150,7 @@ async def test_a_batch_of_which_more_than_a_twentieth_fails_is_suspended(databas
         faking(FakeOptions(faults=(read_fault("context_length:1:1"),))) as fake,
         calling_with(fake, database_url, parallel_games=1) as caller,
     ):
-        batch, _ = await caller.create(seats=DIRECT, count=19, seeds=SEEDS)
+        batch, _ = await caller.create(seats=ONE_SEAT, count=19, seeds=SEEDS)
         why = await _suspended(caller, batch)
         assert (why["endpoint"], why["cause"]) == ("", "games_failed")
         assert why["words"].startswith("1 of 19 games failed; the last: fake: context_length: ")
@@ -201,6 +206,50 @@ async def test_failed_games_go_on_when_their_batch_is_retried(database_url: str)
         assert await stored_calls(database_url) == fake.counts.answered
         for game, lines in zip(games, before, strict=True):
             assert (await caller.lines(f"/games/{game}/events"))[: len(lines)] == lines
+        problem(await caller.post(f"/batches/{batch}/retry", json={}), 409, "not-suspended")
+
+
+async def test_excluded_games_are_played_anew_once_when_their_batch_is_retried(database_url: str) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        brain = fake._brain
+        fake._brain = lambda *_: "no JSON"
+        seats = [{"agent": "llm", "model": "fake", "mechanism": "direct"}, *[{"agent": "random"}] * 4]
+        batch, [spoilt] = await caller.create(
+            profile="interintent", seats=seats, rotate=True, on_unusable="default"
+        )
+        assert (await caller.over(batch))["status"] == "done"
+        fake._brain = brain
+        path = f"/batches/{batch}/retry"
+        problem(await caller.post(path, json={"exclude_above": 2}), 422, "invalid-request", "/exclude_above")
+        problem(await caller.post(path, json={"exclude_above": 1}), 409, "not-suspended")
+        [anew] = (await caller.post(path, json={})).json()["anew"]
+        assert anew["instead_of"] == spoilt != anew["game_id"]
+        view = await caller.over(batch)
+        assert (view["status"], view["count"], view["games"]["finished"]) == ("done", 2, 2)
+        old, new = [(await caller.get(f"/games/{game}")).json() for game in (spoilt, anew["game_id"])]
+        assert new["forked_from"]["game_id"] == spoilt
+        assert (new["seed"], new["agents"]) == (old["seed"], old["agents"])
+        was, now = [await caller.lines(f"/games/{game}/events") for game in (spoilt, anew["game_id"])]
+        same = new["forked_from"]["events"]
+        assert without_times(was[:same]) == without_times(now[:same])
+        assert not any(event["type"] == "action_defaulted" for event in now)
+        report = (await report_of(caller, batch)).json()
+        assert report["made_of"]["games"] == 1
+        # Once: neither the one that was excluded nor the new one is played again.
+        problem(await caller.post(path, json={}), 409, "not-suspended")
+        # A game that is marked as invalid is played anew as well, this one in the same place.
+        await caller.post(f"/games/{anew['game_id']}/invalidate", json={"reason": "the wrong key"})
+        [third] = (await caller.post(path, json={})).json()["anew"]
+        assert third["instead_of"] == anew["game_id"]
+        assert (await caller.over(batch))["games"]["finished"] == 3
+        assert (await caller.get(f"/games/{third['game_id']}")).json()["agents"] == old["agents"]
+
+
+async def test_a_game_whose_remote_seats_know_the_deal_is_not_played_anew(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        batch, [game] = await caller.played(seats=seats, deadlines_s=dict.fromkeys(Kind, MIN_ALLOWANCE_S))
+        await caller.post(f"/games/{game}/invalidate", json={"reason": "x"})
         problem(await caller.post(f"/batches/{batch}/retry", json={}), 409, "not-suspended")
 
 
@@ -361,16 +410,16 @@ async def test_games_in_which_many_calls_wait_end_as_if_nothing_had_been(
         faking() as fake,
         calling(database_url, models=endpoints(fake, attempts=1)) as caller,
     ):
-        batch, games = await caller.create(seats=seats, count=4, seeds=SEEDS)
+        batch, games = await caller.create(seats=seats, count=2, seeds=SEEDS)
         for n in range(3):
-            await until(lambda n=n: fake.counts.answered >= 60 * n + 30)  # type: ignore[misc]
+            await until(lambda n=n: fake.counts.answered >= 40 * n + 20)  # type: ignore[misc]
             _refusing(fake, "status_503")
             await _waiting(caller, batch)
             fake.faults = ()
         view = await caller.over(batch)
-        assert (view["status"], view["games"]["finished"]) == ("done", 4)
+        assert (view["status"], view["games"]["finished"]) == ("done", 2)
         assert await stored_calls(database_url) == fake.counts.answered
-        _, again = await caller.played(seats=seats, count=4, seeds=SEEDS)
+        _, again = await caller.played(seats=seats, count=2, seeds=SEEDS)
         for game, other in zip(games, again, strict=True):
             lines, others = [
                 [{**line, "at": "", "game": ""} for line in await caller.lines(f"/games/{one}/events")]

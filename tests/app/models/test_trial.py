@@ -18,6 +18,7 @@ STEPS = (
     *("first_order", "first_order", "selection", "formulation", "second_order", "modification", "refinement"),
     *("first_pass", "second_pass", "one_pass", "direct"),
     *("proposal", "reconsideration", "vote", "card", "summary", "assassination"),
+    *("judge_selection", "judge_following", "judge_statements"),
 )
 
 
@@ -44,7 +45,7 @@ async def test_a_trial_says_before_what_it_sends() -> None:
     assert plan.calls == len(trial.forms)
     sent = sum(one.prompt_tokens for one in trial.forms)
     assert plan.prompt_tokens == pytest.approx(sent, rel=0.05)
-    assert plan.most_written == 4096 * len(STEPS)
+    assert plan.most_written == 4096 * (len(STEPS) - 3) + 2000 * 3
 
 
 async def test_every_form_of_a_sensible_model_can_be_used() -> None:

@@ -31,7 +31,7 @@ def undisturbed_logs() -> list[list[Line]]:
 def _by_game(export: bytes) -> list[list[Line]]:
     games: dict[str, list[Line]] = {}
     for line in read_ndjson(export):
-        if "game" in line:
+        if "seq" in line:
             games.setdefault(line["game"], []).append(line)
     return [without_times(lines) for lines in games.values()]
 

@@ -9,6 +9,7 @@ import pytest
 from app.settings import Settings
 from app.store.db import Database
 from app.store.inbox import InboxStore, StoredRefusal, answer_outcome
+from tests.app.calling import until
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, http_to, remote_game
 from tests.app.watcher import Watcher, watching
@@ -51,6 +52,8 @@ async def asked(served: Served, one: Watcher) -> str:
     await one.identify(game, token=tokens[1])
     while (await one.next())["t"] != "request":
         pass
+    # Nothing tells the agent of what came before it waited.
+    await until(lambda: TEAM in served.services.seats._driven[game]._waiting)
     return game
 
 

@@ -235,7 +235,9 @@ def check_export(answer: httpx.Response, damaged: set[str], games: dict[str, str
     assert others == set(), others
     assert named == damaged
     assert end["damaged"] == len(damaged)
-    assert end["events"] == len(body) - len(named)
+    opened = sum(line.get("type") == "provenance" for line in body)
+    assert end["events"] == len(body) - len(named) - opened
+    assert opened == len(games) + 1 - len(damaged)
     assert not {line["game"] for line in body if "seq" in line} & damaged
 
 

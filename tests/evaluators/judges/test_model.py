@@ -10,7 +10,7 @@ import pytest
 from engine.intentions import BY_ID
 from evaluators.ground.items import Item, Variant, items
 from evaluators.judges.asking import JudgeMessage
-from evaluators.judges.model import ATTEMPTS, Verdict, judge, messages
+from evaluators.judges.model import ATTEMPTS, Verdict, answer_schema, judge, messages
 from evaluators.judges.rubric import FOLLOWING, SELECTION, SPEAKING, THINKING, following_text, selection_text
 from evaluators.statistics.agreement import ratings_of
 from tests.evaluators.scripted_games import scripted_game
@@ -212,3 +212,11 @@ def test_what_the_model_raises_goes_through() -> None:
 
     with pytest.raises(TimeoutError):
         asyncio.run(judge(ITEM, broken, "judge"))
+
+
+@pytest.mark.parametrize("item", [ITEM, CHOICE], ids=["following", "selection"])
+def test_a_server_that_keeps_to_the_schema_writes_the_evidence_before_the_verdict(item: Item) -> None:
+    entry = answer_schema(item)["properties"]["judgements"]["items"]["properties"]
+    part = entry.get("speak", {}).get("properties", entry)
+    names = [name for name in part if name != "intention"]
+    assert names == ["quote", "reason", "score" if item is ITEM else "reasonable"]

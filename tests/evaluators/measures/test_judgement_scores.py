@@ -18,6 +18,7 @@ from evaluators.ground.judgements import (
 from evaluators.ground.turns import Game
 from evaluators.measures.judged import (
     ASPECTS,
+    PARTS,
     CorrectionScores,
     FollowingScores,
     Histogram,
@@ -171,7 +172,7 @@ def test_following_shares_by_part_stage_side_and_role() -> None:
     speak = scores.histogram("speak")
     assert (speak.good, speak.flawed, speak.share(5)) == (Rate(2, 4), Rate(2, 4), Rate(1, 4))
     assert speak.mean == (1 + 3 + 5 + 4) / 4
-    assert scores.by_game == {"g": {"think": Rate(3, 3), "speak": Rate(2, 4)}}
+    assert scores.by_game == {"g": {part: scores.histogram(part) for part in PARTS}}
     assert scores.left_out == {"not_judged": 1}
     told = scores.as_json()
     assert told["speak"]["first"]["by_role"]["assassin"]["counts"]["4"] == 1

@@ -16,7 +16,8 @@ from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items
 from evaluators.measures.scoring import F1, Counts, Scores, Totals, micro_f1, per_item, score
-from evaluators.statistics.resampling import bootstrap, paired, pooled_f1
+from evaluators.statistics.intervals import SHARE, estimate, pooled_f1
+from evaluators.statistics.resampling import paired
 from tests.evaluators.talk import by_hand, chose, scripted
 
 ALL = Variant(reader="all", options="roles")
@@ -308,14 +309,14 @@ def test_the_counts_of_the_games_add_up_to_the_total() -> None:
     assert (total, len(scores.by_game)) == (scores.total, 4)
 
 
-def test_scores_are_what_the_bootstrap_and_the_comparison_take() -> None:
+def test_scores_are_what_the_interval_and_the_comparison_take() -> None:
     made = gold_items(15, Variant())
     better = score(made, [answer(item, item.gold) for item in made if item.round < 3])
     worse = {item.id: frozenset({"stay_hidden"}) for item in made}
-    estimate = bootstrap(better.by_game, pooled_f1, resamples=200)
-    assert estimate.value == pytest.approx(better.micro)
-    assert estimate.interval is not None
-    assert estimate.interval.low < better.micro < estimate.interval.high
+    found = estimate(better.by_game, pooled_f1, within=SHARE)
+    assert found.value == pytest.approx(better.micro)
+    assert found.interval is not None
+    assert found.interval.low < better.micro < found.interval.high
     gold = {item.id: item.gold or frozenset() for item in made}
     one, other = ({id_: f1.counts for id_, f1 in per_item(gold, given).items()} for given in (gold, worse))
     compared = paired(one, other, {item.id: item.game_id for item in made}, pooled_f1, resamples=200)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import pickle
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 
 from engine.chance import draw, pick
 from engine.events import QuestResolved
+from engine.intentions import BY_ID
 from engine.terms import Role, Side
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Followed, Variant, items
@@ -33,7 +35,7 @@ from evaluators.report.sections import make_report
 from evaluators.report.tables import LEAST_ITEMS, Report, as_csv, limited
 from evaluators.statistics.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
 from evaluators.statistics.figures import BLOCKS, FigureKey, FigureTally
-from evaluators.statistics.resampling import bootstrap, pooled_f1
+from evaluators.statistics.intervals import SHARE, estimate, pooled_f1, share
 from tests.evaluators.scripted_games import scripted_game
 
 ALL = Variant(reader="all")
@@ -96,7 +98,7 @@ def built() -> ReportBuilder:
     for seed in SEEDS:
         builder.add(given(seed))
     builder.pass_over("not finished", 2)
-    builder.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 0.25)])
+    builder.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 60, 0.25)])
     return builder
 
 
@@ -122,9 +124,9 @@ def test_judged_figures_are_those_of_the_evaluators() -> None:
             one.add(game, judged(game))
     figure = made().table("selection").figure(("all", "all"), "accuracy")
     assert (figure.num, figure.den, figure.value) == (*selection.total, selection.total.rate)
-    estimate = bootstrap(selection.by_game, resamples=1000)
-    assert estimate.interval is not None
-    assert (figure.low, figure.high) == tuple(estimate.interval)
+    found = share(selection.by_game)
+    assert (figure.low, figure.high) == found.interval
+    assert (figure.design_effect, figure.icc) == found.clustering
     merlin = made().table("selection").figure(("role", "merlin"), "accuracy")
     assert (merlin.num, merlin.den) == selection.by_role[Role.MERLIN]
     for part in ("think", "speak"):
@@ -178,10 +180,8 @@ def test_f1_with_and_without_the_filter_is_that_of_the_scores() -> None:
         assert made().table(table).figure((HOSTILE, "all", "all"), "chance").value == pytest.approx(
             scores.chance
         )
-    estimate = bootstrap(every.by_game, pooled_f1, resamples=1000)
     figure = made().table("guessing").figure((HOSTILE, "all", "all"), "f1")
-    assert estimate.interval is not None
-    assert (figure.low, figure.high) == tuple(estimate.interval)
+    assert (figure.low, figure.high) == estimate(every.by_game, pooled_f1, within=SHARE).interval
     assert made().table("guessing").figure((HOSTILE, "round", "2"), "recall").value == pytest.approx(
         every.by_round[2].f1.recall
     )
@@ -454,7 +454,7 @@ def test_parts_counted_apart_make_the_same_report_in_any_order() -> None:
     for part in parts:
         whole.merge(part)
     whole.pass_over("not finished", 2)
-    whole.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 0.25)])
+    whole.use([SeatUse("near", "m<1>", 10, 1, 1000, 500, 200, 60, 0.25)])
     ours, theirs = make_report(whole).as_json(), made().as_json()
     assert ours["made_of"] == theirs["made_of"]
     assert ours["excluded"] == theirs["excluded"]
@@ -543,9 +543,9 @@ def test_the_page_shows_the_numbers_of_the_json_and_calls_nobody() -> None:
     read = Tables()
     read.feed(page())
     for name, values in in_columns(made()):
-        shown = [float(one) if one else None for one in read.values[name]]
+        shown = [float(one) if one else None for one in read.values.get(name, ())]
         assert shown == values, name
-        assert len(read.captions[name]) > 40
+        assert not values or len(read.captions[name]) > 40
     assert all(link.startswith("#") for link in read.links)
     assert not read.tags & {"script", "link", "img", "iframe", "form", "object", "image"}
     assert "http://" not in page()
@@ -595,6 +595,49 @@ def test_csv_holds_every_figure_of_the_json() -> None:
     assert not any(cell.startswith("=") for row in rows for cell in row.values())
 
 
+def test_every_figure_names_the_games_behind_it_and_each_game_is_listed_once() -> None:
+    told = json.loads(json.dumps(made().as_json()))
+    games, sets = told["sources"]["games"], told["sources"]["sets"]
+    assert games == sorted(scripted_game(seed).id for seed in SEEDS)
+    assert len(set(sets)) == len(sets)
+
+    def behind(number: int) -> set[str]:
+        return {game for at, game in enumerate(games) if int(sets[number], 16) >> at & 1}
+
+    named = 0
+    for table in told["tables"]:
+        for row in table["rows"]:
+            for column, figure in row["figures"].items():
+                if "from" in figure:
+                    named += 1
+                    assert len(behind(figure["from"])) == figure["games"], (table["name"], column)
+                elif figure["method"].startswith("wilson"):
+                    assert table["name"] in PUT_TOGETHER, (table["name"], column)
+    assert named > 500
+    # What only the even games hold is the even games'.
+    even = made().table("groups").figure(("loyal wins",), "even").of_games
+    assert even is not None
+    assert {name for at, name in enumerate(even.names) if even.mask >> at & 1} == {
+        scripted_game(seed).id for seed in SEEDS if seed % 2 == 0
+    }
+    assert limited(made()).as_json()["sources"] == {"games": [], "sets": []}
+
+
+PUT_TOGETHER = {"standings", "duels"}
+"""Tables whose games are those that the agents in their labels played."""
+
+
+def test_intentions_stand_with_their_sentences_in_json_and_csv() -> None:
+    table = made().table("selection_intentions")
+    for row in table.as_json()["rows"]:
+        id_ = row["labels"][-1]
+        assert row["words"] == {id_: BY_ID[id_].label}
+    rows = [row for row in csv.DictReader(io.StringIO(as_csv(made()))) if row["table"] == "impact"]
+    for row in rows:
+        assert row["words"] == BY_ID[row["row"].split(" | ")[1]].label
+    assert rows
+
+
 # --- who may be told what -----------------------------------------------------------------------------
 
 
@@ -640,7 +683,8 @@ def test_a_breakdown_with_one_small_group_goes_whole() -> None:
 
 def test_a_report_of_nothing_says_so() -> None:
     report = make_report(ReportBuilder())
-    assert all(not table.rows for table in report.tables if table.name != "dimensions")
+    published = {"dimensions", "people", "guessers"}
+    assert all(not table.rows for table in report.tables if table.name not in published)
     assert all(table.empty for table in report.tables if not table.rows)
     assert "no finished game" in " ".join(report.notes).lower()
     assert "no finished game" in as_html(report).lower()

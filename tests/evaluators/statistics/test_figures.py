@@ -5,8 +5,19 @@ from collections.abc import Mapping
 import pytest
 
 from evaluators.statistics.figures import BLOCKS, Figure, FigureKey, FigureTally, Kind
+from evaluators.statistics.intervals import (
+    RATE,
+    SCORE,
+    SHARE,
+    Counts,
+    Statistic,
+    estimate,
+    pooled_f1,
+    pooled_recall,
+    ratio,
+    share,
+)
 from evaluators.statistics.rates import wilson
-from evaluators.statistics.resampling import Counts, bootstrap, pooled_f1, pooled_recall
 
 KEY = FigureKey("table", "", "all", "all", "column")
 
@@ -42,11 +53,41 @@ def test_a_figure_tells_what_it_was_divided_from(kind: Kind, value: float, num: 
 
 
 def test_the_interval_is_that_of_the_figure_s_own_statistic() -> None:
-    for kind, statistic in (("f1", pooled_f1), ("recall", pooled_recall)):
-        expected = bootstrap(MATCHES, statistic, resamples=1000).interval
-        assert expected is not None
-        found = figure(MATCHES, kind)
-        assert (found.low, found.high, found.method) == (*expected, "bca")
+    rules: dict[Kind, tuple[Statistic, tuple[float, float] | None]] = {
+        "f1": (pooled_f1, SHARE),
+        "recall": (pooled_recall, SHARE),
+        "precision": (ratio, SHARE),
+        "fraction": (ratio, SHARE),
+        "score": (ratio, SCORE),
+        "rate": (ratio, RATE),
+        "mean": (ratio, None),
+    }
+    scores = {"a": (7, 2), "b": (13, 4), "c": (9, 2), "d": (5, 1)}
+    for kind, (statistic, within) in rules.items():
+        games: Mapping[str, Counts] = scores if kind in ("score", "rate", "mean") else MATCHES
+        expected = estimate(games, statistic, within=within)
+        assert expected.interval is not None
+        found = figure(games, kind)
+        assert (found.low, found.high, found.method) == (*expected.interval, expected.method)
+
+
+def test_a_share_tells_its_design_effect_and_intraclass_correlation() -> None:
+    counts = {"a": (3, 4), "b": (0, 5), "c": (4, 4), "d": (1, 3)}
+    found = figure(counts, "share")
+    assert (found.design_effect, found.icc) == pytest.approx(share(counts).clustering)
+    assert figure({"a": (1, 1), "b": (0, 1)}, "share").icc is None
+    assert figure(counts, "mean").design_effect is None
+
+
+def test_items_of_many_games_hang_together_as_those_of_few() -> None:
+    # 600 games of 4 items that are all alike: each game tells as much as one item.
+    alike = {f"g{game}": (4 * (game % 3 == 0), 4) for game in range(600)}
+    found = figure(alike, "share")
+    assert found.design_effect == pytest.approx(4, rel=0.25)
+    assert found.icc == pytest.approx(1, abs=0.35)
+    parts = tallied(dict(list(alike.items())[:200])), tallied(dict(list(alike.items())[200:]))
+    parts[0].merge(parts[1])
+    assert parts[0].figure(KEY, "share", "") == found
 
 
 def test_a_mean_of_shares_counts_each_pair_alike_and_leaves_out_what_did_not_occur() -> None:

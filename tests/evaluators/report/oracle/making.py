@@ -36,11 +36,11 @@ BELIEFS: Final = "beliefs"
 """What is asked of a seat that plays: every reader, the lists of every role."""
 USES: Final = (
     {"endpoint": "near", "model": "m", "calls": 10, "failed": 1, "prompt_tokens": 900, "cached_tokens": 400,
-     "completion_tokens": 70, "cost": 0.25},
+     "completion_tokens": 70, "reasoning_tokens": 30, "cost": 0.25},
     {"endpoint": "near", "model": "m", "calls": 5, "failed": 0, "prompt_tokens": 100, "cached_tokens": 0,
-     "completion_tokens": 7, "cost": 0.5},
+     "completion_tokens": 7, "reasoning_tokens": None, "cost": 0.5},
     {"endpoint": "far", "model": "n", "calls": 2, "failed": 2, "prompt_tokens": 0, "cached_tokens": 0,
-     "completion_tokens": 0, "cost": 0.0},
+     "completion_tokens": 0, "reasoning_tokens": None, "cost": 0.0},
 )  # fmt: skip
 
 
@@ -140,6 +140,7 @@ def make(seed: int) -> Made:
             BELIEFS: list(map(_row, asked[BELIEFS])),
         },
         "judgements": rows,
+        "rulings": [[ruling.intention, ruling.rule] for ruling in ruled(game)],
         "answers": answers,
         "agents": list(agents),
         "groups": groups,
@@ -268,7 +269,11 @@ _RATERS: Final = (
     ("guessing", "free", {}, "discard", 60),
     ("summarisation", "reader", {}, "count", 80),
     ("summarisation", "other", {}, "count", 50),
+    ("guessing", "paul", {}, "count", 75),
+    ("guessing", "rosa", {}, "count", 65),
+    ("summarisation", "paul", {}, "count", 60),
 )
+_PEOPLE: Final = ("paul", "rosa")
 
 
 def _answers(game: Game, seed: int, asked: Mapping[str, list[Item]]) -> Iterator[dict[str, Any]]:
@@ -292,7 +297,9 @@ def _answers(game: Game, seed: int, asked: Mapping[str, list[Item]]) -> Iterator
                     "item_id": item.id,
                     "intentions": sorted(named),
                     "unmapped": ["win the game"] if lot % 9 == 0 else [],
-                    "role": list(Role)[lot % 8].value if dimension == "guessing" and lot % 5 else None,
+                    "role": list(Role)[lot % 8].value
+                    if dimension == "guessing" and lot % 5 and rater not in _PEOPLE
+                    else None,
                     "confidence": lot % 6 if lot % 3 else None,
                 }
             )
@@ -302,6 +309,7 @@ def _answers(game: Game, seed: int, asked: Mapping[str, list[Item]]) -> Iterator
                 "rater": rater,
                 "variant": variant,
                 "unmapped": unmapped,
+                "kind": "human" if rater in _PEOPLE else "model",
                 "answers": answers,
             }
 
@@ -319,7 +327,7 @@ def _answered(game_id: str, one: Mapping[str, Any]) -> Answered:
         for row in one["answers"]
     ]
     variant = Variant(reader="all", **one["variant"])
-    return Answered(one["dimension"], one["rater"], guesses, variant, one["unmapped"])
+    return Answered(one["dimension"], one["rater"], guesses, variant, one["unmapped"], one["kind"])
 
 
 def _statements(game: Game, seed: int) -> Iterator[dict[str, Any]]:

@@ -246,7 +246,7 @@ def _learned(
     return omega, delta
 
 
-USES = ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")
+USES = ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost")
 
 
 def models(uses: Iterable[dict[str, Any]], games: int) -> Rows:
@@ -254,11 +254,12 @@ def models(uses: Iterable[dict[str, Any]], games: int) -> Rows:
     for use in uses:
         row = found.setdefault(
             (use["endpoint"], use["model"]),
-            {name.replace("_", " "): cell(0, 0, None, games) for name in USES},
+            {name.replace("_", " "): cell(None) for name in USES},
         )
         for name in USES:
-            one = row[name.replace("_", " ")]
-            one["value"] = one["num"] = one["value"] + use[name]
+            one, more = row[name.replace("_", " ")], use[name]
+            if more is not None:
+                one.update(value=(one["value"] or 0) + more, num=(one["num"] or 0) + more, games=games)
     return found
 
 

@@ -30,6 +30,7 @@ def refuted(games: Iterable[OneGame]) -> Sums:
                     ("speeches with one", (wrong > 0, 1)),
                     ("statements refuted", (wrong, wrong + right)),
                     ("refuted a speech", (wrong, 1)),
+                    ("coverage", (wrong + right, wrong + right + verdicts["unparsed"])),
                     ("undecided", (verdicts["unparsed"],)),
                 ):
                     sums.add(game.id, group, column, counts, at)
@@ -40,6 +41,7 @@ COLUMNS = {
     "speeches with one": "share",
     "statements refuted": "share",
     "refuted a speech": "share",
+    "coverage": "share",
     "undecided": "sum",
 }
 

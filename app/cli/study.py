@@ -1,0 +1,641 @@
+"""The command ``study``: from a study file to games, a report and a pack."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from agents.errors import InvalidAgent
+from app.cli.study_example import EXAMPLE, MODELS_EXAMPLE
+from app.cli.study_parts import (
+    MODELS_FILE,
+    Expectation,
+    StudyState,
+    deviations,
+    endpoints_of,
+    expectation,
+    folder_of,
+    freeze,
+    left_of,
+    note_deviations,
+    opened,
+    state_of,
+)
+from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
+from app.cli.study_server import StudyServer
+from app.cli.tables import WIDTH
+from app.cli.terminal import clean, echo, fail, note, print_json
+from app.evaluations.study_raters import rater_key
+from app.runner.study_folder import FILE, StudyFault, StudyFolder
+from evaluators.study.design import Design, imbalances
+from evaluators.study.file import Study, schema
+from evaluators.study.plan import Range
+
+__all__ = ["commands"]
+
+study_app = typer.Typer(
+    help="Plan, run, report and pack a study that one file describes.", no_args_is_help=True
+)
+commands = typer.Typer()
+commands.add_typer(study_app, name="study")
+
+STOPPED: Final = 3
+"""Exit status if the budget is spent or a model refuses: the same command goes on later."""
+
+PILOT_SEED: Final = 2**40
+"""Pilot games play the deals from here on, so that none of them is a game of the study."""
+
+Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is spent.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@study_app.command("new")
+def new_command(directory: Dir) -> None:
+    """Write an example of a study: a commented study file, and a file of endpoints that ask the fake model.
+
+    Example: interintent study new my-study
+    """
+    written = {FILE: EXAMPLE, MODELS_FILE: MODELS_EXAMPLE}
+    for name in written:
+        if (directory / name).exists():
+            fail(f"{directory / name} exists already; choose another folder")
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in written.items():
+        (directory / name).write_text(text, "utf-8")
+    note(f"{directory / FILE} and {directory / MODELS_FILE} are written; change them, then:")
+    note(f"interintent study plan {directory}")
+
+
+@study_app.command("schema")
+def schema_command() -> None:
+    """Print the JSON Schema of the study file, for editors and other programs."""
+    typer.echo(orjson.dumps(schema(), option=orjson.OPT_INDENT_2).decode())
+
+
+@study_app.command("plan")
+def plan_command(
+    directory: Dir,
+    try_models: Annotated[
+        bool,
+        typer.Option("--try", help="Try each model first (17 questions each), and reckon with its answers."),
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a study takes before it is played: cells, games, calls, tokens, money and hours, and the
+    smallest difference that it can find.
+
+    The figures come from games of the study or of its pilot that are there, else from a trial of the model
+    (--try), else they are assumed, and it says so. Nothing is asked without --try.
+
+    Example: interintent study plan my-study
+    """
+    folder = folder_of(directory)
+    _, design = opened(folder)
+    endpoints = endpoints_of(folder)
+    try:
+        state = state_of(folder, design)
+        check_endpoints(design, state, endpoints)
+        if try_models:
+            _try_models(folder, design, endpoints, yes=yes)
+        _check_seats(folder, design, endpoints)
+        left = list(left_of(folder, design))
+        expected = expectation(folder, state, endpoints, left)
+    except StudyFault as fault:
+        fail(str(fault))
+    told = _plan_json(folder, design, state, expected)
+    if as_json:
+        print_json(told)
+    else:
+        _print_plan(design, told)
+
+
+def _try_models(folder: StudyFolder, design: Design, endpoints: Any, *, yes: bool) -> None:
+    from agents.model.model import ModelUnavailable
+    from app.models.trial import plan_trial, try_endpoint
+
+    used = {name for cell in design.cells for game in design.games(cell) for name in game.models}
+    models = design.study.models
+    names = sorted({models[name].endpoint or name for name in used if models[name].agent == "llm"})
+    live = [name for name in names if endpoints[name].recorded is None]
+    plan = asyncio.run(plan_trial())
+    note(
+        f"{', '.join(live)}: {plan.calls} questions each, about {plan.prompt_tokens:,} tokens of prompts and "
+        f"at most {plan.most_written:,} tokens of answers each."
+    )
+    if not yes and sys.stdin.isatty():
+        typer.confirm("Go on?", default=True, abort=True, err=True)
+    for name in live:
+        try:
+            trial = asyncio.run(try_endpoint(endpoints[name].endpoint(name)))
+        except ModelUnavailable as fault:
+            raise StudyFault(f"{name} cannot be tried: {fault}") from None
+        folder.write(f"{name}.json", trial.model_dump(mode="json"), at=folder.store / "trials")
+
+
+def _check_seats(folder: StudyFolder, design: Design, endpoints: Any) -> None:
+    """Raises StudyFault for options that no seat can have."""
+    from app.models.account import Account, Budget
+    from app.models.endpoints import Endpoints
+    from app.runner.study_games import StudyGames
+    from app.settings import read_prompts
+
+    prompts = read_prompts({name: folder.path / where for name, where in design.study.prompts.items()})
+    games = StudyGames(folder, "", Endpoints(lambda: endpoints), Account(Budget(), {}), prompts, 1)
+    try:
+        games.check(design.all_games())
+    except InvalidAgent as fault:
+        raise StudyFault(f"{folder.path / FILE}: a seat cannot be made: {fault} ({fault.pointer})") from None
+
+
+@study_app.command("freeze")
+def freeze_command(directory: Dir) -> None:
+    """Write down hash and date of the study file, before the first game. What is changed later is told as a
+    deviation in status and report.
+    """
+    folder = folder_of(directory)
+    _, design = opened(folder)
+    try:
+        _check_seats(folder, design, endpoints_of(folder))
+        frozen = freeze(folder, design)
+    except StudyFault as fault:
+        fail(str(fault))
+    echo(f"frozen {frozen.at}, sha256 {frozen.sha256}")
+
+
+@study_app.command("run")
+def run_command(
+    directory: Dir,
+    yes: Yes = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(help="Only this part of the games, e.g. 3/16; interintent study merge joins the parts."),
+    ] = None,
+    pilot: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Play so many pilot games of each cell, with other deals. No report counts them."
+        ),
+    ] = None,
+    parallel: Annotated[
+        int | None, typer.Option(min=1, help="Games at the same time.  [the study's]", show_default=False)
+    ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="Play the games on this running server, whose endpoints they name; judge them here."
+        ),
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="For --server: the environment variable that holds its key.")
+    ] = None,
+) -> None:
+    """Play and judge what is missing of a study. The same command goes on after anything: a kill, a spent
+    budget, a refusing model. Nothing that was answered is asked again.
+
+    A study that is not frozen yet is frozen now. A game that fails does not stop the others.
+
+    The exit status is 0 if everything is there, 1 if games failed, 2 if nothing was done, 3 if the budget is
+    spent or a model refuses, 130 after Ctrl-C.
+
+    Example: interintent study run my-study --yes
+    """
+    folder = folder_of(directory, pilot=pilot is not None)
+    study, design = opened(folder)
+    part = _shard(shard)
+    if pilot is not None:
+        own = study.design.model_copy(update={"games": pilot, "seed": study.design.seed + PILOT_SEED})
+        study = study.model_copy(update={"design": own})
+        design = folder.design(study)
+    endpoints = endpoints_of(folder)
+    remote = None if server is None else StudyServer(server, _key(api_key_env))
+    try:
+        state = state_of(folder, design)
+        check_endpoints(design, state, endpoints, plays=remote is None)
+        if remote is None:
+            _check_seats(folder, design, endpoints)
+        if pilot is None:
+            _frozen(folder, study, design)
+        left = [(cell, game) for cell, game in part.part(design) if not folder.has(cell.id, game.id)]
+        expected = expectation(folder, state, endpoints, left)
+        note(_announced(design, state, expected, study))
+        if not yes and sys.stdin.isatty():
+            typer.confirm("Go on?", default=True, abort=True, err=True)
+        with folder.locked("run" if part.of == 1 else f"shard-{part.number}"):
+            result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
+        state = state_of(folder, design)
+    except (StudyFault, InvalidAgent) as fault:
+        fail(str(fault))
+    except KeyboardInterrupt:
+        note(f"stopped; every answer is kept. Go on with: interintent study run {directory}")
+        raise typer.Exit(130) from None
+    finally:
+        if remote is not None:
+            remote.close()
+    _print_result(result, state)
+    if result.spent or result.refused:
+        raise typer.Exit(STOPPED)
+    if result.failures or result.unrated:
+        raise typer.Exit(1)
+
+
+def _key(variable: str | None) -> str | None:
+    if variable is not None and variable not in os.environ:
+        fail(f"the variable {variable} is not set")
+    return None if variable is None else os.environ[variable]
+
+
+def _shard(text: str | None) -> Shard:
+    if text is None:
+        return Shard()
+    number, _, of = text.partition("/")
+    if not (number.isdigit() and of.isdigit() and 1 <= int(number) <= int(of) <= 10_000):
+        fail(f"--shard takes NUMBER/OF, from 1/16 to 16/16, got {text!r}")
+    return Shard(int(number), int(of))
+
+
+def _frozen(folder: StudyFolder, study: Study, design: Design) -> None:
+    frozen = folder.frozen()
+    if frozen is None:
+        frozen = freeze(folder, design)
+        note(f"frozen {frozen.at}, sha256 {frozen.sha256}")
+    for one in deviations(folder, study, frozen):
+        note(f"deviation from the frozen study: {_deviation(one)}")
+    note_deviations(folder, study, frozen)
+
+
+def _deviation(one: dict[str, Any]) -> str:
+    before, after = (orjson.dumps(one[name]).decode() for name in ("frozen", "found"))
+    return f"{one['pointer']} was {before}, is {after}"
+
+
+def _announced(design: Design, state: StudyState, expected: Expectation, study: Study) -> str:
+    money = _range(expected.of["cost"], ",.3g") if expected.priced else "unknown (no prices)"
+    reused = f", {state.done} are there" if state.done else ""
+    limit = "" if study.budget.max_cost is None else f" (never more than {study.budget.max_cost:,.4g} in all)"
+    return (
+        f"{expected.games} games to play{reused}; about {_range(expected.of['calls'], ',.0f')} calls, "
+        f"{_range(expected.tokens, ',.0f')} tokens, cost {money}{limit}"
+    )
+
+
+def _print_result(result: RunResult, state: StudyState) -> None:
+    for failure in result.failures[:10]:
+        note(f"failed: {failure.game}: {clean(failure.reason)}")
+    if len(result.failures) > 10:
+        note(f"… and {len(result.failures) - 10} more")
+    for game, why in result.unrated[:10]:
+        note(f"not judged: {game}: {clean(why)}")
+    if result.spent:
+        note("the budget is spent: raise it in the study file, and run again")
+    for words in result.refused.values():
+        note(f"refused: {clean(words)}")
+    echo(
+        f"{state.done} of {state.design.size} games are there, {result.played} of them new; "
+        f"{result.tokens:,} tokens, cost {result.cost:,.4g}"
+    )
+
+
+@study_app.command("status")
+def status_command(directory: Dir, as_json: AsJson = False) -> None:
+    """Say how far a study is: games, calls, cost and defaults by cell, deviations and early looks. It shows
+    no result before the planned number of games is reached, and neither does the report.
+    """
+    folder = folder_of(directory)
+    study, design = opened(folder)
+    try:
+        told = _status_json(folder, study, design)
+    except StudyFault as fault:
+        fail(str(fault))
+    if as_json:
+        print_json(told)
+        return
+    how = "complete" if told["complete"] else "not complete"
+    echo(f"{study.title}: {told['games']} of {told['planned']} games, {how}")
+    echo(f"frozen {told['frozen']}" if told["frozen"] else "not frozen yet")
+    table = _table("cell", "games", "defaults", "calls", "tokens", "cost")
+    for cell in told["cells"]:
+        defaulted, decisions = cell["defaulted"], cell["decisions"]
+        table.add_row(
+            cell["name"],
+            f"{cell['games']}/{cell['planned']}",
+            f"{100 * defaulted / decisions:.1f} %" if decisions else "-",
+            f"{cell['calls']:,}",
+            f"{cell['tokens']:,}",
+            f"{cell['cost']:,.4g}",
+        )
+    _show(table)
+    for rater in told["raters"]:
+        echo(
+            f"{rater['rater']}, {rater['dimension']}: {rater['games']} of {told['planned']} games, "
+            f"{rater['items']} items, {rater['unusable']} unusable, {rater['unanswered']} unanswered"
+        )
+    for cell in told["cells"]:
+        for name, served in cell["served"].items():
+            if len(served) > 1:
+                echo(f"{cell['name']}: {name} was served by {', '.join(map(clean, served))}: not one model")
+    for one in told["deviations"]:
+        echo(f"deviation ({one['at']}): {_deviation(one)}")
+    for one in told["looks"]:
+        echo(f"early look ({one['at']}) at {one['games']} of {one['planned']} games")
+
+
+@study_app.command("report")
+def report_command(
+    directory: Dir,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="report.html, report.json or report.csv.  [DIR/report.html]", show_default=False),
+    ] = None,
+    early: Annotated[
+        bool,
+        typer.Option(
+            "--look",
+            help="Look before the planned number of games is there. The look is noted, told in every report, "
+            "and corrected for: later a difference has to be clearer.",
+        ),
+    ] = False,
+) -> None:
+    """Report on the study's games, with its questions, deviations and early looks.
+
+    Before the planned number of games is there, it takes --look.
+
+    Example: interintent study report my-study --out report.html
+    """
+    from app.cli.study_pack import gather, look, report_arguments, run_report
+
+    folder = folder_of(directory)
+    study, design = opened(folder)
+    where = folder.store / "gathered"
+    try:
+        _complete(folder, design, early=early)
+        if early and not state_of(folder, design).complete:
+            look(folder, design)
+        gather(folder, study, design, where)
+    except StudyFault as fault:
+        fail(str(fault))
+    target = out or folder.path / "report.html"
+    run_report([*report_arguments(study, where), "--out", str(target)], where)
+    echo(str(target))
+
+
+def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
+    """Raises StudyFault if games or judgements are missing, unless it may be looked at early."""
+    state = state_of(folder, design)
+    if not state.complete and not early:
+        lacking = [
+            f"{one.rater} has judged {len(state.rated[rater_key(one)])}"
+            for one in state.raters
+            if len(state.rated[rater_key(one)]) < design.size
+        ]
+        words = "; ".join([f"{state.done} of {design.size} games are there", *lacking])
+        raise StudyFault(
+            f"{words}: go on with interintent study run {folder.path}, or take an early look with --look, "
+            "which is noted and corrected for"
+        )
+
+
+@study_app.command("pack")
+def pack_command(
+    directory: Dir,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The archive, .tar.gz or .zip; its folder lies beside it.  [DIR/pack.tar.gz]",
+            show_default=False,
+        ),
+    ] = None,
+    early: Annotated[
+        bool, typer.Option("--look", help="Pack before everything is there: an early look, as for report.")
+    ] = False,
+    licence: Annotated[
+        str | None,
+        typer.Option("--license", help="The data set's licence, e.g. cc-by-4.0. None is assumed."),
+    ] = None,
+) -> None:
+    """Pack a study for others: one folder and one archive with games, items, judgements, stored answers,
+    report, versions and checksums, and with the command that makes the report anew. Keys are never in it.
+
+    Packed twice from the same run, both are equal byte by byte.
+
+    Example: interintent study pack my-study --out my-study.zip
+    """
+    from app.cli.study_pack import archive, look, pack
+
+    folder = folder_of(directory)
+    study, design = opened(folder)
+    target = folder.path / "pack.tar.gz" if out is None else out
+    suffix = next((end for end in (".tar.gz", ".tgz", ".zip") if target.name.endswith(end)), None)
+    if suffix is None or target.name == suffix:
+        fail(f"--out ends in .tar.gz or .zip, got {target}")
+    where = target.with_name(target.name.removesuffix(suffix))
+    if where.exists() and not (where / "SHA256SUMS").exists() and any(where.iterdir()):
+        fail(f"{where} exists and is no pack: name another archive with --out")
+    try:
+        _complete(folder, design, early=early)
+        if early and not state_of(folder, design).complete:
+            look(folder, design)
+        pack(folder, study, design, where, lambda step: note(f"packing: {step}"), licence)
+        archive(where, target)
+    except StudyFault as fault:
+        fail(str(fault))
+    echo(f"{where} and {target}")
+
+
+@study_app.command("merge")
+def merge_command(
+    directory: Dir,
+    others: Annotated[list[Path], typer.Argument(metavar="OTHER…", help="Folders of the same study.")],
+) -> None:
+    """Join the games of several folders of the same study, as the shards of a cluster make them.
+
+    Every folder must have been frozen from the same study file. Games that are in both are left as they are.
+
+    Example: interintent study merge my-study shard-1 shard-2
+    """
+    folder = folder_of(directory)
+    study, design = opened(folder)
+    try:
+        frozen = folder.frozen()
+        for path in others:
+            other = folder_of(path)
+            if not (other.path / FILE).exists():
+                raise StudyFault(f"{other.path} holds no {FILE}: it is no folder of a study")
+            theirs = other.frozen()
+            mine = folder.design(study).cells
+            if {cell.id for cell in other.design().cells} != {cell.id for cell in mine}:
+                raise StudyFault(f"{other.path} holds another study: its cells are others")
+            if frozen is not None and theirs is not None and theirs.sha256 != frozen.sha256:
+                raise StudyFault(f"{other.path} was frozen from another study file: join only the same")
+            if frozen is None and theirs is not None:
+                folder.write(
+                    "frozen.json", orjson.loads((other.path / "frozen.json").read_bytes()), at=folder.path
+                )
+                frozen = folder.frozen()
+            with folder.locked():
+                taken, differing = folder.take(other)
+            note(f"{other.path}: {taken} games taken")
+            for game in differing:
+                note(f"{game} is in both and differs; that of {folder.path} stays")
+        state = state_of(folder, design)
+    except StudyFault as fault:
+        fail(str(fault))
+    echo(f"{state.done} of {design.size} games are there")
+
+
+def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str, Any]:
+    state = state_of(folder, design)
+    frozen = folder.frozen()
+    cells = []
+    for one in state.cells:
+        defaulted, decisions = one.decisions
+        cells.append(
+            {
+                "cell": one.cell.id,
+                "name": one.cell.name,
+                "labels": one.cell.labels,
+                "games": one.done,
+                "planned": one.planned,
+                "defaulted": defaulted,
+                "decisions": decisions,
+                "calls": sum(record.calls for record in one.records),
+                "tokens": sum(record.tokens for record in one.records),
+                "cost": sum(record.cost for record in one.records),
+                "asked": one.asked,
+                "served": one.served,
+            }
+        )
+    raters = [
+        {
+            "rater": one.rater,
+            "dimension": one.dimension,
+            "games": len(said := state.rated[rater_key(one)]),
+            **{name: sum(row[name] for row in said) for name in ("items", "unusable", "unanswered", "cost")},
+        }
+        for one in state.raters
+    ]
+    return {
+        "title": study.title,
+        "frozen": None if frozen is None else frozen.at,
+        "sha256": None if frozen is None else frozen.sha256,
+        "games": state.done,
+        "planned": design.size,
+        "complete": state.complete,
+        "calls": state.calls,
+        "tokens": state.tokens,
+        "cost": state.cost,
+        "budget": study.budget.model_dump(mode="json"),
+        "cells": cells,
+        "raters": raters,
+        "deviations": note_deviations(folder, study, frozen),
+        "looks": folder.notes("look"),
+    }
+
+
+# --- plan ---------------------------------------------------------------------------------------------
+
+
+def _plan_json(
+    folder: StudyFolder, design: Design, state: StudyState, expected: Expectation
+) -> dict[str, Any]:
+    cells = []
+    for one in state.cells:
+        taken = expected.cells.get(one.cell.id)
+        cells.append(
+            {
+                "cell": one.cell.id,
+                "name": one.cell.name,
+                "labels": one.cell.labels,
+                "games": one.planned,
+                "reused": one.done,
+                "calls": None if taken is None else taken["calls"].as_json(),
+                "tokens": None
+                if taken is None
+                else (taken["prompt_tokens"] + taken["completion_tokens"]).as_json(),
+                "cost": None if taken is None or not expected.priced else taken["cost"].as_json(),
+            }
+        )
+    return {
+        "title": design.study.title,
+        "cells": cells,
+        "games": design.size,
+        "reused": state.done,
+        "calls": expected.of["calls"].as_json(),
+        "tokens": expected.tokens.as_json(),
+        "cost": expected.of["cost"].as_json() if expected.priced else None,
+        "hours": expected.hours.as_json(),
+        "from": expected.bases,
+        "unbalanced": [str(one) for one in imbalances(design)],
+        "finds": _finds(folder, design),
+    }
+
+
+def _finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
+    """For each question the smallest difference that the design finds; one without questions has the most
+    general one.
+    """
+    from app.cli.study_power import finds
+
+    try:
+        return finds(folder, design)
+    except ModuleNotFoundError:
+        note("what the study can find needs scipy: pip install 'interintent-server[reports]'")
+        return []
+
+
+def _print_plan(design: Design, told: dict[str, Any]) -> None:
+    echo(
+        f"{told['title']}: {len(told['cells'])} cells, {told['games']} games, {told['reused']} of them there"
+    )
+    table = _table("cell", "games", "there", "calls", "tokens", "cost")
+    for cell in told["cells"]:
+        table.add_row(
+            cell["name"],
+            str(cell["games"]),
+            str(cell["reused"]),
+            *(
+                _ends(cell[name], form)
+                for name, form in (("calls", ",.0f"), ("tokens", ",.0f"), ("cost", ",.3g"))
+            ),
+        )
+    _show(table)
+    echo(f"in all: {_ends(told['calls'], ',.0f')} calls, {_ends(told['tokens'], ',.0f')} tokens, cost "
+         f"{_ends(told['cost'], ',.3g')}, {_ends(told['hours'], ',.2f')} hours")  # fmt: skip
+    for basis in told["from"]:
+        echo(f"  {basis}")
+    for words in told["unbalanced"]:
+        echo(f"unbalanced: {words}")
+    for found in told["finds"]:
+        echo(found["words"])
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column(first)
+    for heading in others:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _show(table: Table) -> None:
+    # Wide outside terminals, so that the table is never cut for a program.
+    width = max(WIDTH, 120) if not sys.stdout.isatty() else None
+    Console(highlight=False, markup=False, emoji=False, width=width).print(table, crop=False)
+
+
+def _range(span: Range, form: str) -> str:
+    return _ends(span.as_json(), form)
+
+
+def _ends(ends: list[float] | None, form: str) -> str:
+    if ends is None:
+        return "-"
+    low, high = (f"{end:{form}}" for end in ends)
+    return low if low == high else f"{low}-{high}"

@@ -1,0 +1,386 @@
+"""The files of a study for others: its games, judgements, answers, items and report, and all of it packed.
+
+The report is made by ``interintent report`` from these files alone, so anybody can make it anew.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import platform
+import shlex
+import shutil
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from app.base.clock import now_ms, timestamp
+from app.cli.study_parts import note_deviations, state_of
+from app.cli.study_running import read_finished
+from app.evaluations.study_raters import rater_key
+from app.files.judgements import UnreadableFile, read_judgements
+from app.models.recording import Recording, Signature, line_of
+from app.runner.study_folder import FILE, StudyFault, StudyFolder
+from evaluators.ground.items import DIMENSIONS, items
+from evaluators.ground.rows import jsonl
+from evaluators.study.design import Design
+from evaluators.study.file import Study
+from evaluators.study.told import look_levels
+
+__all__ = ["archive", "gather", "look", "pack", "report_arguments", "run_report"]
+
+REPORTS: Final = ("report.html", "report.json", "report.csv", "report.tex")
+
+_GAMES: Final = "games.ndjson"
+_JUDGEMENTS: Final = "judgements.json"
+_ANSWERS: Final = "answers.jsonl"
+_TOLD: Final = "study.json"
+_CALLS: Final = "calls"
+_FIGURES: Final = "figures"
+_DATA_SET: Final = "dataset"
+
+
+def look(folder: StudyFolder, design: Design) -> None:
+    """Notes an early look at the games that are there, unless there was one at as many. Raises StudyFault
+    where a look cannot be corrected.
+    """
+    games = state_of(folder, design).done
+    if not games:
+        raise StudyFault("there is nothing to look at: no game is finished")
+    if any(one["games"] == games for one in folder.notes("look")):
+        return
+    folder.note("look", at=timestamp(now_ms()), games=games, planned=design.size)
+
+
+def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:
+    """Writes games, judgements, answers and what is to be told of the study into a directory, in the order of
+    the design. Raises StudyFault for damaged files.
+    """
+    where.mkdir(parents=True, exist_ok=True)
+    judged: list[Any] = []
+    with (where / _GAMES).open("wb") as games, (where / _ANSWERS).open("wb") as answers:
+        for cell in design.cells:
+            for game in design.games(cell):
+                if not folder.has(cell.id, game.id):
+                    continue
+                games.write(folder.game_file(cell.id, game.id).read_bytes())
+                for one in study.evaluations:
+                    said = None if one.kind == "raters" else folder.rated(rater_key(one), game.id)
+                    for row in () if said is None else said["rows"]:
+                        named = {**row, "rater": one.rater}
+                        if one.kind == "judge":
+                            judged.append(named)
+                        else:
+                            answers.write(orjson.dumps(named) + b"\n")
+    for one in study.evaluations:
+        if one.file is not None and (folder.path / one.file).exists():
+            judged += _peoples(folder.path / one.file)
+    _write_json(where / _JUDGEMENTS, judged)
+    _write_json(where / _TOLD, _told(folder, study, design))
+
+
+def _peoples(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        read = read_judgements(file)
+    except UnreadableFile as fault:
+        raise StudyFault(str(fault)) from None
+    for game in sorted(read.by_game):
+        for one in read.by_game[game]:
+            yield {
+                "game_id": one.game_id,
+                "request_id": one.request_id,
+                "stage": one.stage,
+                "intention": one.intention,
+                "reasonable": one.reasonable,
+                "think": one.think,
+                "speak": one.speak,
+                "rater": one.rater,
+                "kind": "model" if one.rater in read.judges else "human",
+            }
+
+
+def _told(folder: StudyFolder, study: Study, design: Design) -> dict[str, Any]:
+    frozen, state = folder.frozen(), state_of(folder, design)
+    looks = folder.notes("look")
+    told = {
+        "title": study.title,
+        "about": study.about,
+        "frozen": None if frozen is None else {"at": frozen.at, "sha256": frozen.sha256},
+        "planned": design.size,
+        "games": state.done,
+        "questions": [one.model_dump(mode="json") for one in study.questions],
+        "cells": [
+            {
+                "cell": one.cell.id,
+                "name": one.cell.name,
+                "labels": one.cell.labels,
+                "games": one.done,
+                "planned": one.planned,
+                "asked": one.asked,
+                "served": one.served,
+            }
+            for one in state.cells
+        ],
+        "deviations": note_deviations(folder, study, frozen),
+        "looks": looks,
+        "missing": [
+            {"name": one.cell.name, "games": one.done, "planned": one.planned}
+            for one in state.cells
+            if one.done < one.planned
+        ],
+    }
+    if looks:
+        # Needs scipy; a study without early looks needs no correction.
+        told["levels"] = look_levels(looks, design.size, state.done)
+    return told
+
+
+# --- the report ---------------------------------------------------------------------------------------
+
+
+def report_arguments(study: Study, where: Path) -> list[str]:
+    """The arguments of ``interintent report`` for the gathered files, but for ``--out``. The one place where
+    a study's questions become options of the report.
+    """
+    arguments = [_GAMES, "--title", study.title, "--study", _TOLD]
+    arguments += _of_raters(where)
+    options = {one.options for one in study.evaluations if one.kind == "guesser"}
+    if options == {"roles"}:
+        arguments += ["--options", "roles"]
+    return [*arguments, "--exclude-above", f"{study.exclusions.defaults_above:g}"]
+
+
+def _of_raters(where: Path) -> list[str]:
+    arguments = ["--judgements", _JUDGEMENTS] if _filled(where / _JUDGEMENTS) else []
+    return [*arguments, *(["--answers", _ANSWERS] if _filled(where / _ANSWERS) else [])]
+
+
+def _filled(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > len(b"[]\n")
+
+
+def _run(command: str, arguments: list[str], where: Path) -> None:
+    """What a command line of ours would do with the files in a directory. Ends this command where that would
+    be refused.
+    """
+    from app.cli.main import command_line
+
+    files = {_GAMES, _JUDGEMENTS, _ANSWERS, _TOLD, _CALLS, _DATA_SET, _FIGURES, *REPORTS}
+    named = [str(where / word) if word in files else word for word in arguments]
+    # Its own words about the file that it wrote are for those who type it.
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+        code = command_line(command)([command, *named], standalone_mode=False)
+    if code:
+        raise StudyFault(f"{command} failed")
+
+
+def run_report(arguments: list[str], where: Path) -> None:
+    """Makes the report from gathered files. Ends the command where it would be refused."""
+    _run("report", arguments, where)
+
+
+def data_set_arguments(study: Study, where: Path, licence: str | None) -> list[str]:
+    """The arguments of ``interintent dataset`` for the packed files."""
+    arguments = [_DATA_SET, _GAMES, "--title", study.title, *_of_raters(where)]
+    if (where / _CALLS).is_dir():
+        arguments += ["--calls", _CALLS]
+    return [*arguments, *([] if licence is None else ["--license", licence])]
+
+
+# --- the pack -----------------------------------------------------------------------------------------
+
+
+def pack(
+    folder: StudyFolder,
+    study: Study,
+    design: Design,
+    where: Path,
+    on_step: Callable[[str], None],
+    licence: str | None = None,
+) -> None:
+    """Writes the pack into a directory, which it replaces. Two packs of the same run are equal, byte by byte.
+    Raises StudyFault.
+    """
+    part = where.with_name(f".{where.name}.{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    try:
+        on_step("games")
+        gather(folder, study, design, part)
+        _copy_study(folder, study, part)
+        on_step("items")
+        _write_items(folder, design, part / "items")
+        on_step("stored answers")
+        _write_calls(folder, design, part / _CALLS)
+        arguments = report_arguments(study, part)
+        reports = [["--out", name] for name in REPORTS]
+        if _can_draw():
+            reports[0] += ["--figures", _FIGURES]
+        for more in reports:
+            on_step(more[1])
+            run_report([*arguments, *more], part)
+        _same_drawings(folder, part / _FIGURES)
+        commands = [["report", *arguments, *more] for more in reports]
+        if find_spec("pyarrow") is not None:
+            on_step(_DATA_SET)
+            _run("dataset", data_set_arguments(study, part, licence), part)
+            commands.append(["dataset", *data_set_arguments(study, part, licence)])
+        _write_json(part / "versions.json", _versions())
+        if (part / _DATA_SET).exists():
+            commands[-1].append("--overwrite")
+        lines = [f"interintent {shlex.join(words)}\n" for words in commands]
+        (part / "make-report.sh").write_text("#!/bin/sh\nset -e\n" + "".join(lines), "utf-8")
+        (part / "README.txt").write_text(_readme(study), "utf-8")
+        on_step("checksums")
+        sums = [f"{_sha256(file)}  {file.relative_to(part)}\n" for file in _files(part)]
+        (part / "SHA256SUMS").write_text("".join(sums), "utf-8")
+        shutil.rmtree(where, ignore_errors=True)
+        part.replace(where)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _copy_study(folder: StudyFolder, study: Study, part: Path) -> None:
+    # Not the file of endpoints: it may hold keys. What was asked and served stands in study.json.
+    for name in (FILE, "frozen.json"):
+        if (folder.path / name).exists():
+            shutil.copyfile(folder.path / name, part / name)
+    for name, directory in study.prompts.items():
+        for file in sorted((folder.path / directory).glob("*.jinja")):
+            (part / "prompts" / name).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, part / "prompts" / name / file.name)
+
+
+def _write_items(folder: StudyFolder, design: Design, where: Path) -> None:
+    where.mkdir()
+    files = {
+        dimension: (where / f"{dimension}.jsonl").open("w", encoding="utf-8") for dimension in DIMENSIONS
+    }
+    try:
+        for cell in design.cells:
+            for planned in design.games(cell):
+                if not folder.has(cell.id, planned.id):
+                    continue
+                game = read_finished(folder, cell.id, planned.id)
+                for dimension, file in files.items():
+                    file.writelines(f"{line}\n" for line in jsonl(items(game, dimension, with_gold=True)))
+    finally:
+        for file in files.values():
+            file.close()
+
+
+def _write_calls(folder: StudyFolder, design: Design, where: Path) -> None:
+    """The stored answers of each game, sorted by question: they were stored as they came."""
+    for cell in design.cells:
+        for game in design.games(cell):
+            file = folder.store / "answers" / cell.id / f"{game.id}.ndjson"
+            if not folder.has(cell.id, game.id) or not file.exists():
+                continue
+            calls = Recording.read(file).calls(game.id)
+            signature, out = Signature(), where / cell.id / file.name
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with out.open("wb") as lines:
+                for key in sorted(calls, key=lambda key: (key.request_id, key.step, key.about, key.attempt)):
+                    lines.write(signature.add(line_of(game.id, calls[key])))
+                lines.write(signature.line())
+
+
+def _same_drawings(folder: StudyFolder, figures: Path) -> None:
+    """Puts the PDF of each plot that was packed before in place of the new one: the program that draws them
+    orders the parts of a PDF by chance.
+    """
+    for svg in sorted(figures.glob("*.svg")):
+        pdf = svg.with_suffix(".pdf")
+        known = folder.store / "drawn" / f"{_sha256(svg)}.pdf"
+        if known.exists():
+            shutil.copyfile(known, pdf)
+        else:
+            known.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(pdf, known)
+
+
+def _can_draw() -> bool:
+    return all(find_spec(name) is not None for name in ("altair", "vl_convert"))
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in ("interintent-server", "numpy", "scipy", "altair", "pyarrow"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def _readme(study: Study) -> str:
+    return f"""{study.title}
+
+study.toml        the study file; frozen.json has its hash, and the date when it was frozen
+study.json        what was played, asked and served; deviations and early looks
+games.ndjson      the games' whole logs
+items/            what raters are asked, with gold, a file for each dimension
+judgements.json   judgements of people and models; answers.jsonl: guesses and summaries
+calls/            every stored answer of the games' models
+report.*          the report, and its plots in figures/
+dataset/          the games as tables; its README.md says what every column means
+make-report.sh    makes report, plots and data set anew from these files (sh make-report.sh)
+versions.json     the programs that made this pack
+SHA256SUMS        sha256sum -c SHA256SUMS checks every file
+"""
+
+
+def archive(where: Path, out: Path) -> None:
+    """Packs a directory into one file, ``.tar.gz`` or ``.zip``, the same for the same content."""
+    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    try:
+        if out.name.endswith(".zip"):
+            _zip(where, part)
+        else:
+            _tar(where, part)
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _zip(where: Path, out: Path) -> None:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as packed:
+        for file in _files(where):
+            entry = zipfile.ZipInfo(f"{where.name}/{file.relative_to(where)}", (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            with packed.open(entry, "w", force_zip64=True) as written, file.open("rb") as read:
+                shutil.copyfileobj(read, written)
+
+
+def _tar(where: Path, out: Path) -> None:
+    with (
+        out.open("wb") as raw,
+        gzip.GzipFile("", "wb", 6, raw, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as packed,
+    ):
+        for file in _files(where):
+            entry = tarfile.TarInfo(f"{where.name}/{file.relative_to(where)}")
+            entry.size = file.stat().st_size
+            entry.mode = 0o644
+            with file.open("rb") as read:
+                packed.addfile(entry, read)
+
+
+def _files(where: Path) -> list[Path]:
+    return sorted(file for file in where.rglob("*") if file.is_file())
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as read:
+        return hashlib.file_digest(read, "sha256").hexdigest()
+
+
+def _write_json(file: Path, values: Any) -> None:
+    file.write_bytes(orjson.dumps(values, option=orjson.OPT_INDENT_2) + b"\n")

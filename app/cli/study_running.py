@@ -1,0 +1,288 @@
+"""Runs a study: its games, then its raters, with what they have cost and how long they still take."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from app.cli.study_parts import StudyState, expectation, state_of
+from app.cli.study_server import StudyServer
+from app.cli.terminal import work_bar
+from app.evaluations.study_raters import StudyRaters, rater_key
+from app.files.games import Unusable, bundles, games_in
+from app.models.account import Account, Budget, SpendingLimits
+from app.models.endpoints import Endpoints
+from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
+from app.runner.study_games import Failure, StudyGames
+from app.seats.seating import LLM
+from app.settings import EndpointSettings, read_prompts
+from app.store.call import Use, UseKey, total, use_of
+from evaluators.ground.turns import Game
+from evaluators.study.design import Design, PlannedGame, StudyCell
+from evaluators.study.file import Study
+
+__all__ = ["RunResult", "Shard", "check_endpoints", "read_finished", "run_study"]
+
+_LOOK_S: Final = 0.5
+"""Seconds between two looks at what was used."""
+
+_EARLIER: Final = UseKey("", "", "earlier")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One part of a study's games: every ``of``-th, beginning with number ``number``, from 1."""
+
+    number: int = 1
+    of: int = 1
+
+    def part(self, design: Design) -> list[tuple[StudyCell, PlannedGame]]:
+        """Its games. Games of one index, which are compared with each other, are in one shard."""
+        return [(cell, game) for cell, game in design.all_games() if game.index % self.of == self.number - 1]
+
+
+@dataclass(slots=True)
+class RunResult:
+    """What came of a run."""
+
+    played: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    unrated: list[tuple[str, str]] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    spent: bool = False
+    cost: float = 0.0
+    tokens: int = 0
+
+
+def check_endpoints(
+    design: Design, state: StudyState, endpoints: Mapping[str, EndpointSettings], *, plays: bool = True
+) -> None:
+    """Raises StudyFault for a model whose endpoint is unknown, or asks another model than the study names or
+    than its games were played with. ``plays``: whether the games are played here, and not on a server.
+    """
+    study = design.study
+    known = ", ".join(sorted(endpoints)) or "none"
+    used = {name for cell in design.cells for game in design.games(cell) for name in game.models}
+    for name in study.models:
+        model = study.models[name]
+        endpoint = model.endpoint or name
+        if model.agent != LLM or name not in used or not plays:
+            continue
+        if endpoint not in endpoints:
+            raise StudyFault(
+                f"/models/{name}: no endpoint is called {endpoint}; known are {known}. Name it in "
+                "models.toml beside the study file, or in the file of INTERINTENT_MODELS_FILE"
+            )
+        asks = endpoints[endpoint].model
+        if model.model is not None and model.model != asks and endpoints[endpoint].recorded is None:
+            raise StudyFault(
+                f"/models/{name}/model: the study names {model.model}, the endpoint {endpoint} asks {asks}"
+            )
+        for cell in state.cells:
+            before = [one for one in cell.asked.get(endpoint, []) if one != (asks or "recorded answers")]
+            if before:
+                raise StudyFault(
+                    f"{cell.cell.name}: {cell.done} games are there in which {endpoint} asked {before[0]}; "
+                    f"now it asks {asks}. Models are not mixed in a cell: give the new one a name of its own"
+                )
+    for index, one in enumerate(study.evaluations):
+        if one.kind != "raters" and one.model not in endpoints:
+            raise StudyFault(
+                f"/evaluations/{index}/model: no endpoint is called {one.model}; known are {known}"
+            )
+    prices = [
+        endpoints[one.endpoint or name].prices
+        for name, one in study.models.items()
+        if plays and one.agent == LLM and name in used
+    ]
+    if plays and study.budget.max_cost is not None and prices and not any(prices):
+        raise StudyFault("/budget/max_cost needs prices: give the endpoints in the models file prices")
+
+
+def read_finished(folder: StudyFolder, cell: str, game: str) -> Game:
+    """A finished game of the study. Raises StudyFault if its file is damaged."""
+    file = folder.game_file(cell, game)
+    for bundle in bundles([str(file)], lambda _: None):
+        for found in games_in(bundle):
+            if isinstance(found, Unusable):
+                raise StudyFault(
+                    f"{file}: {found.reason}; remove it, and the game is played from its answers"
+                )
+            return found
+    raise StudyFault(f"{file} is empty; remove it, and the game is played again from its stored answers")
+
+
+def run_study(
+    folder: StudyFolder,
+    design: Design,
+    endpoints: Mapping[str, EndpointSettings],
+    shard: Shard = Shard(),  # frozen
+    *,
+    parallel: int | None = None,
+    server: StudyServer | None = None,
+) -> RunResult:
+    """Plays and rates what is missing. Raises StudyFault and InvalidAgent before anything is asked.
+    ``server``: plays the games; raters are asked from here.
+    """
+    state = state_of(folder, design)
+    check_endpoints(design, state, endpoints, plays=server is None)
+    return asyncio.run(_run(folder, design, state, endpoints, shard, parallel, server))
+
+
+async def _run(
+    folder: StudyFolder,
+    design: Design,
+    state: StudyState,
+    settings: Mapping[str, EndpointSettings],
+    shard: Shard,
+    parallel: int | None,
+    server: StudyServer | None,
+) -> RunResult:
+    study, result = design.study, RunResult()
+    limits = study.budget
+    earlier = Use(calls=state.calls, prompt_tokens=state.tokens, cost=state.cost)
+    for call in (*folder.unfinished_calls(), *folder.unfinished_ratings()):
+        earlier.add(use_of(call))
+    own = SpendingLimits(limits.max_tokens_per_game, limits.max_cost_per_game)
+    account = Account(Budget(_share(limits.max_tokens, limits.max_cost, shard), own), {_EARLIER: earlier})
+    endpoints = Endpoints(lambda: settings)
+    prompts = read_prompts({name: folder.path / where for name, where in study.prompts.items()})
+    games = StudyGames(folder, study.title[:128], endpoints, account, prompts, parallel or limits.parallel)
+    raters = StudyRaters(folder, endpoints, account)
+    work = shard.part(design)
+    left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
+    if server is None:
+        games.check(left)
+    expected = expectation(folder, state, settings, left).calls
+    progress = _RunProgress(
+        account, earlier.calls, expected, len(work), len(work) - len(left), limits.max_cost
+    )
+    try:
+        with work_bar("study") as show:
+            shown = asyncio.create_task(progress.follow(show))
+            try:
+                if server is None:
+                    await games.run(work, progress.on_game)
+                else:
+                    await _on_server(server, folder, study, left, progress, result)
+                await _rate(folder, design, work, raters, progress, stop=games.spent)
+            finally:
+                shown.cancel()
+                with suppress(asyncio.CancelledError):
+                    await shown
+    finally:
+        await endpoints.aclose()
+    used = total(account.uses.values())
+    result.played = progress.games - (len(work) - len(left))
+    result.failures += games.failures
+    result.refused |= games.refused
+    result.unrated = raters.failures
+    result.spent = games.spent or raters.spent
+    result.cost, result.tokens = used.cost, used.tokens
+    return result
+
+
+async def _on_server(
+    server: StudyServer,
+    folder: StudyFolder,
+    study: Study,
+    left: list[tuple[StudyCell, PlannedGame]],
+    progress: "_RunProgress",
+    result: RunResult,
+) -> None:
+    def show(done: int, of: int, words: str) -> None:
+        progress.games = progress.of - of + done
+        progress.say(words)
+
+    found = await asyncio.to_thread(server.run, folder, study, left, show)
+    progress.games = progress.of - len(left) + found.played
+    result.failures += found.failures
+    result.refused |= found.suspended
+
+
+def _share(max_tokens: int | None, max_cost: float | None, shard: Shard) -> SpendingLimits:
+    """A shard's share of the budget: shards know nothing of each other."""
+    tokens = None if max_tokens is None else math.ceil(max_tokens / shard.of)
+    return SpendingLimits(tokens, None if max_cost is None else max_cost / shard.of)
+
+
+async def _rate(
+    folder: StudyFolder,
+    design: Design,
+    work: list[tuple[StudyCell, PlannedGame]],
+    raters: StudyRaters,
+    progress: "_RunProgress",
+    *,
+    stop: bool,
+) -> None:
+    cells = {game.id: cell.id for cell, game in work if folder.has(cell.id, game.id)}
+    for one in design.study.evaluations:
+        if one.kind == "raters" or stop or raters.spent:
+            continue
+        key = rater_key(one)
+        left = [game for game in cells if not folder.rated_file(key, game).exists()]
+        progress.say(f"{one.rater}, {one.dimension}: {len(left)} games")
+        await raters.run(one, left, lambda game: read_finished(folder, cells[game], game), progress.on_rated)
+
+
+@dataclass(slots=True)
+class _RunProgress:
+    """What is done of what is expected."""
+
+    account: Account
+    before: int
+    """Calls of earlier runs."""
+    expected: int
+    """Calls that were expected of this run."""
+    of: int
+    games: int
+    max_cost: float | None
+    played: int = 0
+    calls: int = 0
+    """Calls of the games that this run finished."""
+    words: str = ""
+    began: float = field(default_factory=time.monotonic)
+
+    def on_game(self, record: GameRecord) -> None:
+        self.games += 1
+        self.played += 1
+        self.calls += record.calls
+
+    def on_rated(self, game: str) -> None:
+        pass
+
+    def say(self, words: str) -> None:
+        self.words = words
+
+    async def follow(self, show: Callable[[int, int, str], None]) -> None:
+        while True:
+            show(*self.now())
+            await asyncio.sleep(_LOOK_S)
+
+    def now(self) -> tuple[int, int, str]:
+        """Calls done, calls expected, and the rest in words."""
+        used = total(self.account.uses.values())
+        calls = used.calls - self.before
+        expected = self.expected
+        if self.played:
+            # What games really took, for those that are left.
+            expected = round(self.calls / self.played * (self.of - self.games)) + self.calls
+        expected = max(expected, calls)
+        seconds = time.monotonic() - self.began
+        left = seconds / calls * (expected - calls) if calls else None
+        budget = "" if self.max_cost is None else f" of {self.max_cost:,.4g}"
+        parts = [f"games {self.games:,} of {self.of:,}", f"cost {used.cost:,.4g}{budget}"]
+        if left is not None and self.games < self.of:
+            parts.append(f"about {_span(left)} left")
+        if self.words:
+            parts.append(self.words)
+        return calls, expected, ", ".join(parts)
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,0 +1,233 @@
+"""The judges and guessers of a study: models that judge or answer items of games in files.
+
+What a rater says of a game is written when it has said everything; each of its answers is stored before it is
+used. So a run that is killed asks nothing again. An item that gets no usable answer is counted, and left out.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import structlog
+
+from agents.llm.session import CallKey, ModelSession
+from agents.model.model import Form, Message, ModelUnavailable
+from app.base.errors import BudgetSpent
+from app.evaluations.judge_work import plain, work_of
+from app.models.account import Account
+from app.models.endpoints import Endpoints
+from app.models.sessions import Flights, GameSessions
+from app.runner.study_folder import StudyFolder
+from app.runner.study_games import LAND_S
+from app.store.call import total, use_of
+from engine.errors import AvalonError
+from evaluators.ground.answers import read_reply
+from evaluators.ground.items import Item, Variant, items
+from evaluators.ground.rows import question
+from evaluators.ground.turns import Game
+from evaluators.judges.asking import JudgeMessage
+from evaluators.judges.model import judge
+from evaluators.study.file import EvaluationAsked
+
+__all__ = ["StudyRaters", "rater_key"]
+
+log = structlog.get_logger()
+
+_AT_ONCE = 8
+"""Games that a rater is asked about at the same time; the questions of a game are asked together."""
+
+
+def rater_key(asked: EvaluationAsked) -> str:
+    """The name of the folder with a rater's work: whatever changes its answers is in it."""
+    values = asked.model_dump(mode="json", exclude={"name"})
+    digest = hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+    return f"{asked.kind}-{asked.dimension}-{digest}"
+
+
+@dataclass(slots=True)
+class StudyRaters:
+    """The raters of one run."""
+
+    folder: StudyFolder
+    endpoints: Endpoints
+    account: Account
+    spent: bool = False
+    failures: list[tuple[str, str]] = field(default_factory=list)
+    """Games that a rater could not be asked about, and why."""
+
+    async def run(
+        self,
+        asked: EvaluationAsked,
+        games: Iterable[str],
+        read: Callable[[str], Game],
+        on_game: Callable[[str], None],
+    ) -> None:
+        """Asks one rater about the games that it has not done. ``read``: reads a game by its id. ``on_game``:
+        called with each game that is done. Raises InvalidAgent for an unknown endpoint.
+        """
+        self.endpoints.source(str(asked.model))
+        left = iter(games)
+        workers = [asyncio.create_task(self._work(asked, left, read, on_game)) for _ in range(_AT_ONCE)]
+        try:
+            done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.wait(workers)
+        for worker in done:
+            worker.result()
+
+    async def _work(
+        self,
+        asked: EvaluationAsked,
+        left: Any,
+        read: Callable[[str], Game],
+        on_game: Callable[[str], None],
+    ) -> None:
+        key = rater_key(asked)
+        for game_id in left:
+            if self.spent:
+                return
+            if self.folder.rated_file(key, game_id).exists():
+                continue
+            try:
+                await self._game(asked, key, await asyncio.to_thread(read, game_id))
+            except BudgetSpent:
+                self.spent = True
+                return
+            except AvalonError as fault:
+                self.failures.append((game_id, str(fault)))
+            except Exception as fault:
+                log.exception("a game could not be judged", game=game_id)
+                self.failures.append((game_id, f"something broke on our side: {type(fault).__name__}"))
+            else:
+                on_game(game_id)
+
+    async def _game(self, asked: EvaluationAsked, key: str, game: Game) -> None:
+        answers, flights = self.folder.rater_answers(key, game.id), Flights()
+        try:
+            sessions = GameSessions(
+                game.id,
+                game.id,
+                answers.recording.calls(game.id),
+                answers,
+                self.account,
+                flights,
+                keep_messages=False,
+                stops=False,
+            )
+            session = sessions.session(self.endpoints.source(str(asked.model)))
+            questions = list(items(game, asked.dimension, Variant(options=asked.options)))  # type: ignore[arg-type]
+            ask = _judged if asked.kind == "judge" else _guessed
+            tasks = [asyncio.create_task(ask(asked, item, session)) for item in questions]
+            try:
+                said = await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                if tasks:
+                    await asyncio.wait(tasks)
+        finally:
+            await flights.land(LAND_S)
+            answers.close()
+        use = total(map(use_of, answers.recording.calls(game.id).values()))
+        rows = [row for one in said for row in one or ()]
+        self.folder.write(
+            f"{game.id}.json",
+            {
+                "game": game.id,
+                "items": len(questions),
+                "unusable": sum(one is not None and not one for one in said),
+                "unanswered": sum(one is None for one in said),
+                "calls": use.calls,
+                "tokens": use.tokens,
+                "cost": use.cost,
+                "rows": rows,
+            },
+            at=self.folder.rated_file(key, game.id).parent,
+        )
+
+
+async def _judged(
+    asked: EvaluationAsked, item: Item, session: ModelSession
+) -> Sequence[Mapping[str, Any]] | None:
+    """The judgements of one item as rows of ``GET /annotations``; none if no answer was usable, None if there
+    was no answer.
+    """
+    work = work_of(str(asked.dimension))
+    attempt = 0
+
+    async def ask(conversation: Sequence[JudgeMessage]) -> str:
+        nonlocal attempt
+        attempt += 1
+        messages = [Message(message.role, message.content) for message in conversation]
+        key = work.key(item, attempt)
+        return await _text(session, key, messages, work.form(item), asked)
+
+    try:
+        verdict = await judge(item, ask, asked.rater, attempts=asked.attempts)
+    except ModelUnavailable:
+        return None
+    return [
+        {
+            "game_id": one.game_id,
+            "request_id": one.request_id,
+            "stage": one.stage,
+            "intention": one.intention,
+            "reasonable": one.reasonable,
+            "think": one.think,
+            "speak": one.speak,
+            "rater": one.rater,
+            "kind": "model",
+        }
+        for one in verdict.judgements
+    ]
+
+
+async def _guessed(
+    asked: EvaluationAsked, item: Item, session: ModelSession
+) -> Sequence[Mapping[str, Any]] | None:
+    """The answers to one item as ``--answers`` takes them. An answer without a known intention is an answer;
+    None: there was none.
+    """
+    intention = {"type": "string", "enum": [option.id for option in item.options]}
+    listed = {"type": "array", "items": intention}
+    schema = {
+        "type": "object",
+        "properties": {"intentions": listed},
+        "required": ["intentions"],
+        "additionalProperties": False,
+    }
+    form = Form(f"guess_{asked.dimension}", schema)
+    messages = [Message("user", f"{item.context.text}\n\n{question(item)}")]
+    rows = []
+    for sample in range(1, asked.samples + 1):
+        about = f"{item.stage}/{item.reader or 0}/{sample}"
+        key = CallKey(item.request_id, f"guess_{asked.dimension}", about, 1)
+        try:
+            text = await _text(session, key, messages, form, asked)
+        except ModelUnavailable:
+            return None
+        guess = read_reply(item.id, text)
+        rows.append(
+            {
+                "item_id": item.id,
+                "rater": asked.rater,
+                "sample": sample,
+                "intentions": [*sorted(guess.intentions), *(plain(one)[:300] for one in guess.unmapped)][:20],
+                "variant": {"options": asked.options},
+            }
+        )
+    return rows
+
+
+async def _text(
+    session: ModelSession, key: CallKey, messages: Sequence[Message], form: Form, asked: EvaluationAsked
+) -> str:
+    reply = await session.ask(
+        key, messages, form, temperature=asked.temperature, max_tokens=asked.max_output_tokens
+    )
+    return reply.text

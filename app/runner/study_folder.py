@@ -1,0 +1,381 @@
+"""The folder of a study: what is in it, and how it is written so that nothing is lost when a run is killed.
+
+    study.toml            the study file
+    models.toml           endpoints, if the study brings its own
+    frozen.json           hash and date of the frozen file, and the file itself
+    run/games/CELL/       a file for each game: its log, and beside it what it took
+    run/answers/CELL/     the stored answers of each game's models
+    run/raters/NAME/      what each judge and guesser said of each game, and its stored answers
+    run/notes.jsonl       what happened that the report has to tell: deviations, early looks
+    pilot/                the same for pilot games, which no report counts
+
+A file is either whole or not there: it gets its name when it is complete. Answers of models are appended one
+by one, and an incomplete last line is dropped. So every state that a kill leaves is one that a run continues.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from app.models.recording import AnswersFile, InvalidAnswers, Recording, read_whole
+from app.settings import InvalidPrompts, read_prompts
+from app.store.call import Call, Use, use_of
+from evaluators.study.design import Design, designed
+from evaluators.study.file import InvalidStudy, Study, read_study
+
+__all__ = [
+    "FILE",
+    "Frozen",
+    "GameRecord",
+    "StudyFault",
+    "StudyFolder",
+    "differences",
+    "hash_of_study",
+    "prompts_of",
+    "use_by_seat",
+]
+
+FILE: Final = "study.toml"
+
+
+class StudyFault(Exception):
+    """A study's folder that cannot be used as it is. The message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A study file as it was frozen."""
+
+    at: str
+    sha256: str
+    """Of ``study``, as canonical JSON: comments and the order of tables do not count."""
+    study: Mapping[str, Any]
+    cells: list[str]
+    prompts: Mapping[str, str]
+    version: str
+    """Of this program."""
+
+
+@dataclass(slots=True)
+class GameRecord:
+    """What a finished game took."""
+
+    game: str
+    cell: str
+    seed: int
+    index: int
+    events: int
+    seconds: float | None
+    """From the first question to the end; None if the game was interrupted."""
+    seats: list[dict[str, Any]]
+    """By seat: model and preset as the study names them, and the sums over its calls."""
+    asked: dict[str, str | None] = field(default_factory=dict)
+    """By endpoint: the model that its settings named."""
+    served: dict[str, list[str]] = field(default_factory=dict)
+    """By endpoint: the models that the provider says it served."""
+    decisions: int = 0
+    """Of model seats."""
+    defaulted: int = 0
+    """Of these, played by default."""
+
+    @property
+    def calls(self) -> int:
+        """Questions to models, answered or failed."""
+        return sum(seat["calls"] for seat in self.seats)
+
+    @property
+    def tokens(self) -> int:
+        """Of prompts and answers."""
+        return sum(seat["prompt_tokens"] + seat["completion_tokens"] for seat in self.seats)
+
+    @property
+    def cost(self) -> float:
+        """In the currency of the endpoints' prices."""
+        return float(sum(seat["cost"] for seat in self.seats))
+
+
+class StudyFolder:
+    """One study on disk. ``pilot``: its pilot games in place of its games."""
+
+    def __init__(self, path: Path, *, pilot: bool = False) -> None:
+        self.path = path
+        self.store = path / ("pilot" if pilot else "run")
+
+    # --- the file -----------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The study file. Raises StudyFault."""
+        try:
+            return (self.path / FILE).read_text("utf-8")
+        except FileNotFoundError:
+            raise StudyFault(
+                f"{self.path} holds no {FILE}; interintent study new {self.path} writes an example"
+            ) from None
+        except (OSError, UnicodeDecodeError) as fault:
+            raise StudyFault(f"{self.path / FILE} cannot be read: {fault}") from None
+
+    def study(self) -> Study:
+        """The study. Raises StudyFault, with every fault of the file."""
+        try:
+            return read_study(self.text())
+        except InvalidStudy as fault:
+            raise StudyFault(f"{self.path / FILE}:\n{fault}") from None
+
+    def design(self, study: Study | None = None) -> Design:
+        """The study's cells. Raises StudyFault."""
+        chosen = self.study() if study is None else study
+        try:
+            return designed(chosen, prompts_of(self.path, chosen))
+        except InvalidStudy as fault:
+            raise StudyFault(f"{self.path / FILE}:\n{fault}") from None
+
+    # --- frozen -------------------------------------------------------------------------------------
+
+    def frozen(self) -> Frozen | None:
+        """What was frozen; None: nothing yet. Raises StudyFault if it was altered."""
+        try:
+            values = orjson.loads((self.path / "frozen.json").read_bytes())
+            frozen = Frozen(**values)
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError):
+            raise StudyFault(f"{self.path / 'frozen.json'} was altered: it cannot be read") from None
+        if hash_of_study(frozen.study) != frozen.sha256:
+            raise StudyFault(
+                f"{self.path / 'frozen.json'} was altered: its hash does not fit the study in it"
+            )
+        return frozen
+
+    def freeze(self, design: Design, at: str, version: str) -> Frozen:
+        """Writes hash and date of the study. Raises StudyFault if it is frozen, or games are there."""
+        if (known := self.frozen()) is not None:
+            raise StudyFault(
+                f"the study is frozen since {known.at}; what you change now is told as a deviation"
+            )
+        if any(self.games()):
+            raise StudyFault("games were played before the study was frozen; begin anew in another folder")
+        values = design.study.model_dump(mode="json", exclude_unset=True)
+        frozen = Frozen(
+            at,
+            hash_of_study(values),
+            values,
+            [cell.id for cell in design.cells],
+            prompts_of(self.path, design.study),
+            version,
+        )
+        self.write("frozen.json", asdict(frozen), at=self.path)
+        return frozen
+
+    # --- games --------------------------------------------------------------------------------------
+
+    def game_file(self, cell: str, game: str) -> Path:
+        """Where the log of a game is, once it is finished."""
+        return self.store / "games" / cell / f"{game}.ndjson"
+
+    def has(self, cell: str, game: str) -> bool:
+        """Whether the game is finished."""
+        return self.game_file(cell, game).exists()
+
+    def record(self, cell: str, game: str) -> GameRecord | None:
+        """What a finished game took; None: it is not finished."""
+        if not self.has(cell, game):
+            return None
+        values = self._read(self.game_file(cell, game).with_suffix(".json"))
+        return None if values is None else GameRecord(**values)
+
+    def games(self) -> Iterator[tuple[str, str]]:
+        """Cell and id of every finished game, in order; also of cells that the study no longer has."""
+        for file in sorted((self.store / "games").glob("*/*.ndjson")):
+            yield file.parent.name, file.stem
+
+    def keep(self, record: GameRecord, log: bytes) -> None:
+        """Writes a finished game. The log comes last: with it, the game is finished."""
+        file = self.game_file(record.cell, record.game)
+        self.write(file.with_suffix(".json").name, asdict(record), at=file.parent)
+        _put(file, log)
+
+    def answers(self, cell: str, game: str) -> AnswersFile:
+        """The stored answers of a game's models, to be used and added to. Raises StudyFault."""
+        return _answers(self.store / "answers" / cell / f"{game}.ndjson")
+
+    def unfinished_calls(self) -> Iterator[Call]:
+        """The stored answers of games that are not finished: they are paid for. Raises StudyFault."""
+        for file in sorted((self.store / "answers").glob("*/*.ndjson")):
+            if not self.has(file.parent.name, file.stem):
+                yield from _calls(file)
+
+    # --- raters -------------------------------------------------------------------------------------
+
+    def rated_file(self, evaluation: str, game: str) -> Path:
+        """What a judge or guesser said of a game, once it has said everything."""
+        return self.store / "raters" / evaluation / f"{game}.json"
+
+    def rated(self, evaluation: str, game: str) -> dict[str, Any] | None:
+        """What was said; None: not yet."""
+        said: dict[str, Any] | None = self._read(self.rated_file(evaluation, game))
+        return said
+
+    def rater_answers(self, evaluation: str, game: str) -> AnswersFile:
+        """The stored answers of a judge or guesser about a game. Raises StudyFault."""
+        return _answers(self.rated_file(evaluation, game).with_suffix(".ndjson"))
+
+    def unfinished_ratings(self) -> Iterator[Call]:
+        """The stored answers of raters about games that they are not done with. Raises StudyFault."""
+        for file in sorted((self.store / "raters").glob("*/*.ndjson")):
+            if not file.with_suffix(".json").exists():
+                yield from _calls(file)
+
+    # --- notes --------------------------------------------------------------------------------------
+
+    def notes(self, kind: str) -> list[dict[str, Any]]:
+        """The notes of this kind, oldest first."""
+        try:
+            lines = (self.store / "notes.jsonl").read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        # The last line is empty, or incomplete: the process was killed while it wrote.
+        return [note for line in lines[:-1] if (note := orjson.loads(line))["kind"] == kind]
+
+    def note(self, kind: str, **values: Any) -> None:
+        """Adds a note for the report."""
+        self.store.mkdir(parents=True, exist_ok=True)
+        file = self.store / "notes.jsonl"
+        known = file.read_bytes() if file.exists() else b""
+        whole = known[: known.rfind(b"\n") + 1]
+        _put(file, whole + orjson.dumps({"kind": kind, **values}) + b"\n")
+
+    # --- everything else ----------------------------------------------------------------------------
+
+    @contextmanager
+    def locked(self, name: str = "run") -> Iterator[None]:
+        """Keeps a second run away while the block lasts. Raises StudyFault if there is one already."""
+        # Imported here: there are systems without it, on which everything else works.
+        import fcntl
+
+        self.store.mkdir(parents=True, exist_ok=True)
+        with (self.store / f".{name}.lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StudyFault(f"another process runs this study in {self.path}; wait for it") from None
+            yield
+
+    def write(self, name: str, values: Any, *, at: Path | None = None) -> None:
+        """Writes JSON into the store, whole or not at all."""
+        _put((self.store if at is None else at) / name, orjson.dumps(values, option=_INDENTED) + b"\n")
+
+    def read(self, name: str) -> Any:
+        """JSON from the store; None: there is none."""
+        return self._read(self.store / name)
+
+    def _read(self, file: Path) -> Any:
+        try:
+            return orjson.loads(file.read_bytes())
+        except FileNotFoundError:
+            return None
+        except orjson.JSONDecodeError:
+            raise StudyFault(f"{file} was altered: it is not JSON; remove it to have it made again") from None
+
+    def take(self, other: "StudyFolder") -> tuple[int, list[str]]:
+        """Copies what another folder of the same study has and this one has not. Returns the number of
+        games, and the names of games that are in both and differ, of which this folder keeps its own.
+        """
+        taken, differing = 0, []
+        for cell, game in other.games():
+            mine, theirs = self.game_file(cell, game), other.game_file(cell, game)
+            if mine.exists():
+                if mine.read_bytes() != theirs.read_bytes():
+                    differing.append(game)
+                continue
+            answers = other.store / "answers" / cell / theirs.name
+            if answers.exists():
+                _put(self.store / "answers" / cell / theirs.name, answers.read_bytes())
+            _put(mine.with_suffix(".json"), theirs.with_suffix(".json").read_bytes())
+            _put(mine, theirs.read_bytes())
+            taken += 1
+        for file in sorted((other.store / "raters").glob("*/*.json")):
+            mine = self.store / "raters" / file.parent.name / file.name
+            if not mine.exists() and file.stem not in differing:
+                answers = file.with_suffix(".ndjson")
+                if answers.exists():
+                    _put(mine.with_suffix(".ndjson"), answers.read_bytes())
+                _put(mine, file.read_bytes())
+        known = [
+            {name: value for name, value in note.items() if name != "kind"} for note in self.notes("look")
+        ]
+        for note in other.notes("look"):
+            values = {name: value for name, value in note.items() if name != "kind"}
+            if values not in known:
+                self.note("look", **values)
+        return taken, differing
+
+    def clear_pilot(self) -> None:
+        """Removes all pilot games."""
+        shutil.rmtree(self.path / "pilot", ignore_errors=True)
+
+
+_INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+
+
+def _put(file: Path, data: bytes) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    part.write_bytes(data)
+    part.replace(file)
+
+
+def _answers(file: Path) -> AnswersFile:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        return AnswersFile(file)
+    except InvalidAnswers as fault:
+        raise StudyFault(f"{fault}; remove the file, and its answers are asked for again") from None
+
+
+def _calls(file: Path) -> Iterator[Call]:
+    try:
+        recording: Recording = read_whole(file)[0]
+    except InvalidAnswers as fault:
+        raise StudyFault(f"{fault}; remove the file, and its answers are asked for again") from None
+    yield from recording.calls(file.stem).values()
+
+
+def use_by_seat(calls: Iterator[Call]) -> dict[int, Use]:
+    """The sums over calls by seat."""
+    uses: dict[int, Use] = {}
+    for call in calls:
+        uses.setdefault(call.seat, Use()).add(use_of(call))
+    return uses
+
+
+def hash_of_study(values: Mapping[str, Any]) -> str:
+    """SHA-256 of a study's values as canonical JSON."""
+    return hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def prompts_of(folder: Path, study: Study) -> dict[str, str]:
+    """The hash of each set of prompts that the study brings, by name. Raises StudyFault."""
+    try:
+        read = read_prompts({name: folder / where for name, where in study.prompts.items()})
+    except InvalidPrompts as fault:
+        raise StudyFault(f"{folder / FILE}: {fault}") from None
+    return {name: templates.digest for name, templates in read.items()}
+
+
+def differences(before: Any, after: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two plain values differ: pointer, the value before, the value after; None for a missing one."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in sorted(before.keys() | after.keys()):
+            yield from differences(before.get(name), after.get(name), f"{at}/{name}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from differences(one, other, f"{at}/{index}")
+    elif before != after:
+        yield at, before, after

@@ -1,0 +1,372 @@
+"""Columns: what games and seats can be told apart by, for ``--group-by``, ``--where`` and ``--contrast``.
+
+    columns = columns_of(game, file="a.ndjson")
+    columns.seats("role")["merlin"]       # {3}
+    columns.seats("profile")["official"]  # all seats, since the whole game has that profile
+
+Columns of seats come from the log's last record of agents (``AgentsSeated``) and from the deal. Columns of
+games come from the log, from where the game was found, and from the labels of its batch: every label is a
+column of its name (``label:NAME`` if a column has that name already).
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from pathlib import PurePath
+from typing import Any, Final, NamedTuple
+
+from engine.errors import InvalidInput, InvalidProfile
+from engine.events import AgentsSeated, RolesDealt
+from engine.profile import RULES, Profile, make_profile
+from engine.seated import SeatedAgent
+from engine.terms import Role, Seat, Side
+from evaluators.ground.turns import Game
+
+__all__ = [
+    "GAME_COLUMNS",
+    "SEAT_COLUMNS",
+    "Condition",
+    "Contrast",
+    "Factor",
+    "GameColumns",
+    "Split",
+    "UnknownColumn",
+    "agent_names",
+    "column_name",
+    "columns_of",
+    "model_seats",
+    "read_conditions",
+    "read_contrasts",
+    "rule_set",
+    "selected",
+]
+
+GAME_COLUMNS: Final = ("profile", "rules", "players", "batch", "file", "agents", "seating", "seed")
+SEAT_COLUMNS: Final = ("agent", "model", "preset", "steps", "prompts", "memory", "timing", "role", "side")
+
+_OTHER_NAMES: Final = {"mechanism": "preset"}
+_NAME: Final = re.compile(r"(label:)?[a-z][a-z0-9_]{0,31}")
+_CROSSED: Final = re.compile(r"\s+[x×]\s+")
+_WHERE: Final = re.compile(r"\s+where\s+")
+
+_LEVELS: Final = 6
+"""The most levels of one contrast: more make over 15 pairs."""
+
+
+class UnknownColumn(InvalidInput, ValueError):
+    """A column, condition or contrast that cannot be read, or that no game has."""
+
+
+@dataclass(frozen=True, slots=True)
+class GameColumns:
+    """The columns of one game."""
+
+    players: int
+    of_game: Mapping[str, str]
+    """The value of each column of the whole game."""
+    of_seats: Mapping[str, tuple[str, ...]]
+    """By column the value of each seat, seat 1 first."""
+
+    def seats(self, column: str) -> dict[str, frozenset[Seat]]:
+        """The seats by their value of a column, values sorted; empty if the game has no such column."""
+        if column in self.of_game:
+            return {self.of_game[column]: frozenset(range(1, self.players + 1))}
+        values: dict[str, set[Seat]] = {}
+        for seat, value in enumerate(self.of_seats.get(column, ()), 1):
+            values.setdefault(value, set()).add(seat)
+        return {value: frozenset(seats) for value, seats in sorted(values.items())}
+
+    def unit(self, contrasted: Collection[str] = ()) -> str:
+        """The name that games of one deal and seating share, whatever the contrasted columns say: profile,
+        players, seed, and after a ``/`` which seats have the same model. Without a seed: empty.
+        """
+        seed = self.of_game.get("seed")
+        if seed is None:
+            return ""
+        models = self.of_seats.get("model", ())
+        if not {"agent", "model", "agents", "seating"}.isdisjoint(contrasted):
+            models = ()
+        places = sorted(set(models))
+        pattern = "".join(str(places.index(model)) for model in models) if len(places) > 1 else ""
+        return f"{self.of_game['profile']} {self.players} {seed}/{pattern}"
+
+
+def agent_names(game: Game) -> tuple[str, ...] | None:
+    """The agent of each seat, such as ``llm small paper``; None if neither the game's log nor its line of
+    provenance says.
+    """
+    seated = _seated(game)
+    return None if seated is None else tuple(map(_agent_name, seated))
+
+
+def model_seats(game: Game) -> frozenset[Seat] | None:
+    """The seats that models held; None if neither the game's log nor its line of provenance says."""
+    seated = _seated(game)
+    if seated is None:
+        return None
+    return frozenset(seat for seat, agent in enumerate(seated, 1) if agent.agent == "llm")
+
+
+def _seated(game: Game) -> Sequence[SeatedAgent] | None:
+    agents: Sequence[SeatedAgent] = ()
+    for event in game.log:
+        if isinstance(event, AgentsSeated):
+            agents = event.agents
+    if not agents and game.provenance is not None:
+        agents = [
+            SeatedAgent(agent.agent, agent.endpoint, agent.model, agent.parameters)
+            for agent in game.provenance.agents
+        ]
+    return agents if len(agents) == len(game.roles) else None
+
+
+def _agent_name(agent: SeatedAgent) -> str:
+    named = (agent.agent, agent.model or agent.endpoint, agent.parameters.get("mechanism"))
+    return " ".join(str(word) for word in named if word)
+
+
+@lru_cache(64)
+def rule_set(profile: Profile) -> str:
+    """The name of a rule set: profile and players, with every rule and role that differs from them."""
+    words = f"{profile.name}, {profile.players} players"
+    try:
+        usual = make_profile(profile.name, profile.players)
+    except InvalidProfile:
+        return words
+    changed = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name in ("roles", *RULES)
+        if (value := getattr(profile, name)) != getattr(usual, name)
+    ]
+    return ", ".join([words, *changed])
+
+
+def columns_of(
+    game: Game,
+    *,
+    file: str = "",
+    batch: str = "",
+    labels: Mapping[str, str] | None = None,
+    agents: Sequence[str] | None = None,
+    specs: Sequence[Mapping[str, Any]] | None = None,
+) -> GameColumns:
+    """The columns of a finished game.
+
+    ``agents``: what the seats are called, seat 1 first; left out: as in the log. ``specs``: the agent, model,
+    preset and timing of each seat where the log does not record its agents.
+    """
+    players = len(game.roles)
+    of_game = {
+        "profile": game.profile.name,
+        "rules": rule_set(game.profile),
+        "players": f"{players} players",
+    }
+    if file:
+        of_game["file"] = PurePath(file).name
+    seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
+    if seed is not None:
+        of_game["seed"] = str(seed)
+    of_seats = _of_agents(game, specs)
+    if agents is not None and len(agents) == players:
+        of_seats["agent"] = tuple(agents)
+    names = tuple(agents) if agents is not None else agent_names(game) or of_seats.get("agent")
+    if names:
+        of_game["agents"] = ", ".join(sorted(set(names)))
+        of_game["seating"] = ", ".join(names)
+    known = game.provenance
+    if known is not None:
+        labels = {**known.labels, **(labels or {})}
+        batch = batch or known.batch_id or ""
+    for name, value in (labels or {}).items():
+        taken = name in GAME_COLUMNS or name in SEAT_COLUMNS or name in _OTHER_NAMES
+        of_game[f"label:{name}" if taken else name] = value
+    if batch:
+        of_game["batch"] = batch
+    of_seats["role"] = tuple(role.value for role in game.roles)
+    of_seats["side"] = tuple(game.side(seat).value for seat in range(1, players + 1))
+    return GameColumns(players, of_game, of_seats)
+
+
+def _of_agents(game: Game, specs: Sequence[Mapping[str, Any]] | None) -> dict[str, tuple[str, ...]]:
+    """What the log says of the agents, else what the specs do. A seat that has no value of a column, as
+    scripts have no model, is told by its kind of agent.
+    """
+    seated = _seated(game)
+    if seated is not None:
+        rows: list[Mapping[str, Any]] = [
+            {
+                "agent": agent.agent,
+                "model": agent.model or agent.endpoint,
+                "preset": agent.parameters.get("mechanism"),
+                "steps": None
+                if (steps := agent.parameters.get("steps")) is None
+                else "+".join(steps) or "none",
+                **{name: agent.parameters.get(name) for name in ("prompts", "memory", "timing")},
+            }
+            for agent in seated
+        ]
+    elif specs is not None and len(specs) == len(game.roles):
+        rows = list(specs)
+    else:
+        return {}
+    columns = ("agent", "model", "preset", "steps", "prompts", "memory", "timing")
+    return {column: tuple(str(row.get(column) or row["agent"]) for row in rows) for column in columns}
+
+
+# --- conditions and contrasts -----------------------------------------------------------------------
+
+
+class Condition(NamedTuple):
+    """One condition of ``--where``: the column has one of the values."""
+
+    column: str
+    values: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.column}={','.join(self.values)}"
+
+
+class Factor(NamedTuple):
+    """Two levels of a column."""
+
+    column: str
+    first: str
+    second: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.first} − {self.second}"
+
+
+class Contrast(NamedTuple):
+    """A difference of two levels; with a second factor, how the difference changes between its levels."""
+
+    factor: Factor
+    by: Factor | None = None
+    where: tuple[Condition, ...] = ()
+    """Only seats that meet these conditions are contrasted."""
+    question: str = ""
+    """The question in words, if somebody has put it."""
+    measure: str = ""
+    """The name of the one figure that decides the question; empty: none does alone."""
+
+    def __str__(self) -> str:
+        words = str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        return f"{words}, {' and '.join(map(str, self.where))}" if self.where else words
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns whose levels are contrasted."""
+        return (self.factor.column,) if self.by is None else (self.factor.column, self.by.column)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The names of the two or four cells, in the order of ``statistics.contrasts``."""
+        ours = self.factor.first, self.factor.second
+        if self.by is None:
+            return ours
+        return tuple(f"{level}, {other}" for other in (self.by.first, self.by.second) for level in ours)
+
+    def seats(self, columns: GameColumns) -> tuple[frozenset[Seat], ...]:
+        """The seats of the game in each cell."""
+        kept = selected(columns, self.where)
+        of_factor = columns.seats(self.factor.column)
+        ours = [of_factor.get(level, frozenset()) & kept for level in (self.factor.first, self.factor.second)]
+        if self.by is None:
+            return tuple(ours)
+        of_other = columns.seats(self.by.column)
+        others = [of_other.get(level, frozenset()) for level in (self.by.first, self.by.second)]
+        return tuple(seats & other for other in others for seats in ours)
+
+
+class Split(NamedTuple):
+    """By what the figures of a report are split, restricted and contrasted."""
+
+    group_by: str | None = None
+    where: tuple[Condition, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that are used, each with what names it: ``contrast``, ``where`` or ``group_by``."""
+        return {
+            **{
+                column: "contrast"
+                for contrast in self.contrasts
+                for column in (*contrast.columns, *(condition.column for condition in contrast.where))
+            },
+            **{condition.column: "where" for condition in self.where},
+            **({} if self.group_by is None else {self.group_by: "group_by"}),
+        }
+
+
+def column_name(text: str) -> str:
+    """The column called ``text``. Raises UnknownColumn if no column can be called so."""
+    name = _OTHER_NAMES.get(text, text)
+    if not _NAME.fullmatch(name):
+        raise UnknownColumn(
+            f"no column is called {text!r}; columns are {', '.join((*GAME_COLUMNS, *SEAT_COLUMNS))} and the "
+            "labels of batches"
+        )
+    return name
+
+
+def _read_one(text: str, option: str) -> Condition:
+    name, equals, values = text.partition("=")
+    listed = tuple(dict.fromkeys(value.strip() for value in values.split(",")))
+    if not equals or not all(listed):
+        raise UnknownColumn(f"{option} takes column=value,value, such as preset=paper,direct; got {text!r}")
+    column = column_name(name.strip())
+    known = {"role": [role.value for role in Role], "side": [side.value for side in Side]}.get(column)
+    wrong = [value for value in listed if known is not None and value not in known]
+    if wrong and known:
+        raise UnknownColumn(f"no {column} is called {wrong[0]!r}; there are {', '.join(known)}")
+    if column == "players":
+        listed = tuple(f"{value} players" if value.isdigit() else value for value in listed)
+    return Condition(column, listed)
+
+
+def read_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
+    """Conditions such as ``role=merlin,percival``. A value may hold commas itself, as names of rule sets do.
+    Raises UnknownColumn.
+    """
+    return tuple(_read_one(text, "--where") for text in texts)
+
+
+def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
+    """Contrasts such as ``preset=paper,direct`` or, as an interaction, ``preset=paper,direct x model=a,b``;
+    more than two levels give every pair. ``… where side=evil and model=a`` restricts a contrast. Raises
+    UnknownColumn.
+    """
+    found: list[Contrast] = []
+    for text in texts:
+        asked, *conditions = _WHERE.split(text.strip(), maxsplit=1)
+        where = read_conditions(re.split(r"\s+and\s+", conditions[0])) if conditions else ()
+        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(asked)]
+        if len(parts) > 2:
+            raise UnknownColumn(f"--contrast crosses two columns at most, got {text!r}")
+        if len(parts) == 2 and parts[0].column == parts[1].column:
+            raise UnknownColumn(f"--contrast crosses two different columns, got {text!r}")
+        factors = []
+        for part in parts:
+            if not 2 <= len(part.values) <= _LEVELS:
+                raise UnknownColumn(
+                    f"--contrast needs two to {_LEVELS} levels of a column, got {len(part.values)}: {part}"
+                )
+            factors.append([Factor(part.column, *pair) for pair in combinations(part.values, 2)])
+        if len(factors) == 1:
+            found += [Contrast(factor, None, where) for factor in factors[0]]
+        else:
+            found += [Contrast(factor, other, where) for factor in factors[0] for other in factors[1]]
+    return tuple(dict.fromkeys(found))
+
+
+def selected(columns: GameColumns, where: Iterable[Condition]) -> frozenset[Seat]:
+    """The seats that meet every condition; none if the game as a whole fails one."""
+    seats = frozenset(range(1, columns.players + 1))
+    for condition in where:
+        by_value = columns.seats(condition.column)
+        values = {*condition.values, ", ".join(condition.values)}
+        seats &= frozenset().union(*(by_value.get(value, frozenset()) for value in values))
+    return seats

@@ -1,0 +1,139 @@
+r"""The paper's tables, and the study's, in LaTeX: to be put into a paper with ``\input``.
+
+A file needs the packages booktabs and longtable. Shares are percentages; below each figure stands its 95 %
+interval. Published figures are in italics. A figure without a number is a dash; the reasons are in the page
+and in JSON.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from engine.intentions import BY_ID
+from evaluators.report.tables import PAPER, QUESTIONS, Report, ReportTable, TableRow, Unit
+from evaluators.statistics.figures import Figure
+
+__all__ = ["as_latex", "escaped"]
+
+_SHORT: Final = 30
+"""A table with more rows may break over pages."""
+
+
+def as_latex(report: Report) -> str:
+    """The tables of the report's first two sections that have rows, one after the other."""
+    tables = [table for table in report.tables if table.section in (PAPER, QUESTIONS) and table.rows]
+    lines = [
+        f"% {_one_line(report.title)}",
+        f"% {report.made_of['games']} finished games, InterIntent Server {report.made_of['version']}",
+        r"% needs \usepackage{booktabs} and \usepackage{longtable}",
+        rf"% intervals are 95 %: {_one_line(report.made_of['intervals'])}",
+        *(f"% {_one_line(note)}" for note in (*report.notes, *report.notes_on_gold)),
+    ]
+    for table in tables:
+        lines += ["", *_table(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _table(table: ReportTable) -> Iterator[str]:
+    columns = "".join(_label_columns(table)) + "r" * len(table.columns)
+    heads = [
+        *map(escaped, table.heads),
+        *(escaped(column.name) + (r" \%" if column.unit == "share" else "") for column in table.columns),
+    ]
+    head = " & ".join(heads) + r" \\"
+    caption = rf"\caption{{{escaped(table.title)}. {escaped(table.caption)}}}\label{{tab:{table.name}}}"
+    body = [line for row in table.rows for line in _row(table, row)]
+    if len(table.rows) > _SHORT:
+        yield r"{\small\setlength{\tabcolsep}{3pt}"
+        yield rf"\begin{{longtable}}{{{columns}}}"
+        yield caption + r" \\"
+        yield from (r"\toprule", head, r"\midrule", r"\endfirsthead", r"\toprule", head, r"\midrule")
+        yield from (r"\endhead", r"\bottomrule", r"\endfoot", *body, r"\end{longtable}", "}")
+        return
+    yield from (r"\begin{table}[tbp]", r"\centering\small\setlength{\tabcolsep}{3pt}", caption)
+    yield rf"\begin{{tabular}}{{{columns}}}"
+    yield from (r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}")
+
+
+def _label_columns(table: ReportTable) -> Iterator[str]:
+    """Long labels, as the sentences of intentions, are broken within half of the line."""
+    for at in range(len(table.heads)):
+        longest = max(len(_words(row.labels[at])) for row in table.rows)
+        yield "l" if longest <= _WIDE else rf"p{{{0.5 / len(table.heads):.2f}\linewidth}}"
+
+
+_WIDE: Final = 26
+"""The most letters of a label that is never broken."""
+
+
+def _words(label: str) -> str:
+    return BY_ID[label].label if label in BY_ID else label
+
+
+def _row(table: ReportTable, row: TableRow) -> Iterator[str]:
+    """The figures of a row, and below them their intervals if there is any."""
+    held = [(row.figures.get(column.name), column.unit) for column in table.columns]
+    names = [escaped(_words(label)) for label in row.labels]
+    yield " & ".join([*names, *(_value(figure, unit) for figure, unit in held)]) + r" \\"
+    intervals = [_interval(figure, unit) for figure, unit in held]
+    if any(intervals):
+        yield " & ".join([*[""] * len(names), *intervals]) + r" \\"
+
+
+def _value(figure: Figure | None, unit: Unit) -> str:
+    if figure is None:
+        return ""
+    if figure.value is None:
+        return "--"
+    shown = _number(figure.value, unit)
+    return rf"\textit{{{shown}}}" if figure.method == "published" else shown
+
+
+def _interval(figure: Figure | None, unit: Unit) -> str:
+    if figure is None or figure.value is None or figure.low is None or figure.high is None:
+        return ""
+    return rf"{{\scriptsize [{_number(figure.low, unit)}, {_number(figure.high, unit)}]}}"
+
+
+def _number(value: float, unit: Unit) -> str:
+    if unit == "share":
+        shown = f"{100 * value:.1f}"
+    else:
+        shown = f"{value:,.0f}" if unit == "count" else f"{value:.3f}"
+    return f"${shown}$" if shown.startswith("-") else shown
+
+
+_SPECIAL: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "±": r"$\pm$",
+    "–": "--",
+    "²": r"\textsuperscript{2}",
+    "−": "$-$",
+    "\u2019": "'",
+}
+_MARK: Final = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
+
+
+def escaped(text: str) -> str:
+    """Text that LaTeX prints as it stands, on one line. A leading bracket would be an option of the row
+    before it.
+    """
+    plain = _MARK.sub(lambda mark: _SPECIAL[mark[0]], _one_line(text))
+    return "{}" + plain if plain.startswith(("[", "*")) else plain

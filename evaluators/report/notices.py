@@ -1,0 +1,72 @@
+"""What a reader must know before any number: warnings for the first page of a report."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from evaluators.report.builder import ReportBuilder
+from evaluators.report.tables import ReportTable
+
+__all__ = ["FEW_GAMES", "warnings"]
+
+FEW_GAMES: Final = 15
+"""The least number of games of a group that gets no warning."""
+
+_DEFAULTED: Final = 0.01
+"""The least share of defaulted decisions that is told of an agent."""
+
+_SIGNED: Final = ("difference", "minus", "change")
+"""Words in the names of columns whose sign matters."""
+
+_CORRECTED: Final = "corrected"
+"""The table of judges corrected by people's items, if the report has one."""
+
+_NAMED: Final = 5
+
+
+def warnings(builder: ReportBuilder, tables: Iterable[ReportTable]) -> Iterator[str]:
+    """Differences whose sign hangs on excluded games, defaults, judges that nobody corrected, small groups.
+    They name agents, raters and groups.
+    """
+    tables = list(tables)
+    if turned := list(_turned(tables)):
+        yield (
+            f"{len(turned)} {'difference changes its' if len(turned) == 1 else 'differences change their'} "
+            f"sign with the excluded games: {_first(turned)}."
+        )
+    defaults = [
+        f"{agent} {sum(decided.defaulted.values()):,} of {decided.decisions:,} decisions"
+        for agent, decided in sorted(builder.with_excluded().decisions.items())
+        if sum(decided.defaulted.values()) >= _DEFAULTED * decided.decisions > 0
+    ]
+    if defaults:
+        yield f"Played by default, so decided by nobody: {_first(defaults)}."
+    corrected = {
+        label for table in tables if table.name == _CORRECTED for row in table.rows for label in row.labels
+    }
+    if uncorrected := sorted(builder.judges - corrected):
+        yield f"Not corrected by people's judgements: the verdicts of {_first(uncorrected)}."
+    small = [
+        f"{group} ({tally.games})"
+        for group, tally in sorted(builder.groups.items())
+        if tally.games < FEW_GAMES
+    ]
+    if small:
+        yield f"Groups of fewer than {FEW_GAMES} games, whose intervals may be too narrow: {_first(small)}."
+
+
+def _turned(tables: Iterable[ReportTable]) -> Iterator[str]:
+    for table in tables:
+        for row in table.rows:
+            for column, figure in row.figures.items():
+                second = figure.with_excluded
+                if (
+                    any(word in column for word in _SIGNED)
+                    and second is not None
+                    and (figure.value or 0) * (second.value or 0) < 0
+                ):
+                    yield f"{' | '.join(row.labels)} ({table.title})"
+
+
+def _first(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

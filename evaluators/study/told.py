@@ -1,0 +1,62 @@
+"""What a report tells of the study behind it: when it was frozen, what deviated, and who looked early."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from evaluators.study.looks import levels
+
+__all__ = ["look_levels", "notes_of"]
+
+
+def look_levels(looks: Sequence[Mapping[str, Any]], planned: int, games: int) -> list[dict[str, Any]]:
+    """The looks at a study with the p value below which a difference counts at each; the last is that of a
+    report now, at so many games. Looks at no more games than an earlier one saw are one look.
+    """
+    seen = sorted({min(int(look["games"]), planned) for look in looks} | {min(games, planned)})
+    seen = [count for count in seen if count > 0]
+    found = levels([count / planned for count in seen])
+    return [{"games": count, "level": level} for count, level in zip(seen, found, strict=True)]
+
+
+def notes_of(told: Mapping[str, Any]) -> list[str]:
+    """The sentences on a study that stand at the head of its report. ``told``: what ``study.json`` holds."""
+    return list(_notes(told))
+
+
+def _notes(told: Mapping[str, Any]) -> Iterator[str]:
+    planned, games = told["planned"], told["games"]
+    if told.get("about"):
+        yield str(told["about"])
+    frozen = told.get("frozen")
+    if frozen is None:
+        yield "This study was never frozen: its questions may have been found after its games."
+    else:
+        digest = frozen["sha256"][:16]
+        yield f"The study was frozen on {frozen['at']}, before its first game (sha256 {digest}…)."
+    for one in told.get("deviations", ()):
+        before, after = (json.dumps(one[name], ensure_ascii=False) for name in ("frozen", "found"))
+        changed = f"{one['pointer']} was {before}, is {after}"
+        yield f"Deviation from the frozen study, noticed on {one['at']}: {changed}."
+    looks = told.get("looks", ())
+    counts = {look["games"]: look["level"] for look in told.get("levels", ())}
+    if games < planned:
+        level = counts.get(games)
+        bound = "" if level is None else f" A difference counts only with p below {_level(level)}."
+        yield f"EARLY LOOK: {games} of {planned} games are played.{bound}"
+    earlier = sorted({look["games"] for look in looks if look["games"] < games})
+    if earlier:
+        level = counts.get(games)
+        bound = "" if level is None else f"; now a difference counts only with p below {_level(level)}"
+        at = ", ".join(map(str, earlier))
+        yield f"There were early looks at {at} of {planned} games, corrected by alpha spending{bound}."
+    for cell in told.get("cells", ()):
+        for endpoint, served in cell.get("served", {}).items():
+            if len(served) > 1:
+                yield f"{cell['name']}: {endpoint} was served by several models: {', '.join(served)}."
+    for failure in told.get("missing", ()):
+        yield f"{failure['name']}: {failure['games']} of {failure['planned']} games."
+
+
+def _level(level: float) -> str:
+    return f"{level:.4f}" if level >= 0.0001 else f"{level:.0e}"

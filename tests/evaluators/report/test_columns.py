@@ -1,0 +1,133 @@
+"""Columns: what games and seats are told apart by, and what is said of those that nobody knows."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.events import AgentsSeated
+from engine.seated import SeatedAgent
+from engine.terms import Role
+from evaluators.ground.turns import Game
+from evaluators.report.columns import (
+    Contrast,
+    Factor,
+    UnknownColumn,
+    agent_names,
+    column_name,
+    columns_of,
+    model_seats,
+    read_conditions,
+    read_contrasts,
+    selected,
+)
+from tests.evaluators.scripted_games import scripted_game
+
+
+def seated(game: Game, presets: str, models: str = "") -> Game:
+    """The game with a record of agents: for each seat the letter of its preset and of its model; ``-``: a
+    script."""
+    names = {"p": "paper", "d": "direct"}
+    agents = tuple(
+        SeatedAgent("scripted", None, None, {})
+        if preset == "-"
+        else SeatedAgent(
+            "llm",
+            f"at-{model}",
+            f"model-{model}",
+            {
+                "mechanism": names[preset],
+                "steps": ["formulation"] if preset == "p" else [],
+                "memory": "speeches",
+            },
+        )
+        for preset, model in zip(presets, models or "a" * 5, strict=True)
+    )
+    return replace(game, log=[*game.log[:2], AgentsSeated(agents), *game.log[2:]])
+
+
+def test_seats_are_told_apart_by_the_record_of_agents_and_the_deal() -> None:
+    game = seated(scripted_game(1), "pd-pp", "abaab")
+    columns = columns_of(game, file="some/where/a.ndjson", labels={"tone": "warm", "profile": "mine"})
+    assert columns.seats("preset") == {"direct": {2}, "paper": {1, 4, 5}, "scripted": {3}}
+    assert columns.seats("model") == {"model-a": {1, 4}, "model-b": {2, 5}, "scripted": {3}}
+    assert columns.seats("steps") == {"formulation": {1, 4, 5}, "none": {2}, "scripted": {3}}
+    assert columns.seats("agent") == {"llm": {1, 2, 4, 5}, "scripted": {3}}
+    assert columns.seats("role")["merlin"] == {game.roles.index(Role.MERLIN) + 1}
+    assert {len(seats) for seats in columns.seats("side").values()} == {2, 3}
+    whole = frozenset(range(1, 6))
+    for name, value in (
+        ("file", "a.ndjson"), ("tone", "warm"), ("label:profile", "mine"), ("profile", "interintent"),
+        ("players", "5 players"), ("seed", "1"),
+    ):  # fmt: skip
+        assert columns.seats(name) == {value: whole}
+    assert columns.seats("mood") == {}
+    assert agent_names(game) == (
+        "llm model-a paper", "llm model-b direct", "scripted", "llm model-a paper", "llm model-b paper"
+    )  # fmt: skip
+    assert model_seats(game) == {1, 2, 4, 5}
+
+
+def test_where_the_log_has_no_agents_those_that_are_named_count() -> None:
+    game = scripted_game(1)
+    assert agent_names(game) is None
+    assert model_seats(game) is None
+    named = columns_of(game, agents=("a", "b", "a", "b", "a"))
+    assert named.seats("agent") == {"a": {1, 3, 5}, "b": {2, 4}}
+    assert named.seats("agents") == {"a, b": {1, 2, 3, 4, 5}}
+    assert named.seats("model") == {}
+    specs = [{"agent": "llm", "model": "small", "preset": "direct"}, *[{"agent": "remote"}] * 4]
+    assert columns_of(game, specs=specs).seats("preset") == {"direct": {1}, "remote": {2, 3, 4, 5}}
+
+
+def test_games_of_one_deal_belong_together_whatever_is_contrasted() -> None:
+    paper, direct = (columns_of(seated(scripted_game(1), presets * 5)) for presets in "pd")
+    other = columns_of(seated(scripted_game(2), "ppppp"))
+    assert paper.unit(["preset"]) == direct.unit(["preset"]) != other.unit(["preset"])
+    mirrored = [columns_of(seated(scripted_game(1), "ppppp", models)) for models in ("ababa", "babab")]
+    assert mirrored[0].unit(["preset"]) != mirrored[1].unit(["preset"])
+    assert mirrored[0].unit(["model"]) == mirrored[1].unit(["model"])
+    unknown = replace(mirrored[0], of_game={"profile": "interintent"})
+    assert unknown.unit() == ""
+
+
+def test_conditions_select_seats() -> None:
+    columns = columns_of(seated(scripted_game(1), "pd-pp"))
+    assert selected(columns, []) == {1, 2, 3, 4, 5}
+    assert selected(columns, read_conditions(["preset=paper, direct", "players=5"])) == {1, 2, 4, 5}
+    assert selected(columns, read_conditions(["side=evil", "side=loyal"])) == frozenset()
+    assert selected(columns, read_conditions(["mood=good"])) == frozenset()
+    assert read_conditions(["mechanism=paper"])[0].column == "preset"
+
+
+def test_contrasts_are_pairs_of_levels_or_crossed() -> None:
+    assert read_contrasts(["preset=paper,direct"]) == (Contrast(Factor("preset", "paper", "direct")),)
+    assert len(read_contrasts(["model=a,b,c", "memory=speeches,summaries"])) == 4
+    (crossed,) = read_contrasts(["preset=paper,direct x model=model-a,model-b"])
+    assert str(crossed) == "preset: paper − direct × model: model-a − model-b"
+    columns = columns_of(seated(scripted_game(1), "pdppd", "aabbb"))
+    assert crossed.seats(columns) == ({1}, {2}, {3, 4}, {5})
+    (some,) = read_contrasts(["preset=paper,direct where model=model-b and players=5"])
+    assert some.seats(columns) == ({3, 4}, {5})
+    assert str(some) == "preset: paper − direct, model=model-b and players=5 players"
+    assert crossed.cells == ("paper, model-a", "direct, model-a", "paper, model-b", "direct, model-b")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("preset", "column=value"),
+        ("preset=paper", "two to 6 levels"),
+        ("preset=a,b,c,d,e,f,g", "got 7"),
+        ("preset=paper,", "column=value"),
+        ("Preset!=a,b", "no column is called 'Preset!'"),
+        ("role=merlin,wizard", "no role is called 'wizard'; there are merlin"),
+        ("preset=a,b x preset=a,b", "two different columns"),
+        ("preset=a,b x model=a,b x memory=a,b", "two columns at most"),
+    ],
+)
+def test_what_cannot_be_read_says_what_to_write(text: str, says: str) -> None:
+    with pytest.raises(UnknownColumn) as told:
+        read_contrasts([text])
+    assert says in str(told.value)
+    with pytest.raises(UnknownColumn):
+        column_name("no column")

@@ -1,0 +1,396 @@
+"""The paper's page: its tables come first and in its order, people beside models, who reads whom; LaTeX."""
+
+import re
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from itertools import islice
+from math import sqrt
+
+import pytest
+
+from engine.chance import draw
+from engine.intentions import BY_ID
+from evaluators.ground.answers import Guess
+from evaluators.ground.items import Variant, items
+from evaluators.measures.scoring import Scores
+from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
+from evaluators.report.latex import as_latex, escaped
+from evaluators.report.page import as_html
+from evaluators.report.plots import plot_files
+from evaluators.report.reading import RaterKind
+from evaluators.report.sections import make_report
+from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, limited
+from tests.evaluators.report.test_contrasts import unpaired
+from tests.evaluators.report.test_report import judged
+from tests.evaluators.scripted_games import scripted_game
+
+SEEDS = range(4)
+AGENTS = ("ada", "bo", "ada", "bo", "bo_2 & co")
+ALL = Variant(reader="all")
+
+
+def answers(
+    seed: int, rater: str, kind: RaterKind, history: str = "all", *, dimension: str = "guessing"
+) -> Answered:
+    """Guesses of which about every second has one right intention; one option beside it is named too."""
+    variant = replace(ALL, history=history)  # type: ignore[arg-type]
+    guesses = []
+    for item in items(scripted_game(seed), dimension, variant, with_gold=True):  # type: ignore[arg-type]
+        lot = draw(5, rater, history, item.id)
+        named = {item.options[lot % len(item.options)].id}
+        if lot % 2:
+            named.add(min(item.gold or ()))
+        guesses.append(Guess(item.id, frozenset(named), rater=rater))
+    return Answered(dimension, rater, guesses, variant, kind=kind)  # type: ignore[arg-type]
+
+
+@cache
+def built() -> ReportBuilder:
+    builder = ReportBuilder("The paper's page")
+    for seed in SEEDS:
+        game = scripted_game(seed)
+        given = [
+            answers(seed, "model_1", "model"),
+            answers(seed, "model_1", "model", "round"),
+            *(answers(seed, name, "human") for name in ("ann", "bob", "cyd")),
+            *(answers(seed, name, "human", dimension="summarisation") for name in ("ann", "bob")),
+            answers(seed, "model_1", "model", dimension="summarisation"),
+        ]
+        builder.add(ReportedGame(game, judged(game), given, AGENTS, {"all": range(1, 6)}))
+    return builder
+
+
+@cache
+def made() -> Report:
+    return make_report(built())
+
+
+@cache
+def page() -> str:
+    return as_html(made())
+
+
+def scores(rater: str, kind: RaterKind, history: str = "all") -> Scores:
+    counted = Scores()
+    for seed in SEEDS:
+        given = answers(seed, rater, kind, history)
+        guesses = {guess.item_id: guess for guess in given.guesses}
+        for item in items(scripted_game(seed), "guessing", ALL, with_gold=True):
+            counted.add(item, guesses[item.id])
+    return counted
+
+
+# --- the order ------------------------------------------------------------------------------------------
+
+OF_PAPER = (
+    "dimensions", "selection", "following", "summarisation", "summarisation_followed", "guessing",
+    "guessing_followed", "people", "guessers", "history", "confusions", "results", "play", "rounds", "roles",
+    "link", "impact", "agreement",
+)  # fmt: skip
+
+
+def test_the_paper_s_tables_come_first_then_the_study_s_questions_then_the_appendix() -> None:
+    sections = [table.section for table in made().tables]
+    assert sections == sorted(sections, key=SECTIONS.index)
+    assert SECTIONS[:2] == (PAPER, QUESTIONS)
+    assert tuple(table.name for table in made().tables if table.section == PAPER) == OF_PAPER
+    assert all(made().table(name).rows for name in OF_PAPER)
+
+
+class Outline(HTMLParser):
+    """Headings, ids, links and texts of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[tuple[str, str]] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.cells: list[str] = []
+        self.images: list[str] = []
+        self._within = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        held = dict(attrs)
+        if held.get("id"):
+            self.ids.append(held["id"] or "")
+        if tag == "a":
+            self.links.append(held.get("href") or "")
+        if tag == "svg":
+            assert held.get("role") == "img"
+            self.images.append(held.get("aria-label") or "")
+        self._within = tag
+        if tag in ("h1", "h2", "h3"):
+            self.headings.append((tag, ""))
+        elif tag in ("th", "td"):
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._within in ("h1", "h2", "h3"):
+            self.headings[-1] = (self._within, self.headings[-1][1] + data)
+        elif self._within in ("th", "td"):
+            self.cells[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within = ""
+
+
+@cache
+def outline() -> Outline:
+    read = Outline()
+    read.feed(page())
+    return read
+
+
+def test_every_table_of_the_page_has_a_heading_and_a_link_in_the_contents() -> None:
+    titles = [text for tag, text in outline().headings if tag == "h3"]
+    shown = [table for table in made().tables if table.rows or table.section == PAPER]
+    assert titles == [table.title for table in shown]
+    assert [f"#about-{table.name}" for table in shown] == [
+        link for link in outline().links if "about-" in link
+    ]
+    assert not [link for link in outline().links if link[1:] not in outline().ids]
+    assert not [name for name, n in Counter(outline().ids).items() if n > 1]
+    # The contents show the paper's tables before anything else, the appendix folded.
+    contents = page()[page().index("<nav") : page().index("</nav>")]
+    assert contents.index("#about-agreement") < contents.index("<details>") < contents.index("#about-beliefs")
+
+
+def test_the_appendix_hides_what_is_empty_and_says_why() -> None:
+    empty = [table for table in made().tables if not table.rows]
+    assert empty
+    assert all(table.section != PAPER for table in empty)
+    for table in empty:
+        assert f'id="about-{table.name}"' not in page()
+        assert f"<dt>{table.title}</dt><dd>{table.empty}</dd>" in page().replace("&#39;", "'")
+    # Without games the paper's tables keep their places.
+    bare = as_html(make_report(ReportBuilder()))
+    assert all(f'id="about-{name}"' in bare for name in OF_PAPER)
+    assert 'id="about-defaults"' not in bare
+
+
+def test_the_page_has_sentences_where_the_data_have_ids() -> None:
+    ids = {label for table in made().tables for row in table.rows for label in row.labels if label in BY_ID}
+    assert len(ids) > 10
+    cells = {cell.strip() for cell in outline().cells}
+    assert not cells & BY_ID.keys()
+    assert {BY_ID[one].label for one in ids} <= cells
+
+
+def test_every_plot_is_told_in_words_with_its_numbers() -> None:
+    assert len(outline().images) >= 8
+    for words in outline().images:
+        assert re.search(r"\d %", words), words
+        assert words.endswith("The table below has every number.")
+
+
+def test_every_question_of_the_study_has_a_plot_after_the_paper_s_page() -> None:
+    report = unpaired()
+    asked = list(dict.fromkeys(row.labels[0] for row in report.table("contrasts").rows))
+    shown = as_html(report)
+    assert [f'id="plot-contrast_{n}"' in shown for n in range(1, len(asked) + 2)] == [True] * len(asked) + [
+        False
+    ]
+    assert shown.index("about-agreement") < shown.index("about-contrasts") < shown.index("<details>")
+    assert r"\label{tab:contrasts}" in as_latex(report)
+
+
+# --- people ---------------------------------------------------------------------------------------------
+
+
+def test_people_s_figure_is_the_mean_over_persons_beside_its_deviation_and_less_the_model_s() -> None:
+    values = [float(scores(name, "human").micro) for name in ("ann", "bob", "cyd")]
+    model = float(scores("model_1", "model").micro)
+    mean = sum(values) / 3
+    row = {one.labels: one.figures for one in made().table("people").rows}["guessing F1", "model_1"]
+    assert row["people"].value == pytest.approx(mean)
+    assert row["deviation"].value == pytest.approx(sqrt(sum((value - mean) ** 2 for value in values) / 3))
+    assert row["persons"].value == 3
+    assert row["model"].value == pytest.approx(model)
+    difference = row["people minus model"]
+    assert difference.value == pytest.approx(mean - model)
+    assert difference.low is not None
+    assert difference.low < mean - model < (difference.high or 0)
+    assert difference.games == len(SEEDS)
+    beside = made().table("dimensions").figure(("guessing F1, people",), "ours")
+    assert beside.value == pytest.approx(mean)
+    assert beside.note == f"± {100 * (row['deviation'].value or 0):.2f} over 3 persons"
+    published = {one.labels: one.figures for one in made().table("people").rows}
+    of_paper = published["guessing F1 on GPT-4's games", "GPT-4, published"]["people minus model"]
+    assert of_paper.value == pytest.approx(0.6523 - 0.4687)
+    # A model that was asked otherwise stands alone.
+    alone = published["guessing F1 (round)", "model_1 (round)"]
+    assert alone["people"].value is None
+    assert "kind human" in alone["people"].note
+
+
+def test_who_answers_as_a_program_once_is_no_person() -> None:
+    builder = ReportBuilder()
+    for seed, kind in ((0, "human"), (1, "program"), (2, "human")):
+        builder.add(ReportedGame(scripted_game(seed), [], [answers(seed, "ann", kind)]))  # type: ignore[arg-type]
+    assert builder.raters["ann"].kind == "program"
+    assert builder.made_of()["answers"][0]["kind"] == "program"
+
+
+# --- who reads whom -------------------------------------------------------------------------------------
+
+
+def test_guesses_are_told_by_the_player_whose_speech_it_is() -> None:
+    counted: dict[str, Scores] = {}
+    for seed in SEEDS:
+        guesses = {guess.item_id: guess for guess in answers(seed, "ann", "human").guesses}
+        for item in items(scripted_game(seed), "guessing", ALL, with_gold=True):
+            for player in ("all players", AGENTS[item.speaker - 1]):
+                counted.setdefault(player, Scores()).add(item, guesses[item.id])
+    assert counted.keys() == {"all players", *AGENTS}
+    table = made().table("guessers")
+    for player, score in counted.items():
+        assert table.figure(("ann", player), "f1").value == pytest.approx(float(score.micro))
+        assert table.figure(("ann", player), "f1").items == score.items
+        assert table.figure(("ann", player), "chance").value == pytest.approx(score.chance)
+    assert {row.labels[0] for row in table.rows} >= {"beliefs of ada", "beliefs of bo", "model_1 (round)"}
+    assert "guessers" not in {one.name for one in limited(made()).tables}
+
+
+def test_the_ceiling_is_what_as_many_names_score_at_best() -> None:
+    hits = pooled = 0
+    for seed in SEEDS:
+        guesses = {guess.item_id: guess for guess in answers(seed, "ann", "human").guesses}
+        for item in items(scripted_game(seed), "guessing", ALL, with_gold=True):
+            named, gold = len(guesses[item.id].intentions), len(item.gold or ())
+            hits += min(named, gold)
+            pooled += named + gold
+    for table, labels in (("guessing", ("ann", "all", "all")), ("guessers", ("ann", "all players"))):
+        ceiling = made().table(table).figure(labels, "ceiling")
+        assert ceiling.value == pytest.approx(2 * hits / pooled)
+    # Beside every F1 of whole items, never below it, and chance never above the ceiling.
+    for row in made().table("guessing").rows:
+        if row.labels[1] in ("all", "side", "role", "round", "stage"):
+            chance, f1, ceiling_ = (row.figures[name].value for name in ("chance", "f1", "ceiling"))
+            assert chance is not None
+            assert f1 is not None
+            assert ceiling_ is not None
+            assert f1 <= ceiling_ + 1e-12
+            assert chance <= ceiling_ + 1e-12
+
+
+def test_rounds_with_and_without_history_stand_side_by_side() -> None:
+    table = made().table("history")
+    for history, column in (("all", "with history"), ("round", "without history")):
+        counted = scores("model_1", "model", history)
+        for round_, counts in counted.by_round.items():
+            figure = table.figure(("model_1", str(round_)), column)
+            assert figure.value == pytest.approx(float(counts.f1)), (history, round_)
+    assert table.figure(("ann", "1"), "without history").value is None
+    assert 'id="plot-rounds_f1"' in page()
+    (words,) = (one for one in outline().images if one.startswith(table.title))
+    assert "ann, with history, 1: " in words
+
+
+def test_confusions_are_of_the_items_that_had_the_intention() -> None:
+    counted = scores("ann", "human")
+    told = made().table("confusions")
+    rows = [row for row in told.rows if row.labels[0] == "ann"]
+    commonest = sorted(counted.confusion.items(), key=lambda pair: (-pair[1], pair[0]))[:12]
+    assert [row.labels[1:] for row in rows] == [pair for pair, _ in commonest]
+    for row, ((missed, _), n) in zip(rows, commonest, strict=True):
+        figure = row.figures["named instead"]
+        assert (figure.num, figure.den) == (n, counted.by_intention[missed].gold)
+
+
+def test_the_items_behind_a_figure_are_found_by_its_games_its_rater_and_its_group() -> None:
+    told = made().as_json()
+    games, sets = told["sources"]["games"], told["sources"]["sets"]
+    by_id = {scripted_game(seed).id: seed for seed in SEEDS}
+    checked = 0
+    for table in told["tables"]:
+        if table["name"] not in ("guessing", "summarisation"):
+            continue
+        assert table["items"]["followed"] is False
+        for row in table["rows"]:
+            rater, by, group = row["labels"]
+            figure = row["figures"]["f1"]
+            if by not in ("all", "round", "role") or rater.startswith("model_1 ("):
+                continue
+            within = [game for at, game in enumerate(games) if int(sets[figure["from"]], 16) >> at & 1]
+            found = 0
+            for game_id in within:
+                game = scripted_game(by_id[game_id])
+                given = answers(by_id[game_id], rater, "human", dimension=table["items"]["dimension"])
+                asked = {guess.item_id for guess in given.guesses}
+                for item in items(game, table["items"]["dimension"], ALL, with_gold=True):
+                    assert item.speaker_role is not None
+                    label = {"all": "all", "round": str(item.round), "role": item.speaker_role.value}[by]
+                    found += item.id in asked and label == group
+            assert found == figure["items"], row["labels"]
+            checked += 1
+    assert checked > 40
+
+
+# --- notices --------------------------------------------------------------------------------------------
+
+
+def test_the_first_page_warns_of_small_groups_judges_and_defaults() -> None:
+    text = page()[: page().index("<nav")]
+    assert "Read this first" in text
+    assert "fewer than 15 games" in text
+    assert "all (4)" in text
+    builder = ReportBuilder()
+    game = scripted_game(1)
+    said = [replace(one, rater="mod") for one in judged(game) if one.rater == "ann"]
+    builder.add(ReportedGame(game, said, judges=frozenset({"mod"})))
+    assert "Not corrected by people's judgements: the verdicts of mod." in make_report(builder).notes_on_gold
+
+
+# --- LaTeX and files ------------------------------------------------------------------------------------
+
+
+def test_latex_has_every_number_of_the_paper_s_tables_escaped_and_balanced() -> None:
+    text = as_latex(made())
+    begun = re.findall(r"\\begin\{(\w+)\}", text)
+    assert sorted(begun) == sorted(re.findall(r"\\end\{(\w+)\}", text))
+    assert text.count("\\toprule") >= text.count("\\begin{tab") // 2
+    plain = re.sub(r"\\[{}]", "", text)
+    assert plain.count("{") == plain.count("}")
+    for line in text.splitlines():
+        if not line.startswith("%"):
+            assert not re.search(r"(?<!\\)[%#]", line), line
+            assert not re.search(r"(?<!\\)_", re.sub(r"\\label\{.*?\}", "", line)), line
+    for name in OF_PAPER:
+        assert rf"\label{{tab:{name}}}" in text
+        table = made().table(name)
+        part = text[text.index(rf"\label{{tab:{name}}}") :]
+        part = part[: re.search(r"\\end\{(tabular|longtable)\}", part).start()]  # type: ignore[union-attr]
+        # As many cells in each row as the table has columns.
+        width = len(table.heads) + len(table.columns)
+        rows = [line for line in part.splitlines() if line.endswith(r"\\") and not line.startswith("\\")]
+        for line in rows:
+            if "\\label" not in line:
+                assert len(re.findall(r"(?<!\\)&", line)) == width - 1, line
+        for row in table.rows:
+            for column in table.columns:
+                figure = row.figures.get(column.name)
+                if figure is not None and figure.value is not None and column.unit == "share":
+                    assert f"{100 * abs(figure.value):.1f}" in part, (name, row.labels)
+    assert r"bo\_2 \& co" in text
+    assert not any(f" {id_} &" in text for id_ in BY_ID)
+
+
+def test_what_latex_would_read_as_commands_is_text() -> None:
+    assert escaped("a_b & 50 % #1 {x} $y$ \\z ~^") == (
+        r"a\_b \& 50 \% \#1 \{x\} \$y\$ \textbackslash{}z \textasciitilde{}\textasciicircum{}"
+    )
+    assert escaped("[x]\n*") == "{}[x] *"
+
+
+def test_plots_come_as_files_that_stand_alone() -> None:
+    names = set()
+    for plot, again in islice(zip(plot_files(made()), plot_files(made()), strict=True), 3):
+        names.add(plot.name)
+        assert 'xmlns="http://www.w3.org/2000/svg"' in plot.svg
+        assert "currentColor" not in plot.svg
+        assert plot.pdf.startswith(b"%PDF-")
+        # Whoever packs a study twice packs the same files.
+        assert plot == again
+    assert len(names) == 3

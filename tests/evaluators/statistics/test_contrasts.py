@@ -1,0 +1,253 @@
+"""Contrasts agree with scipy, statsmodels and hand-made cases, and are right about as often as they say."""
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations, product
+from math import isnan, nan, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from evaluators.statistics.contrasts import contrast, worst_case
+from evaluators.statistics.figures import Kind
+from evaluators.statistics.intervals import Counts
+
+
+def cell(*counts: Counts) -> dict[str, Counts]:
+    return {f"u{place}": row for place, row in enumerate(counts)}
+
+
+def wins(won: int, games: int) -> dict[str, Counts]:
+    return cell(*((int(place < won), 1) for place in range(games)))
+
+
+# --- against others ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("won", "n", "other", "m"), [(9, 12, 3, 15), (0, 8, 5, 8), (20, 40, 20, 40)])
+def test_single_trials_have_the_exact_test_at_mid_p_and_newcombes_interval(
+    won: int, n: int, other: int, m: int
+) -> None:
+    told = contrast((wins(won, n), wins(other, m)), "share", paired=False)
+    deals = stats.hypergeom(n + m, won + other, n)
+    hits = np.arange(max(0, won + other - m), min(n, won + other) + 1)
+    sizes, chances = np.abs(hits / n - (won + other - hits) / m), deals.pmf(hits)
+    seen = abs(won / n - other / m)
+    even = np.isclose(sizes, seen)
+    assert told.p_value == pytest.approx(
+        chances[(sizes > seen) & ~even].sum() + chances[even].sum() / 2, abs=1e-9
+    )
+    low, high = confint_proportions_2indep(won, n, other, m, compare="diff", method="newcomb")
+    assert (told.low, told.high) == pytest.approx((low, high), abs=1e-9)
+    assert told.test == "exact"
+
+
+def test_paired_single_trials_have_mcnemars_test_at_mid_p() -> None:
+    first = cell(*[(1, 1)] * 14, *[(0, 1)] * 10)
+    second = cell(*[(1, 1)] * 5, *[(0, 1)] * 9, *[(1, 1)] * 2, *[(0, 1)] * 8)
+    told = contrast((first, second), "share", paired=True)
+    exact = mcnemar([[5, 9], [2, 8]], exact=True).pvalue
+    assert told.p_value == pytest.approx(exact - stats.binom.pmf(2, 11, 0.5), abs=1e-9)
+    # Newcombe's tenth method by hand: 5 both, 9 and 2 alone, 8 neither.
+    ends = [proportion_confint(k, 24, method="wilson") for k in (14, 7)]
+    phi = max(5 * 8 - 9 * 2 - 12, 0) / sqrt(14 * 10 * 7 * 17)
+    (low1, high1), (low2, high2) = ends
+    p1, p2 = 14 / 24, 7 / 24
+    down = (p1 - low1) ** 2 + (high2 - p2) ** 2 - 2 * phi * (p1 - low1) * (high2 - p2)
+    up = (high1 - p1) ** 2 + (p2 - low2) ** 2 - 2 * phi * (high1 - p1) * (p2 - low2)
+    assert (told.low, told.high) == pytest.approx((p1 - p2 - sqrt(down), p1 - p2 + sqrt(up)), abs=1e-9)
+
+
+def test_means_of_games_of_one_size_have_welchs_and_the_paired_t_interval() -> None:
+    rng = np.random.RandomState(3)
+    one, two = rng.uniform(1, 5, 14), rng.uniform(1, 4, 19)
+    cells = [cell(*((value, 1) for value in values)) for values in (one, two)]
+    told = contrast(cells, "mean", paired=False)
+    ours = stats.ttest_ind(one, two, equal_var=False).confidence_interval()
+    assert (told.low, told.high) == pytest.approx((ours.low, ours.high), abs=1e-9)
+    pair = contrast((cells[0], cell(*((value, 1) for value in two[:14]))), "mean", paired=True)
+    ours = stats.ttest_rel(one, two[:14]).confidence_interval()
+    assert (pair.low, pair.high) == pytest.approx((ours.low, ours.high), abs=1e-9)
+
+
+def linear(table: Any) -> float:
+    return float(table[:, 0].sum() / table[:, 1].sum())
+
+
+def spread(table: Any) -> float:
+    """The variance of a ratio, term by term."""
+    ratio, below = linear(table), table[:, 1].sum()
+    n = len(table)
+    return float(n / (n - 1) * sum(((num - ratio * den) / below) ** 2 for num, den in table))
+
+
+def mid_p(seen: float, all_: Sequence[float]) -> float:
+    sizes = np.abs(np.array(all_))
+    even = np.isclose(sizes, abs(seen), rtol=1e-9)
+    return float(((sizes > abs(seen)) & ~even).mean() + even.mean() / 2)
+
+
+def test_every_deal_of_few_games_is_tried() -> None:
+    one = np.array([(3, 7), (5, 6), (2, 9), (6, 8)], float)
+    two = np.array([(1, 5), (2, 8), (4, 9), (0, 4), (3, 6)], float)
+    pooled = np.vstack([one, two])
+
+    def statistic(chosen: Sequence[int]) -> float:
+        first = pooled[list(chosen)]
+        second = pooled[[row for row in range(9) if row not in chosen]]
+        return (linear(first) - linear(second)) / sqrt(spread(first) + spread(second))
+
+    told = contrast((cell(*map(tuple, one)), cell(*map(tuple, two))), "share", paired=False)
+    expected = mid_p(statistic(range(4)), [statistic(chosen) for chosen in combinations(range(9), 4)])
+    assert (told.p_value, told.test) == (pytest.approx(expected, abs=1e-9), "exact")
+
+
+def test_every_exchange_within_few_pairs_is_tried() -> None:
+    one = np.array([(3, 7), (5, 6), (2, 9), (6, 8), (4, 4)], float)
+    two = np.array([(1, 5), (2, 8), (4, 9), (0, 4), (3, 6)], float)
+
+    def statistic(swaps: Sequence[int]) -> float:
+        turned = np.array(swaps, bool)[:, None]
+        first, second = np.where(turned, two, one), np.where(turned, one, two)
+        parts = [
+            (a - linear(first) * b) / first[:, 1].sum() - (c - linear(second) * d) / second[:, 1].sum()
+            for (a, b), (c, d) in zip(first, second, strict=True)
+        ]
+        return (linear(first) - linear(second)) / sqrt(5 / 4 * sum(part**2 for part in parts))
+
+    told = contrast((cell(*map(tuple, one)), cell(*map(tuple, two))), "share", paired=True)
+    expected = mid_p(statistic([0] * 5), [statistic(swaps) for swaps in product((0, 1), repeat=5)])
+    assert (told.p_value, told.test) == (pytest.approx(expected, abs=1e-9), "exact")
+
+
+def test_draws_come_near_what_every_exchange_gives() -> None:
+    rng = np.random.RandomState(5)
+    one, two = (rng.uniform(0, 1, 40) + shift for shift in (0.18, 0.0))
+    told = contrast([cell(*((value, 1) for value in values)) for values in (one, two)], "mean", paired=False)
+    assert told.test == "drawn"
+    assert told.p_value == pytest.approx(stats.ttest_ind(one, two, equal_var=False).pvalue, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", ["f1", "precision", "recall", "share", "mean_of_shares"])
+def test_the_spread_of_a_figure_is_that_of_its_jackknife(kind: Kind) -> None:
+    rng = np.random.RandomState(8)
+    gold = rng.randint(20, 40, 60)
+    matched = rng.binomial(gold, 0.6)
+    rows = {
+        "share": [(m, g) for m, g in zip(matched, gold, strict=True)],
+        "mean_of_shares": [(m, g, 2, 3 + g) for m, g in zip(matched, gold, strict=True)],
+    }.get(kind, [(m, m + 5, g) for m, g in zip(matched, gold, strict=True)])
+    told = contrast((cell(*rows), cell(*rows[::-1])), kind, paired=False)
+    assert told.value == pytest.approx(0, abs=1e-12)
+    table = np.array(rows, float)
+
+    def figure(sums: Any) -> float:
+        if kind == "mean_of_shares":
+            return float((sums[0] / sums[1] + sums[2] / sums[3]) / 2)
+        return {
+            "f1": lambda: 2 * sums[0] / (sums[1] + sums[2]),
+            "precision": lambda: sums[0] / sums[1],
+            "recall": lambda: sums[0] / sums[2],
+            "share": lambda: sums[0] / sums[1],
+        }[kind]()
+
+    assert told.levels[0] == pytest.approx(figure(table.sum(0)), abs=1e-12)
+    left = np.array([figure(table.sum(0) - row) for row in table])
+    variance = 59 / 60 * ((left - left.mean()) ** 2).sum()
+    half = stats.t.ppf(0.975, 59) * sqrt(2 * variance)
+    assert told.high == pytest.approx(half, rel=0.02)
+
+
+# --- what it means ----------------------------------------------------------------------------------
+
+
+def test_an_interaction_is_a_difference_of_differences() -> None:
+    cells = [cell(*[(k, 10)] * 3, (k + 1, 10)) for k in (8, 4, 5, 4)]
+    for paired in (True, False):
+        told = contrast(cells, "share", paired=paired)
+        assert told.value == pytest.approx(0.3)
+        assert told.low < 0.3 < told.high
+    rng = np.random.RandomState(2)
+    drawn = [cell(*((value, 1) for value in rng.uniform(0, 1, 25))) for _ in range(4)]
+    paired_ = contrast(drawn, "mean", paired=True)
+    each = [np.array([counts[0] for counts in one.values()]) for one in drawn]
+    ours = stats.ttest_1samp(each[0] - each[1] - each[2] + each[3], 0)
+    limits = ours.confidence_interval()
+    assert (paired_.low, paired_.high) == pytest.approx((limits.low, limits.high), abs=1e-9)
+    assert paired_.p_value == pytest.approx(ours.pvalue, abs=0.03)
+
+
+def test_levels_exchanged_turn_the_sign_and_nothing_else() -> None:
+    one, two = cell((3, 7), (5, 6), (2, 9)), cell((1, 5), (2, 8), (4, 9))
+    for paired in (True, False):
+        told, turned = (
+            contrast((one, two), "share", paired=paired),
+            contrast((two, one), "share", paired=paired),
+        )
+        assert (turned.value, turned.low, turned.high) == pytest.approx((-told.value, -told.high, -told.low))
+        assert turned.p_value == pytest.approx(told.p_value)
+
+
+def test_what_cannot_be_told_is_nan() -> None:
+    told = contrast((cell((1, 2)), cell()), "share", paired=False)
+    assert isnan(told.value)
+    assert isnan(told.p_value)
+    single = contrast((cell((1, 2)), cell((1, 3))), "share", paired=False)
+    assert (single.value, single.units) == (pytest.approx(1 / 6), (1, 1))
+    assert isnan(single.low)
+    assert isnan(single.p_value)
+    with pytest.raises(ValueError, match="sum"):
+        contrast((cell((1,)), cell((2,))), "sum", paired=False)
+    with pytest.raises(ValueError, match="got 3"):
+        contrast((cell(), cell(), cell()), "share", paired=False)
+
+
+def test_games_that_do_not_differ_claim_no_certainty() -> None:
+    told = contrast((cell(*[(10, 10)] * 16), cell(*[(0, 10)] * 16)), "share", paired=False)
+    assert told.value == 1
+    assert -1 <= told.low < 0.85
+    assert told.high <= 1
+    same = contrast((cell(*[(5, 10)] * 16), cell(*[(5, 10)] * 16)), "share", paired=True)
+    assert same.low < 0 < same.high
+    assert same.p_value == 1.0
+
+
+def test_pairs_without_a_partner_stay_in() -> None:
+    one, two = cell((3, 7), (5, 6), (2, 9), (6, 8)), cell((1, 5), (2, 8), (4, 9))
+    told = contrast((one, two), "share", paired=True)
+    assert told.units == (4, 3)
+    assert told.levels == (pytest.approx(16 / 30), pytest.approx(7 / 22))
+
+
+def test_the_worst_case_counts_excluded_games_against_the_difference() -> None:
+    one, two = cell((8, 10), (8, 10)), cell((6, 10), (6, 10))
+    out: Mapping[str, Counts] = {"x": (4, 10), "y": (0, 0)}
+    worse = worst_case((one, two), (out, {"z": (1, 5)}), "share", 0.2)
+    # Of the first none of 10, and none of as many as its games have; of the second all of 5.
+    assert [tuple(map(sum, zip(*cell_.values(), strict=True))) for cell_ in worse] == [(16, 40), (17, 25)]
+    f1 = worst_case((cell((3, 4, 4)), cell((1, 4, 4))), ({"x": (2, 4, 6)}, {"y": (2, 4, 6)}), "f1", 1)
+    assert (f1[0]["x"], f1[1]["y"]) == ((0, 4, 6), (5, 5, 5))
+    mean = worst_case((cell((9, 3)), cell((3, 3))), ({"x": (9, 3)}, {"y": (3, 3)}), "mean", 2, (1, 5))
+    assert (mean[0]["x"], mean[1]["y"]) == ((3, 3), (15, 3))
+    assert worst_case((one, {}), ({}, {"z": (0, 0)}), "share", nan)[1] == {}
+
+
+# --- how often it is right ----------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("kind", ["win", "share", "f1", "mean"])
+@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.8, 0.5)])
+def test_of_2000_studies_intervals_hold_and_no_difference_is_found_as_often_as_they_say(
+    kind: Any, paired: bool, first: float, second: float
+) -> None:
+    from bench.contrasts import judged
+
+    told = judged(kind, paired=paired, shares=(first, second), games=15, studies=2000)
+    assert 0.93 <= told.covered <= 0.97
+    if first == second:
+        assert 0.03 <= told.found <= 0.07
