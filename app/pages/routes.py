@@ -51,11 +51,13 @@ def _data(href: str, title: str) -> PageLink:
 LINKS: Final = (
     PageLink(href="/docs", title="The API, to read and to try out", media_type="text/html"),
     _guide("first-study", "A first study: from a key to a table of models"),
+    _guide("concepts", "Game, turn, thought, item, score: what the words mean"),
     _guide("bots", "Write a bot, in any language"),
     _guide("websocket", "Watch games live"),
     _guide("evaluation", "Items, scores, raters and judges"),
     _guide("raters", "For people who judge"),
     _guide("reports", "Reports of your own games"),
+    _guide("datasets", "Games as tables: data sets"),
     _guide("models", "Language models as players"),
     _guide("operating", "Settings, databases, metrics, containers"),
     _guide("glossary", "What each word means"),
