@@ -136,7 +136,7 @@ class Round:
 
 
 def measured(helper: Helper, crowd: Crowd, members: Sequence[Onlooker], more: int, **errand: Any) -> Round:
-    """Runs one errand until each of these members has got ``more`` further events."""
+    """Runs one errand until each member has received ``more`` further events."""
     wanted = members[0].events + more
     frames = sum(one.frames for one in members)
     used, started = helper.cpu_s(), time.monotonic()
@@ -293,7 +293,7 @@ def idle_rows(scale: float, most: int, database_url: str | None) -> list[Row]:
                 crowd.until_events(head, WITHIN_S, joined)
                 rows.append(
                     Row(
-                        f"memory an idle socket, {count:,} of them{_label(database_url)}",
+                        f"memory per idle socket, {count:,} sockets{_label(database_url)}",
                         (fed.helper.rss() - before) / count / 1024,
                         "KiB",
                         f"service {before / 2**20:.0f} MiB before",

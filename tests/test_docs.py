@@ -82,7 +82,10 @@ async def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
         assert await asyncio.to_thread(run_readme, port, tmp_path) >= 15
 
 
-WRITTEN = {"games.ndjson", "report.html", "report.csv", "items.jsonl"}
+WRITTEN = {
+    *("games.ndjson", "report.html", "report.csv", "items.jsonl"),
+    *("merlin.json", "calm.ndjson", "wild.ndjson", "contrast.html"),
+}
 """Files that examples write and read: they belong into the test's own folder."""
 
 
@@ -144,7 +147,7 @@ def test_the_commands_of_the_page_on_reports_run(tmp_path: Path) -> None:
             words = [str(tmp_path / word) if word in WRITTEN else word for word in shlex.split(line)]
             run(words, None)
             ran += 1
-    assert ran == 4
+    assert ran == 8
     assert {path.name for path in tmp_path.iterdir()} == WRITTEN
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
 

@@ -146,7 +146,7 @@ def _check_seats(folder: StudyFolder, design: Design, endpoints: Any) -> None:
     from app.settings import read_prompts
 
     prompts = read_prompts({name: folder.path / where for name, where in design.study.prompts.items()})
-    games = StudyGames(folder, Endpoints(lambda: endpoints), Account(Budget(), {}), prompts, 1)
+    games = StudyGames(folder, "", Endpoints(lambda: endpoints), Account(Budget(), {}), prompts, 1)
     try:
         games.check(design.all_games())
     except InvalidAgent as fault:

@@ -139,7 +139,7 @@ async def _run(
     account = Account(Budget(_share(limits.max_tokens, limits.max_cost, shard), own), {_EARLIER: earlier})
     endpoints = Endpoints(lambda: settings)
     prompts = read_prompts({name: folder.path / where for name, where in study.prompts.items()})
-    games = StudyGames(folder, endpoints, account, prompts, parallel or limits.parallel)
+    games = StudyGames(folder, study.title[:128], endpoints, account, prompts, parallel or limits.parallel)
     raters = StudyRaters(folder, endpoints, account)
     work = shard.part(design)
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]

@@ -35,6 +35,23 @@ class EstimateView(_Figures):
     confidence: Annotated[float, Field(description="Of the interval, e.g. 0.95.")]
     method: str
     games: NotRequired[Annotated[int, Field(description="Games that the interval is computed from.")]]
+    design_effect: NotRequired[
+        Annotated[
+            float | None,
+            Field(
+                description="Of a share: its variance over games as a multiple of that of as many "
+                "independent items. Null where no game has several items."
+            ),
+        ]
+    ]
+    icc: NotRequired[
+        Annotated[
+            float | None,
+            Field(
+                description="Of a share: the intraclass correlation, what items of one game have in common."
+            ),
+        ]
+    ]
 
 
 class CountedShare(EstimateView):
@@ -124,6 +141,15 @@ class SelectionTotals(_Figures):
     left_out: NotRequired[dict[str, int]]
 
 
+class RefusedView(_Figures):
+    """How often an intention was selected, and how often each rule refused it."""
+
+    selected: int
+    role: int
+    fact: int
+    contradiction: int
+
+
 class RuleTotals(_Figures):
     """Totals of the rules, which refuse selections and never approve one."""
 
@@ -132,6 +158,7 @@ class RuleTotals(_Figures):
     refused: int
     accuracy_at_most: CountedShare
     by_rule: NotRequired[dict[str, int]]
+    by_intention: NotRequired[dict[str, RefusedView]]
 
 
 class HistogramView(_Figures):

@@ -725,6 +725,3 @@ class IntentionView(Shown):
     requires: list[str]
     impactful_release: bool
     aliases: list[str]
-
-
-Json = dict[str, Any]

@@ -32,6 +32,7 @@ from app.base.errors import (
 )
 from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
+from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.games.defaults import batch_defaults, is_excluded
@@ -63,7 +64,6 @@ from app.seats.seating import (
     REMOTE,
     ModelSeats,
     has_models,
-    has_remote,
     remote_seats,
     seat_agents,
     seated,
@@ -178,7 +178,7 @@ class Games:
         seats, models = _seats(new, profile.players, 0), self._model_seats(new)
         self._check_models(seats, models.models, new.budget)
         seat_agents(seats, "check", models, NoInbox())
-        if new.seeds is not None and has_remote(seats) and not new.guessable_seeds:
+        if new.seeds is not None and remote_seats(seats) and not new.guessable_seeds:
             raise InvalidRequest(
                 f"{REMOTE} seats and given seeds: whoever guesses a seed knows the deal. Leave seeds out, or "
                 "set guessable_seeds to true",
@@ -310,11 +310,7 @@ class Games:
             log.error("background work broke; the next start takes it up", exc_info=task.exception())
 
     async def stop(self) -> None:
-        tasks = list(self._background)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end_tasks(*self._background)
 
     async def import_record(self, data: object, key: RequestKey | None = None) -> GameImported:
         """Stores a foreign record as a finished game.
@@ -484,8 +480,8 @@ class Games:
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
-        lines; the last line counts and signs all of them. Each game opens with its provenance. A game that
-        cannot be read gives one line that names it. Raises Unfinished before it yields anything.
+        lines; the last line holds their number and their hash. Each game opens with its provenance. A game
+        that cannot be read gives one line that names it. Raises Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
@@ -722,7 +718,7 @@ class Games:
         excluded = [
             game
             for game in await self._store.to_play_anew(batch_id)
-            if is_excluded(game, exclude_above) and not has_remote(game.seats)
+            if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
         anew = await off_loop(self._anew, row, excluded) if excluded else []
         at = self._database.writer.stamp()
@@ -758,7 +754,8 @@ class Games:
         await self._pickup.offer(batch_id, None)
 
     async def limit(self, batch_id: str, limits: NewBudget) -> None:
-        """Changes those limits of a batch's budget that ``limits`` names, even while it runs; None ends one.
+        """Changes the named limits of a batch's budget, even while the batch runs; None lifts a limit.
+
         Raises AlreadyOver.
         """
         row = await self.batch_row(batch_id)
@@ -835,7 +832,7 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
 
 
 def _seated_last(log: Sequence[Event]) -> AgentsSeated | None:
-    """The latest record of agents in a log; None: it has none."""
+    """The last event of a log that records the agents; None if there is none."""
     return next((event for event in reversed(log) if isinstance(event, AgentsSeated)), None)
 
 

@@ -1,6 +1,7 @@
 """Builds the views of games and batches that callers receive."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, get_args
 
 from app.base.clock import now_ms, timestamp
@@ -177,19 +178,7 @@ def readable_summary(row: GameRow | DamagedGame) -> GameSummary | None:
 
 
 def _used(use: Use) -> dict[str, Any]:
-    return {
-        "calls": use.calls,
-        "failed": use.failed,
-        "estimated": use.estimated,
-        "http_calls": use.http_calls,
-        "prompt_tokens": use.prompt_tokens,
-        "cached_tokens": use.cached_tokens,
-        "cached_share": use.cached_share,
-        "completion_tokens": use.completion_tokens,
-        "reasoning_tokens": use.reasoning_tokens,
-        "cost": use.cost,
-        "waiting_s": use.waiting_s,
-    }
+    return {**asdict(use), "cached_share": use.cached_share}
 
 
 def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:

@@ -129,7 +129,7 @@ async def answer_request(
     _, seat, view = await _seat(access, seats, caller, game_id, viewer_name)
     check_answers_for(caller, seat)
     if view is None:
-        return _problem(Refused(UnknownRequest(f"seat {seat} is not played from outside"), None, None))
+        return _problem(Refused(UnknownRequest(f"seat {seat} is not a remote seat"), None, None))
     answer: Answer | InvalidAction
     try:
         seats.spend(game_id, seat)

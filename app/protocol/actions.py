@@ -1,7 +1,7 @@
 """The actions and thoughts that remote seats send: read strictly, and converted to the engine's types.
 
 The socket and HTTP share these models. This module only reads an action; whether the rules allow it is the
-engine's decision. A wrong thought is refused alone: the action and the other thoughts count.
+engine's decision. A wrong thought is refused on its own: the action and the other thoughts count.
 """
 
 import json

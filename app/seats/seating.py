@@ -28,7 +28,6 @@ __all__ = [
     "ModelSeats",
     "has_models",
     "has_only_scripts",
-    "has_remote",
     "remote_seats",
     "seat_agents",
     "seated",
@@ -71,13 +70,8 @@ def has_models(seats: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def remote_seats(seats: Iterable[Mapping[str, Any]]) -> tuple[Seat, ...]:
-    """The seats that remote agents play."""
+    """The seats that remote agents play; empty if there are none."""
     return tuple(seat for seat, spec in enumerate(seats, 1) if spec.get("agent") == REMOTE)
-
-
-def has_remote(seats: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a remote agent plays any of these seats."""
-    return any(spec.get("agent") == REMOTE for spec in seats)
 
 
 def has_only_scripts(seats: Iterable[Mapping[str, Any]]) -> bool:
@@ -115,7 +109,7 @@ def seated(
 ) -> tuple[SeatedAgent, ...]:
     """What the log records of the agents that ``seat_agents`` makes now of these specs.
 
-    A model seat that can no longer be made is recorded with its options alone.
+    For a model seat that can no longer be made, only its options are recorded.
     """
     return tuple(_seated(seat, seed, spec, profile, models) for seat, spec in enumerate(seats, 1))
 
@@ -148,7 +142,7 @@ def _integer(digits: str) -> int | float:
 
 def _remote_agent(spec: Mapping[str, Any], inbox: Inbox | None) -> Agent:
     if inbox is None:
-        raise InvalidAgent("only seats of a running service can be played from outside", "/agent")
+        raise InvalidAgent("remote seats need a running service", "/agent")
     _no_model(spec)
     if spec.get("options"):
         raise InvalidAgent(f"{REMOTE} takes no options, got {', '.join(sorted(spec['options']))}", "/options")

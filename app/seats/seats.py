@@ -228,8 +228,8 @@ class Seats:
         return outcome
 
     async def refuse(self, view: RemoteSeat, error: AvalonError) -> Refused:
-        """Refuses an answer that names no open request, or that was not read, and gives the request that is
-        open. No attempt is used up.
+        """Refuses an answer that names no open request, or that was not read. The refusal includes the open
+        request, and uses up no attempt.
         """
         metrics.answers.labels(problem_of(error).code).inc()
         request = await self.open(view)

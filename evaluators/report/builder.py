@@ -46,9 +46,11 @@ from evaluators.report.columns import (
     Contrast,
     GameColumns,
     columns_of,
+    rule_set,
     selected,
 )
-from evaluators.report.contrasts import ContrastCounts
+from evaluators.report.contrasts import FOUND_BELOW, ContrastCounts
+from evaluators.report.corrections import count_overlap
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.reading import (
     Answerer,
@@ -57,6 +59,7 @@ from evaluators.report.reading import (
     count_guesses,
     limit_counts,
 )
+from evaluators.report.rulings import count_rulings
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
 from evaluators.statistics.figures import FigureKey, FigureTally
@@ -186,11 +189,14 @@ class ReportBuilder:
         exclude_above: float = EXCLUDE_ABOVE,
         where: Sequence[Condition] = (),
         contrasts: Sequence[Contrast] = (),
+        level: float = FOUND_BELOW,
     ) -> None:
         """``variant`` says how the counted items are made; ``made_of`` shows it. ``exclude_above``: games
         whose models defaulted a larger share of their decisions are excluded; with 1, none is. ``where``:
-        only seats that meet every condition are counted.
+        only seats that meet every condition are counted. ``level``: the greatest p value of a contrast that
+        counts.
         """
+        self.level = level
         self.title = title
         self.where = tuple(where)
         self.contrasts = [ContrastCounts(one) for one in contrasts]
@@ -310,6 +316,7 @@ class ReportBuilder:
             exclude_above=self.exclude_above,
             where=self.where,
             contrasts=[counts.asked for counts in self.contrasts],
+            level=self.level,
         )
 
     def with_excluded(self) -> "ReportBuilder":
@@ -335,7 +342,7 @@ class ReportBuilder:
             assert reported.columns is not None
             for seats, write in contrast.begin(game.id, reported.columns, kept):
                 parts.setdefault(seats, []).append(write)
-        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        self.profiles[rule_set(game.profile)] += 1
         if game.provenance is not None:
             self._add_served(game.provenance.served)
         if exclusion is not None:
@@ -378,6 +385,7 @@ class ReportBuilder:
         self._count_own_metrics(game, count, only)
         statements = [one for one in reported.statements if whole or _seat_of(one.key.request_id) in seats]
         self.judged_speeches.update(count_statements(game, statements, count))
+        count_rulings(own, count)
         scored = self._count_beliefs(game, count, only)
         count_guesses(None, scored, reported.agents, count)
         ours = _judgements_of(reported, seats)
@@ -409,6 +417,10 @@ class ReportBuilder:
         if ours:
             self.judged_games += 1
             self._count_raters(ours)
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
+            its = [judgement for judgement in ours if judgement.rater == judge]
+            count_overlap(self.tally, reported.game, judge, its, people, reported.agents)
         for part_ in ("reasonable", "think", "speak"):
             for rater, counts in judged_counts(reported.game, ours, part_).items():
                 units.setdefault(part_, []).append(Rated(rater, counts, counts))
@@ -840,6 +852,10 @@ class ReportBuilder:
             yield f"Excluded: {self.exclusion_words()}."
         elif not self.games:
             yield "There is no finished game to report on."
+        if len(self.profiles) > 1:
+            sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
+            told = "rule sets are pooled; group by rules to set them apart. Games of each"
+            yield f"{len(self.profiles)} {told}: {sets}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 

@@ -16,13 +16,13 @@ from fastapi.routing import APIRoute, APIWebSocketRoute
 from starlette.routing import BaseRoute, Route
 from websockets.exceptions import ConnectionClosed
 
+from app.base.clock import now_ms
 from app.edge.auth import KEYLESS, SCOPES, Keys, hash_of, new_key
 from app.edge.auth import Caller as Checked
 from app.edge.tokens import Grant, Secrets, kid_of
 from app.evaluations.schemas import VariantSpec
 from app.games.schemas import ForkGame, NewGames
 from app.protocol.messages import ClientMessage
-from app.store.db import now_ms
 from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, EvaluationRow

@@ -16,8 +16,9 @@ import orjson
 import pytest
 from sqlalchemy import insert, update
 
+from app.base.clock import now_ms
 from app.edge.tokens import Grant, Secrets
-from app.store.db import Database, now_ms
+from app.store.db import Database
 from app.store.games import GameStore, NewGame, new_id
 from app.store.tables import batches, events
 from engine.terms import FULL, PUBLIC, Viewer

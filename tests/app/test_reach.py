@@ -8,11 +8,11 @@ from unittest import mock
 
 import pytest
 
+from app.base.clock import now_ms
 from app.edge.auth import SCOPES
 from app.edge.auth import Caller as Checked
 from app.edge.tokens import Grant
 from app.games import service
-from app.store.db import now_ms
 from app.store.games import GameStore
 from tests.app.calling import Caller
 from tests.app.edge.test_keys import OPERATOR

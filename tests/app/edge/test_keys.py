@@ -15,9 +15,10 @@ from click.testing import Result
 from sqlalchemy import delete, select
 from websockets.exceptions import ConnectionClosedError
 
+from app.base.clock import now_ms
 from app.edge.auth import SCOPES, hash_of, new_key
 from app.serving.server import CannotServe, check_exposure
-from app.store.db import Database, now_ms
+from app.store.db import Database
 from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, TokenSecret

@@ -34,7 +34,7 @@ def test_ballots_belong_to_their_seats_in_whatever_order_they_come() -> None:
 
 
 def test_five_ballots_of_four_seats_are_no_vote() -> None:
-    with pytest.raises(IllegalAction, match="seat 2 answers once"):
+    with pytest.raises(IllegalAction, match="seat 2 may answer only once"):
         proposed(1, 2).do((1, APPROVE), (2, APPROVE), (2, APPROVE), (4, APPROVE), (5, APPROVE))
 
 

@@ -47,7 +47,7 @@ def test_a_seat_votes_once() -> None:
     game.do((2, CastVote(True)))
     with pytest.raises(IllegalAction, match="seat 2 is not asked"):
         game.do((2, CastVote(False)))
-    with pytest.raises(IllegalAction, match="seat 3 answers once"):
+    with pytest.raises(IllegalAction, match="seat 3 may answer only once"):
         game.do((3, CastVote(True)), (3, CastVote(False)))
 
 
