@@ -257,8 +257,8 @@ def provenance_of(
 
 
 def public_provenance(game_id: str, log: Sequence[Event], server: str) -> Provenance:
-    """What everybody may know of where a game comes from. Raises CorruptLog for a log that does not begin with
-    its game.
+    """What everybody may know of where a game comes from. Raises CorruptLog for a log that does not begin
+    with its game.
     """
     created = log[0] if log else None
     if not isinstance(created, GameCreated):
