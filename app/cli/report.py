@@ -25,13 +25,14 @@ from evaluators.ground.items import Options, Variant
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import DAMAGED, ReportBuilder
 from evaluators.report.columns import (
+    Contrast,
     Split,
     UnknownColumn,
     column_name,
     read_conditions,
     read_contrasts,
 )
-from evaluators.report.contrasts import MISSING
+from evaluators.report.contrasts import FOUND_BELOW, MISSING
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, TableRow, as_csv
 from evaluators.statistics.figures import Figure
@@ -129,6 +130,11 @@ def report_command(
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
     split = read_split(group_by, where, contrast)
+    told = None if study is None else _study(study)
+    level = FOUND_BELOW
+    if told is not None:
+        split = split._replace(contrasts=(*_questions(told), *split.contrasts))
+        level = next((one["level"] for one in told.get("levels", ()) if one["games"] == told["games"]), level)
     if options not in get_args(Options):
         fail(f"--options takes {' or '.join(get_args(Options))}, got {options}")
     if sources:
@@ -143,6 +149,7 @@ def report_command(
             rotate=rotate,
             exclude_above=exclude_above,
             jobs=jobs,
+            level=level,
         )
     else:
         assert batch
@@ -152,7 +159,7 @@ def report_command(
     _note_passed_over(builder)
     if split.group_by is not None and builder.games and not builder.groups:
         fail(f"no game has a column {split.group_by!r} to group by; see --help for the columns")
-    _write(builder, out, form, figures, None if study is None else _study(study))
+    _write(builder, out, form, figures, told)
 
 
 def read_split(
@@ -191,6 +198,7 @@ def _of_files(
     rotate: bool,
     exclude_above: float,
     jobs: int,
+    level: float = FOUND_BELOW,
 ) -> ReportBuilder:
     """The counts of the games in these files, with the raters' judgements and answers. Ends the command if a
     file cannot be read.
@@ -209,6 +217,7 @@ def _of_files(
             exclude_above,
             split.where,
             split.contrasts,
+            level,
         )
         builder = work.builder()
         with byte_bar("counting", sizes(sources)) as on_read:
@@ -296,6 +305,20 @@ def _study(file: Path) -> dict[str, Any]:
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         fail(f"{file} is not the study.json of a packed study")
     return dict(told)
+
+
+def _questions(told: Mapping[str, Any]) -> list[Contrast]:
+    """The questions of a study as contrasts, each with its words and the figure that decides it."""
+    try:
+        return [
+            contrast._replace(question=asked["text"], measure=asked.get("measure") or "")
+            for asked in told.get("questions", ())
+            for contrast in read_contrasts(
+                [asked["contrast"] + (f" where {asked['where']}" if asked.get("where") else "")]
+            )
+        ]
+    except UnknownColumn as fault:
+        fail(f"a question of the study cannot be read: {fault}")
 
 
 def _write(

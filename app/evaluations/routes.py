@@ -264,6 +264,15 @@ async def list_evaluations(
 
 
 EvaluationOf = Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")]
+ExcludeAbove = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Exclude games whose models defaulted a larger share of their decisions. 1: none.",
+    ),
+]
 NamedRater = Annotated[
     str,
     Query(
@@ -293,6 +302,7 @@ async def compare_raters(
     followed: Annotated[
         bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
 ) -> ComparisonView:
     """Compares all valid work of two raters on these games: answers of any number of evaluations, or
     judgements of people, models and programs. Without `export:full`, only what the caller handed in.
@@ -303,7 +313,9 @@ async def compare_raters(
     people; otherwise `lacking` says what is lacking.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    return await evaluations.compare_raters(games, dimension, first, second, caller, followed=followed)
+    return await evaluations.compare_raters(
+        games, dimension, first, second, caller, followed=followed, exclude_above=exclude_above
+    )
 
 
 @router.get(
@@ -314,13 +326,17 @@ async def compare_raters(
     responses=documented(404, 409),
 )
 async def compare_evaluations(
-    evaluation_id: EvaluationOf, other: EvaluationOf, evaluations: EvaluationsDep, caller: CallerDep
+    evaluation_id: EvaluationOf,
+    other: EvaluationOf,
+    evaluations: EvaluationsDep,
+    caller: CallerDep,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
 ) -> ComparisonView:
     """Compares two evaluations of one dimension that the caller may read: answers with the same `options`,
     `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ. Otherwise
     as `GET /evaluations/compare`.
     """
-    return await evaluations.compare(evaluation_id, other, caller)
+    return await evaluations.compare(evaluation_id, other, caller, exclude_above)
 
 
 @router.get(
@@ -517,15 +533,7 @@ async def show_report(
             "Needs `export:full`.",
         ),
     ] = None,
-    exclude_above: Annotated[
-        float,
-        Query(
-            ge=0,
-            le=1,
-            allow_inf_nan=False,
-            description="Exclude games whose models defaulted a larger share of their decisions. 1: none.",
-        ),
-    ] = EXCLUDE_ABOVE,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
     wait_s: Annotated[
         float,
         Query(

@@ -11,6 +11,7 @@ from evaluators.ground.judgements import Judgement
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
 from evaluators.report.columns import Condition, Contrast, columns_of, model_seats
+from evaluators.report.contrasts import FOUND_BELOW
 
 __all__ = ["ReportWork", "counted"]
 
@@ -36,6 +37,8 @@ class ReportWork:
     exclude_above: float = EXCLUDE_ABOVE
     where: tuple[Condition, ...] = ()
     contrasts: tuple[Contrast, ...] = ()
+    level: float = FOUND_BELOW
+    """The greatest p value of a contrast that counts."""
 
     def builder(self) -> ReportBuilder:
         """A builder with these settings, without counts."""
@@ -45,6 +48,7 @@ class ReportWork:
             exclude_above=self.exclude_above,
             where=self.where,
             contrasts=self.contrasts,
+            level=self.level,
         )
 
     def agents_of(self, index: int) -> tuple[str, ...] | None:

@@ -369,10 +369,10 @@ class PlayFigures:
         self.metrics = PlayMetrics()
         self.tally = FigureTally()
 
-    def add(self, game_id: str, game: State | Iterable[Event]) -> None:
+    def add(self, game_id: str, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
         """Counts one game, as ``PlayMetrics.add`` does."""
         of_game = PlayMetrics()
-        of_game.add(game)
+        of_game.add(game, seats)
         self.metrics.merge(of_game)
         self.tally.begin(game_id)
         for key, counts in of_game.counts():

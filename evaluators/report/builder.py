@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
+from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
+from evaluators.dataset.rows import turn_rows
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
@@ -44,9 +46,10 @@ from evaluators.report.columns import (
     Contrast,
     GameColumns,
     columns_of,
+    rule_set,
     selected,
 )
-from evaluators.report.contrasts import ContrastCounts
+from evaluators.report.contrasts import FOUND_BELOW, ContrastCounts
 from evaluators.report.corrections import count_overlap
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.reading import (
@@ -186,11 +189,14 @@ class ReportBuilder:
         exclude_above: float = EXCLUDE_ABOVE,
         where: Sequence[Condition] = (),
         contrasts: Sequence[Contrast] = (),
+        level: float = FOUND_BELOW,
     ) -> None:
         """``variant`` says how the counted items are made; ``made_of`` shows it. ``exclude_above``: games
         whose models defaulted a larger share of their decisions are excluded; with 1, none is. ``where``:
-        only seats that meet every condition are counted.
+        only seats that meet every condition are counted. ``level``: the greatest p value of a contrast that
+        counts.
         """
+        self.level = level
         self.title = title
         self.where = tuple(where)
         self.contrasts = [ContrastCounts(one) for one in contrasts]
@@ -310,6 +316,7 @@ class ReportBuilder:
             exclude_above=self.exclude_above,
             where=self.where,
             contrasts=[counts.asked for counts in self.contrasts],
+            level=self.level,
         )
 
     def with_excluded(self) -> "ReportBuilder":
@@ -335,7 +342,7 @@ class ReportBuilder:
             assert reported.columns is not None
             for seats, write in contrast.begin(game.id, reported.columns, kept):
                 parts.setdefault(seats, []).append(write)
-        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        self.profiles[rule_set(game.profile)] += 1
         if game.provenance is not None:
             self._add_served(game.provenance.served)
         if exclusion is not None:
@@ -375,6 +382,7 @@ class ReportBuilder:
         self._count_decisions(reported, decisions, count, seats)
         self._count_play(game, count, only)
         self._count_speeches(game, count, only)
+        self._count_own_metrics(game, count, only)
         statements = [one for one in reported.statements if whole or _seat_of(one.key.request_id) in seats]
         self.judged_speeches.update(count_statements(game, statements, count))
         count_rulings(own, count)
@@ -502,6 +510,23 @@ class ReportBuilder:
                 ("coverage", (statements.den, statements.den + hallucinations.unparsed(whose))),
             ):
                 count(key._replace(column=column), counts, speeches.den)
+
+    def _count_own_metrics(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
+        """Counts what installed metrics say of each turn, in total and by side, role and round."""
+        metrics = installed_metrics()
+        if not metrics:
+            return
+        rows = [row for row in turn_rows(game) if seats is None or row["seat"] in seats]
+        for name, row, said, failure in counted(metrics, rows):
+            if failure:
+                self._excluded(f"{METRICS} {name}")[failure] += 1
+            if said is None:
+                continue
+            column = "share" if said.share else "value"
+            for group in ("all", "side", "role", "round"):
+                label = str(row.get(group, "all"))
+                key = FigureKey(OWN_METRICS, name, group, label, column)
+                count(key, (said.numerator, said.denominator), 1)
 
     def _count_items(self, game: Game) -> None:
         self.turns += len(game.turns)
@@ -827,6 +852,10 @@ class ReportBuilder:
             yield f"Excluded: {self.exclusion_words()}."
         elif not self.games:
             yield "There is no finished game to report on."
+        if len(self.profiles) > 1:
+            sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
+            told = "rule sets are pooled; group by rules to set them apart. Games of each"
+            yield f"{len(self.profiles)} {told}: {sets}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games the intervals are too narrow."
 

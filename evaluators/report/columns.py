@@ -12,12 +12,14 @@ column of its name (``label:NAME`` if a column has that name already).
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, InvalidProfile
 from engine.events import AgentsSeated, RolesDealt
+from engine.profile import RULES, Profile, make_profile
 from engine.seated import SeatedAgent
 from engine.terms import Role, Seat, Side
 from evaluators.ground.turns import Game
@@ -37,15 +39,17 @@ __all__ = [
     "model_seats",
     "read_conditions",
     "read_contrasts",
+    "rule_set",
     "selected",
 ]
 
-GAME_COLUMNS: Final = ("profile", "players", "batch", "file", "agents", "seating", "seed")
+GAME_COLUMNS: Final = ("profile", "rules", "players", "batch", "file", "agents", "seating", "seed")
 SEAT_COLUMNS: Final = ("agent", "model", "preset", "steps", "prompts", "memory", "timing", "role", "side")
 
 _OTHER_NAMES: Final = {"mechanism": "preset"}
 _NAME: Final = re.compile(r"(label:)?[a-z][a-z0-9_]{0,31}")
 _CROSSED: Final = re.compile(r"\s+[x×]\s+")
+_WHERE: Final = re.compile(r"\s+where\s+")
 
 _LEVELS: Final = 6
 """The most levels of one contrast: more make over 15 pairs."""
@@ -123,6 +127,22 @@ def _agent_name(agent: SeatedAgent) -> str:
     return " ".join(str(word) for word in named if word)
 
 
+@lru_cache(64)
+def rule_set(profile: Profile) -> str:
+    """The name of a rule set: profile and players, with every rule and role that differs from them."""
+    words = f"{profile.name}, {profile.players} players"
+    try:
+        usual = make_profile(profile.name, profile.players)
+    except InvalidProfile:
+        return words
+    changed = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name in ("roles", *RULES)
+        if (value := getattr(profile, name)) != getattr(usual, name)
+    ]
+    return ", ".join([words, *changed])
+
+
 def columns_of(
     game: Game,
     *,
@@ -138,7 +158,11 @@ def columns_of(
     preset and timing of each seat where the log does not record its agents.
     """
     players = len(game.roles)
-    of_game = {"profile": game.profile.name, "players": f"{players} players"}
+    of_game = {
+        "profile": game.profile.name,
+        "rules": rule_set(game.profile),
+        "players": f"{players} players",
+    }
     if file:
         of_game["file"] = PurePath(file).name
     seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
@@ -220,12 +244,20 @@ class Contrast(NamedTuple):
 
     factor: Factor
     by: Factor | None = None
+    where: tuple[Condition, ...] = ()
+    """Only seats that meet these conditions are contrasted."""
+    question: str = ""
+    """The question in words, if somebody has put it."""
+    measure: str = ""
+    """The name of the one figure that decides the question; empty: none does alone."""
 
     def __str__(self) -> str:
-        return str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        words = str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        return f"{words}, {' and '.join(map(str, self.where))}" if self.where else words
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The columns whose levels are contrasted."""
         return (self.factor.column,) if self.by is None else (self.factor.column, self.by.column)
 
     @property
@@ -238,8 +270,9 @@ class Contrast(NamedTuple):
 
     def seats(self, columns: GameColumns) -> tuple[frozenset[Seat], ...]:
         """The seats of the game in each cell."""
+        kept = selected(columns, self.where)
         of_factor = columns.seats(self.factor.column)
-        ours = [of_factor.get(level, frozenset()) for level in (self.factor.first, self.factor.second)]
+        ours = [of_factor.get(level, frozenset()) & kept for level in (self.factor.first, self.factor.second)]
         if self.by is None:
             return tuple(ours)
         of_other = columns.seats(self.by.column)
@@ -258,7 +291,11 @@ class Split(NamedTuple):
     def columns(self) -> Mapping[str, str]:
         """The columns that are used, each with what names it: ``contrast``, ``where`` or ``group_by``."""
         return {
-            **{column: "contrast" for contrast in self.contrasts for column in contrast.columns},
+            **{
+                column: "contrast"
+                for contrast in self.contrasts
+                for column in (*contrast.columns, *(condition.column for condition in contrast.where))
+            },
             **{condition.column: "where" for condition in self.where},
             **({} if self.group_by is None else {self.group_by: "group_by"}),
         }
@@ -291,17 +328,22 @@ def _read_one(text: str, option: str) -> Condition:
 
 
 def read_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
-    """Conditions such as ``role=merlin,percival``. Raises UnknownColumn."""
+    """Conditions such as ``role=merlin,percival``. A value may hold commas itself, as names of rule sets do.
+    Raises UnknownColumn.
+    """
     return tuple(_read_one(text, "--where") for text in texts)
 
 
 def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
     """Contrasts such as ``preset=paper,direct`` or, as an interaction, ``preset=paper,direct x model=a,b``;
-    more than two levels give every pair. Raises UnknownColumn.
+    more than two levels give every pair. ``… where side=evil and model=a`` restricts a contrast. Raises
+    UnknownColumn.
     """
     found: list[Contrast] = []
     for text in texts:
-        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(text.strip())]
+        asked, *conditions = _WHERE.split(text.strip(), maxsplit=1)
+        where = read_conditions(re.split(r"\s+and\s+", conditions[0])) if conditions else ()
+        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(asked)]
         if len(parts) > 2:
             raise UnknownColumn(f"--contrast crosses two columns at most, got {text!r}")
         if len(parts) == 2 and parts[0].column == parts[1].column:
@@ -314,9 +356,9 @@ def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
                 )
             factors.append([Factor(part.column, *pair) for pair in combinations(part.values, 2)])
         if len(factors) == 1:
-            found += [Contrast(factor) for factor in factors[0]]
+            found += [Contrast(factor, None, where) for factor in factors[0]]
         else:
-            found += [Contrast(factor, other) for factor in factors[0] for other in factors[1]]
+            found += [Contrast(factor, other, where) for factor in factors[0] for other in factors[1]]
     return tuple(dict.fromkeys(found))
 
 
@@ -325,5 +367,6 @@ def selected(columns: GameColumns, where: Iterable[Condition]) -> frozenset[Seat
     seats = frozenset(range(1, columns.players + 1))
     for condition in where:
         by_value = columns.seats(condition.column)
-        seats &= frozenset().union(*(by_value.get(value, frozenset()) for value in condition.values))
+        values = {*condition.values, ", ".join(condition.values)}
+        seats &= frozenset().union(*(by_value.get(value, frozenset()) for value in values))
     return seats

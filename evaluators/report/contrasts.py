@@ -21,7 +21,7 @@ from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_cas
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
 from evaluators.statistics.intervals import Counts
 
-__all__ = ["CONTRASTS", "MISSING", "ContrastCounts", "Contrasted", "contrasted"]
+__all__ = ["CONTRASTS", "FOUND_BELOW", "MISSING", "ContrastCounts", "Contrasted", "contrasted"]
 
 CONTRASTS: Final = "contrasts"
 """The table of the contrasts' main figures."""
@@ -91,6 +91,8 @@ _MEASURES: Final[Mapping[tuple[str, str], tuple[_Measure, ...]]] = {
     ("correction_worth", "better"): (_Measure("self-correction: {group} better", limits=_BOTH),),
     ("correction_worth", "worse"): (_Measure("self-correction: {group} worse", limits=_BOTH),),
     ("correction_worth", "mean change"): (_Measure("self-correction: {group}, mean change", "mean"),),
+    ("own_metrics", "share"): (_Measure("{of}", limits=_BOTH),),
+    ("own_metrics", "value"): (_Measure("{of}", "mean"),),
     ("hallucination", "speeches with one"): (_Measure("speeches that the record refutes", limits=_BOTH),),
     ("hallucination", "statements refuted"): (_Measure("statements refuted", limits=_BOTH),),
     ("hallucination", "refuted a speech"): (_Measure("refuted statements a speech", "mean"),),
@@ -268,10 +270,13 @@ def contrasted(
     counts: Sequence[ContrastCounts],
     set_aside: Sequence[ContrastCounts] | None,
     withheld: Callable[[FigureKey], bool],
+    level: float = FOUND_BELOW,
 ) -> Contrasted:
-    """The tables of these contrasts. ``set_aside``: the same contrasts of the excluded games, if there are
-    any. ``withheld`` says whether a judge's figure may not be shown beside people's. Without
-    numpy and scipy the first table is empty and says how to get them.
+    """The tables of these contrasts.
+
+    ``set_aside``: the same contrasts of the excluded games, if there are any. ``withheld`` says whether a
+    judge's figure may not be shown beside people's. ``level``: the greatest adjusted p value of a difference
+    that counts. Without numpy and scipy the first table is empty and says how to get them.
     """
     try:
         import scipy.stats as _  # noqa: F401
@@ -290,7 +295,7 @@ def contrasted(
     for asked, found in told.items():
         for figure in found:
             name, by, group = _names(figure.key, figure.measure)
-            row = _row(asked, figure, adjusted[asked, figure.key, figure.measure.words], len(told))
+            row = _row(asked, figure, adjusted[asked, figure.key, figure.measure.words], len(told), level)
             if figure.measure.unit == "number":
                 means.append(TableRow((str(asked), name, by or "all", group or "all"), row))
             elif by:
@@ -299,7 +304,7 @@ def contrasted(
                 main.append(TableRow((str(asked), name), row))
     tables = [_table(CONTRASTS, main, "" if main else "no game has both levels of a contrast")]
     tables += [_table(name, rows, "") for name, rows in ((_PARTS, parts), (_MEANS, means)) if rows]
-    return Contrasted(tuple(tables), tuple(_notes(told, designs, adjusted)))
+    return Contrasted(tuple(tables), tuple(_notes(told, designs, adjusted, level)))
 
 
 def _designed(counts: ContrastCounts, aside: ContrastCounts | None) -> _Design:
@@ -469,7 +474,7 @@ def _p_shown(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
 
 
-def _sentence(difference: Difference, p: float, unit: Unit) -> str:
+def _sentence(difference: Difference, p: float, unit: Unit, level: float) -> str:
     """What the difference says, in words."""
     if not difference.defined:
         return "nothing to compare: a level has no counts"
@@ -478,12 +483,12 @@ def _sentence(difference: Difference, p: float, unit: Unit) -> str:
     span = f"{_shown(difference.low, unit)} to {_shown(difference.high, unit)}{_points(unit)}"
     if isnan(p):
         return f"no test: {span}"
-    if p > FOUND_BELOW:
+    if p > level:
         return f"no difference found: {span} ({_p_shown(p)})"
     return f"{_shown(difference.value, unit)}{_points(unit)}: {span} ({_p_shown(p)})"
 
 
-def _row(asked: Contrast, told: _Told, p: float, questions: int) -> dict[str, Figure]:
+def _row(asked: Contrast, told: _Told, p: float, questions: int, level: float) -> dict[str, Figure]:
     unit = told.measure.unit
     games = sum(figure.games or 0 for figure in told.levels)
     if asked.by is None:
@@ -503,7 +508,7 @@ def _row(asked: Contrast, told: _Told, p: float, questions: int) -> dict[str, Fi
     return {
         "first": first,
         "second": second,
-        "difference": _figure(told.excluded, games, told.items, _sentence(told.excluded, p, unit)),
+        "difference": _figure(told.excluded, games, told.items, _sentence(told.excluded, p, unit, level)),
         "p": _p(told.excluded.p_value, games, _TESTS[told.excluded.test]),
         "p, Holm": _p(p, games, f"of {questions} contrasts" if questions > 1 else "of one contrast"),
         "as played": _figure(told.played, None, None, _changed(told.excluded, told.played)),
@@ -548,6 +553,7 @@ def _notes(
     told: Mapping[Contrast, Sequence[_Told]],
     designs: Mapping[Contrast, _Design],
     adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
+    level: float,
 ) -> Iterator[str]:
     for asked, found in told.items():
         design = designs[asked]
@@ -557,7 +563,9 @@ def _notes(
             yield f"{asked}: no game has {', '.join(empty)}, so there is nothing to compare."
             continue
         main = [one for one in found if not _names(one.key, one.measure)[1]]
-        yield _question(asked, design, main, adjusted)
+        if asked.measure:
+            yield _decided(asked, found, adjusted, level)
+        yield _question(asked, design, main, adjusted, level)
         few = [f"{cell} ({games})" for cell, games in cells.items() if games < FEW]
         if few:
             yield f"{asked}: fewer than {FEW} games, so intervals and tests are rough: {', '.join(few)}."
@@ -576,6 +584,7 @@ def _question(
     design: _Design,
     main: Sequence[_Told],
     adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
+    level: float,
 ) -> str:
     cells = ", ".join(f"{cell} {games:,}" for cell, games in zip(asked.cells, design.games, strict=True))
     how = f"paired by {design.pairs:,} deals or games" if design.paired else "not paired"
@@ -584,9 +593,10 @@ def _question(
         f"{_names(one.key, one.measure)[0]} {_shown(one.excluded.value, one.measure.unit)}"
         f"{_points(one.measure.unit)}"
         for one in tested
-        if adjusted[asked, one.key, one.measure.words] <= FOUND_BELOW
+        if adjusted[asked, one.key, one.measure.words] <= level
     ]
-    begins = f"{asked} (games: {cells}; {how}): "
+    question = f"{asked.question} " if asked.question and not asked.measure else ""
+    begins = f"{question}{asked} (games: {cells}; {how}): "
     if not tested:
         return f"{begins}nothing could be tested."
     if not differing:
@@ -596,6 +606,34 @@ def _question(
         f"{'differs' if len(differing) == 1 else 'differ'}: {_listed(differing)}. "
         "One in twenty would without any difference."
     )
+
+
+def _decided(
+    asked: Contrast,
+    found: Sequence[_Told],
+    adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
+    level: float,
+) -> str:
+    """What the one figure says that decides the question."""
+    begins = f"{asked.question} " if asked.question else ""
+    for one in found:
+        name, by, group = _names(one.key, one.measure)
+        if asked.measure in (name, f"{name}, {group}" if by else name):
+            p = adjusted[asked, one.key, one.measure.words]
+            said = _sentence(one.excluded, p, one.measure.unit, level)
+            levels = " and ".join(
+                f"{cell} {_plain(value, one.measure.unit)}"
+                for cell, value in zip(asked.cells, one.excluded.levels, strict=True)
+            )
+            return f"{begins}{asked}, {asked.measure}: {levels}; {said}."
+    names = _listed(dict.fromkeys(_names(one.key, one.measure)[0] for one in found), 40)
+    return f"{begins}{asked}: no figure is called {asked.measure!r}; there are {names}."
+
+
+def _plain(value: float, unit: Unit) -> str:
+    if isnan(value):
+        return "nothing"
+    return f"{100 * value:.1f} %" if unit == "share" else f"{value:.2f}"
 
 
 def _listed(names: Iterable[str], most: int = 6) -> str:

@@ -17,7 +17,7 @@ from evaluators.report.counted import CountedColumn, counted_table, published
 from evaluators.report.tables import PAPER, Column, ReportTable, TableRow, place
 from evaluators.statistics.association import theils_u
 from evaluators.statistics.figures import Clusters, Figure, FigureKey, FigureTally, nothing
-from evaluators.statistics.intervals import SIGNED, Counts, pooled_f1
+from evaluators.statistics.intervals import SHARE, SIGNED, Counts, pooled_f1
 
 __all__ = [
     "NO_JUDGEMENTS",
@@ -118,8 +118,8 @@ def _by_raters(builder: ReportBuilder, dimension: str) -> Iterator[TableRow]:
                 (f"{dimension} F1, {rater}{filter_}",),
                 {
                     "ours": tally.figure(key, "f1", "no answers"),
-                    "chance": tally.figure(key._replace(column="chance"), "mean", "no options"),
-                    "ceiling": tally.figure(key._replace(column="ceiling"), "mean", "nothing was named"),
+                    "chance": tally.figure(key._replace(column="chance"), "fraction", "no options"),
+                    "ceiling": tally.figure(key._replace(column="ceiling"), "fraction", "nothing was named"),
                 },
             )
 
@@ -214,7 +214,7 @@ def _of_people(tally: FigureTally, table: str, persons: Sequence[str]) -> tuple[
     keys = [FigureKey(table, name, "all", "all", "f1") for name in persons]
     values = [figure.value for key in keys if (figure := tally.figure(key, "f1", "")).value is not None]
     joint = _beside_each_other(tally, keys)
-    mean = replace(tally.figure_of(joint, _mean_f1, "no answers"), den=len(persons))
+    mean = replace(tally.figure_of(joint, _mean_f1, "no answers", SHARE), den=len(persons))
     deviation = replace(
         mean,
         value=pstdev(values) if len(values) > 1 else None,

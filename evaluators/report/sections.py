@@ -1,14 +1,16 @@
 """The tables of a report, in the order of the page: first those of the paper, then ours."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
+from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
 from evaluators.measures.impact import ImpactCounts
 from evaluators.measures.judged import sign_test
-from evaluators.measures.ratings import Rating, head_to_head
+from evaluators.measures.ratings import Played, Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
@@ -63,7 +65,7 @@ def make_report(builder: ReportBuilder) -> Report:
     notes_on_gold = list(builder.notes_on_gold())
     if builder.contrasts:
         aside = None if builder.set_aside is None else builder.set_aside.contrasts
-        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key))
+        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key), builder.level)
         tables[:0] = found.tables
         notes_on_gold[:0] = found.notes
     return Report(
@@ -136,6 +138,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from _role_guesses(tally)
     yield _hallucination(tally)
     yield from _correction(tally)
+    if installed_metrics():
+        yield _own_metrics(tally)
     yield from statement_tables(tally)
     yield _judges(builder)
     yield judges_corrected(builder.tally)
@@ -402,6 +406,22 @@ def _sign_test(figures: Mapping[str, Figure]) -> Figure:
     )
 
 
+def _own_metrics(tally: FigureTally) -> ReportTable:
+    return counted_table(
+        tally,
+        OWN_METRICS,
+        OURS,
+        "Metrics of installed packages",
+        "Functions of one speaking turn, from the entry points interintent.metrics. A share: of the turns "
+        "that the metric says something about, those for which it says yes. A value: the sum of its "
+        "numerators over the sum of its denominators.",
+        {"of": "metric", **_BY},
+        [CountedColumn("share"), CountedColumn("value", "mean", "number")],
+        empty="no metric said anything about these turns",
+        audience="full",
+    )
+
+
 def _hallucination(tally: FigureTally) -> ReportTable:
     return counted_table(
         tally,
@@ -536,8 +556,17 @@ def _rating(rating: Rating) -> Figure:
     return Figure(rating.mu, rating.low, rating.high, games=rating.games, method="rating", note=note)
 
 
+def _with_own_ids(played: Iterable[Played]) -> Iterator[Played]:
+    """The games, each under an id of its own: simulated games of one seed have the same id in every file."""
+    times: Counter[str] = Counter()
+    for game in played:
+        times[game.game_id] += 1
+        n = times[game.game_id]
+        yield game if n == 1 else replace(game, game_id=f"{game.game_id} ({n})")
+
+
 def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
-    table = head_to_head(builder.played)
+    table = head_to_head(_with_own_ids(builder.played))
     empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
     standings = {row.agent: row for row in table.standings}
     yield ReportTable(

@@ -1,4 +1,4 @@
-"""Language-model seats against llama.cpp; ``python -m tests.llama`` plays the whole set."""
+"""Language-model seats on llama.cpp. ``python -m tests.llama`` plays the whole set."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec

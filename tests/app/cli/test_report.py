@@ -203,7 +203,7 @@ def test_unfinished_games_and_other_lines_are_counted_and_passed_over(games: Pat
         (["report", "nowhere.ndjson"], "no such file or directory: nowhere.ndjson"),
         (["report", "x", "--out", "report.pdf"], ".html, .json, .csv, .tex"),
         (["report", "x", "--format", "pdf"], "--format takes html, json, csv, latex, got pdf"),
-        (["report", "x", "--group-by", "the moon"], "profile, players, batch, file, agents"),
+        (["report", "x", "--group-by", "the moon"], "profile, rules, players, batch, file, agents"),
         (["report", "x", "--where", "role"], "--where takes column=value"),
         (["report", "x", "--contrast", "preset=paper"], "two to 6 levels"),
         (["compare", "x", "--where", "role=wizard"], "no role is called 'wizard'"),

@@ -106,6 +106,9 @@ def test_contrasts_are_pairs_of_levels_or_crossed() -> None:
     assert str(crossed) == "preset: paper − direct × model: model-a − model-b"
     columns = columns_of(seated(scripted_game(1), "pdppd", "aabbb"))
     assert crossed.seats(columns) == ({1}, {2}, {3, 4}, {5})
+    (some,) = read_contrasts(["preset=paper,direct where model=model-b and players=5"])
+    assert some.seats(columns) == ({3, 4}, {5})
+    assert str(some) == "preset: paper − direct, model=model-b and players=5 players"
     assert crossed.cells == ("paper, model-a", "direct, model-a", "paper, model-b", "direct, model-b")
 
 

@@ -1,5 +1,6 @@
 """Contrasts of a report: the games' own counts, paired by deals, with and without excluded games."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from engine.profile import make_profile
 from engine.terms import Role, Side
 from evaluators.ground.turns import Game
 from evaluators.measures.hallucination import Hallucinations
@@ -236,3 +238,37 @@ def test_where_restricts_every_table_that_has_seats_and_says_where_it_cannot() -
 
 def table_of(report: Report, name: str) -> ReportTable:
     return report.table(name)
+
+
+def test_a_question_is_answered_by_the_figure_that_decides_it() -> None:
+    games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
+    (asked,) = read_contrasts(["mood=calm,wild where side=evil"])
+    for measure, says in (
+        (
+            "seats won, evil",
+            r"Do they\? mood: calm − wild, side=evil, seats won, evil: calm .* %; no diff",
+        ),
+        ("luck", "no figure is called 'luck'; there are seats won, evil, "),
+    ):
+        builder = ReportBuilder(contrasts=[asked._replace(question="Do they?", measure=measure)])
+        for game in games:
+            builder.add(game)
+        assert re.match(f".*{says}", make_report(builder).notes_on_gold[0])
+
+
+def test_at_an_early_look_less_counts_as_found() -> None:
+    games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
+    notes = [reported(games, "mood=calm,wild", level=level).notes_on_gold[0] for level in (0.9, 1e-9)]
+    assert "differ" in notes[0].partition("no difference")[0]
+    assert "no difference was found in any" in notes[1]
+
+
+def test_rule_sets_are_never_pooled_without_a_word() -> None:
+    game = scripted_game(1)
+    other = replace(game, id="other", profile=make_profile("interintent", 5, rules={"summaries": False}))
+    report = reported([ReportedGame(game), ReportedGame(other)])
+    (note,) = [note for note in report.notes if note.startswith("2 rule sets are pooled")]
+    assert note.endswith("interintent, 5 players: 1; interintent, 5 players, summaries=False: 1.")
+    assert not any("pooled" in note for note in reported([ReportedGame(game)]).notes)
+    alone = reported([ReportedGame(game), ReportedGame(other)], where=["rules=interintent, 5 players"])
+    assert alone.made_of["profiles"] == {"interintent, 5 players": 1}
