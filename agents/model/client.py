@@ -30,8 +30,7 @@ from agents.model.model import (
     Usage,
 )
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
-from agents.model.request import parameters, request_body, required_keys, sent_room
-from agents.model.room import MORE, fitting, stated
+from agents.model.request import MORE, fitting, parameters, request_body, required_keys, sent_room, stated
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 

@@ -11,8 +11,7 @@ import structlog
 from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
 from agents.model.limits import AdaptiveLimit, Parallel
-from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling
-from agents.model.sampling import check_allowed
+from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling, check_allowed
 from app.models.health import EndpointHealth, Outages
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
