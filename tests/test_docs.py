@@ -1,4 +1,4 @@
-"""What the documents say is what happens: their commands run, their lists are complete."""
+"""What the documents say is true: their commands run, and their lists are complete."""
 
 import asyncio
 import json
