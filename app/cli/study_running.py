@@ -184,7 +184,7 @@ async def _run(
     used = total(account.uses.values())
     result.played = progress.games - (len(work) - len(left))
     result.failures += games.failures
-    result.refused |= games.refused
+    result.refused |= games.refused | raters.refused
     result.unrated = raters.failures
     result.spent = games.spent or raters.spent
     result.cost, result.tokens = used.cost, used.tokens

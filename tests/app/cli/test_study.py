@@ -335,6 +335,25 @@ async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path
         assert (await studying("run", folder, "--yes")).exit_code == 0
 
 
+async def test_a_judge_that_is_refused_is_named_and_asked_when_that_is_over(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    strict, kind = fake(3, faults=(read_fault("quota"),)), fake(3)
+    more = '[[evaluations]]\nkind = "judge"\ndimension = "selection"\nmodel = "judge"'
+    study_file(folder, presets='["one_pass"]', more=more)
+    async with small.serving(), large.serving(), strict.serving(), kind.serving():
+        models_file(folder, small=small, large=large, judge=strict)
+        done = await studying("run", folder, "--yes")
+        assert done.exit_code == 3
+        assert "refused: judge: quota" in done.output
+        played = asked(small, large)
+        models_file(folder, small=small, large=large, judge=kind)
+        assert (await studying("run", folder, "--yes")).exit_code == 0
+        assert asked(small, large) == played
+    told = await asyncio.to_thread(status, folder)
+    assert told["raters"][0]["games"] == 2
+    assert told["raters"][0]["unanswered"] == 0
+
+
 async def test_a_spent_budget_ends_the_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     folder, small, large = tmp_path / "s", fake(1), fake(2)
     study_file(folder, presets='["direct"]', budget="max_tokens = 30000")
