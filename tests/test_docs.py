@@ -430,6 +430,6 @@ async def test_the_commands_of_the_page_on_studies_make_a_report_and_a_pack(tmp_
         for words in commands:
             await asyncio.to_thread(command, words)
     assert "Does self-correction help?" in (tmp_path / "my-study" / "report.html").read_text("utf-8")
-    assert (tmp_path / "my-study.zip").exists()
+    assert (tmp_path / "my-study-pack.zip").exists()
     for name in re.findall(r"`\[+(\w+)", page):
         assert name in Study.model_fields, f"the study file has no part {name}"
