@@ -10,8 +10,9 @@ Only counts are kept, so memory does not grow with the number of games.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Literal
 
 from engine.events import QuestResolved
@@ -21,6 +22,7 @@ from engine.thoughts import SelectionStage
 from evaluators.ground.judgements import Judgement, StageKey, follow_scores, sufficient
 from evaluators.ground.turns import Game, Turn
 from evaluators.measures.judged import judged_turns
+from evaluators.statistics.association import theil_u
 from evaluators.statistics.rates import Rate
 
 __all__ = [
@@ -29,11 +31,13 @@ __all__ = [
     "Impact",
     "ImpactCounts",
     "ImpactRule",
+    "Known",
     "Link",
     "LinkRule",
     "Relation",
     "Unit",
     "link_rules",
+    "theil_of",
 ]
 
 _STAGES: Final[tuple[SelectionStage, ...]] = ("first", "final")
@@ -166,6 +170,9 @@ Unit = Literal["quest", "game"]
 
 _RELATIONS: Final[tuple[Relation, ...]] = ("above", "below", "equal")
 
+Known = Literal["who is above", "loyal's r", "evil's r"]
+"""What is known of a quest or game before its result."""
+
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
@@ -219,6 +226,8 @@ class Link:
     def __init__(self, rule: LinkRule) -> None:
         self.rule = rule
         self._counts: Counter[tuple[Unit, Side, Relation]] = Counter()
+        self._known: Counter[tuple[Unit, Known, str, Side]] = Counter()
+        """By category of what is known, and winner."""
         self.left_out: Counter[Unit] = Counter()
         """The number of quests and of games in which a side has no ratio r."""
 
@@ -273,6 +282,22 @@ class Link:
         of_loyal, of_evil = loyal.ones * by[1], evil.ones * by[0]
         relation: Relation = "above" if of_evil > of_loyal else "below" if of_evil < of_loyal else "equal"
         self._counts[unit, winner, relation] += 1
+        self._known[unit, "who is above", relation, winner] += 1
+        self._known[unit, "loyal's r", str(Fraction(loyal.ones, by[0])), winner] += 1
+        self._known[unit, "evil's r", str(Fraction(evil.ones, by[1])), winner] += 1
+
+    def outcomes(self, unit: Unit, known: Known) -> dict[str, tuple[int, int]]:
+        """The numbers of quests or games that loyal and evil won, for each category of what is known; the two
+        counts of all categories, one after the other, are what ``theil_of`` takes.
+        """
+        categories = sorted({of for one, what, of, _ in self._known if (one, what) == (unit, known)})
+        return {
+            category: (
+                self._known[unit, known, category, Side.LOYAL],
+                self._known[unit, known, category, Side.EVIL],
+            )
+            for category in categories
+        }
 
     def shares(self, unit: Unit, winner: Side) -> dict[Relation, Rate]:
         """The shares of the quests or games won by ``winner`` in which the ratio r of evil is above, below or
@@ -281,6 +306,11 @@ class Link:
         counts = {relation: self._counts[unit, winner, relation] for relation in _RELATIONS}
         total = sum(counts.values())
         return {relation: Rate(count, total) for relation, count in counts.items()}
+
+
+def theil_of(counts: Sequence[float]) -> float:
+    """Theil's U of the winner, given what is known; ``counts`` from ``Link.outcomes``."""
+    return theil_u([counts[at : at + 2] for at in range(0, len(counts), 2)])
 
 
 @dataclass(frozen=True, slots=True)

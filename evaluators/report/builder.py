@@ -26,7 +26,7 @@ from evaluators.measures.comparing import judged_counts
 from evaluators.measures.defaults import CAUSES, EXCLUDE_ABOVE, DecisionCounter, SeatDecisions
 from evaluators.measures.guessing import BeliefScores
 from evaluators.measures.hallucination import Hallucinations
-from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
+from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Known, Link, link_rules
 from evaluators.measures.judged import (
     ASPECTS,
     PARTS,
@@ -551,6 +551,10 @@ class ReportBuilder:
                     for relation, rate in link.shares(unit, side).items():
                         label = f"{unit}s won by {side.value}"
                         count(FigureKey("link", of, unit, label, relation), rate, rate.den)
+                if rule.per == "teammates" and unit == "quest":
+                    for known in get_args(Known):
+                        for category, won in link.outcomes(unit, known).items():
+                            count(FigureKey("theil", f"{measure}{by}", "", known, category), won, sum(won))
                 if link.left_out[unit]:
                     self._excluded(f"link to winning ({of})")[f"{unit}s in which a side has no r"] += (
                         link.left_out[unit]

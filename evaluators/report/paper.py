@@ -10,6 +10,7 @@ from math import nan
 from statistics import fmean, pstdev
 from typing import Final
 
+from evaluators.measures.impact import theil_of
 from evaluators.measures.play import MODELS, PUBLISHED, play_figure
 from evaluators.report.builder import ReportBuilder
 from evaluators.report.counted import CountedColumn, counted_table, published
@@ -26,6 +27,7 @@ __all__ = [
     "results_of_games",
     "roles",
     "rounds",
+    "theil",
 ]
 
 NO_JUDGEMENTS: Final = "no judgements of people were given"
@@ -328,6 +330,29 @@ def roles(tally: FigureTally) -> ReportTable:
 
 
 # --- understanding and winning ---------------------------------------------------------------------------
+
+
+def theil(tally: FigureTally) -> ReportTable:
+    """Theil's U of the quest's result, given what the two sides chose and followed."""
+    known: dict[tuple[str, str], Clusters] = {}
+    for key in sorted(tally.keys("theil")):
+        place = key.of, key.label
+        known[place] = known.get(place, Clusters()).beside(tally.clusters(key))
+    return ReportTable(
+        "theil",
+        PAPER,
+        "Understanding and winning: Theil's U",
+        "How much of the uncertainty about who wins a quest goes away when one knows whose r is above (as in "
+        "the table before), or the loyal or the evil side's own r. 0: nothing; 1: all. By chance alone it is "
+        "above 0, and the more so the fewer quests and the more different values there are.",
+        ("binary scores", "known"),
+        (Column("U", "number"),),
+        tuple(
+            TableRow(place, {"U": tally.figure_of(clusters, theil_of, "every quest went to one side", SHARE)})
+            for place, clusters in sorted(known.items())
+        ),
+        "" if known else "nobody judged both sides' intentions both ways",
+    )
 
 
 def link(tally: FigureTally) -> ReportTable:

@@ -23,6 +23,7 @@ from evaluators.report.paper import (
     results_of_games,
     roles,
     rounds,
+    theil,
 )
 from evaluators.report.raters import raters_compared
 from evaluators.report.reading import confusions, guessers, history
@@ -89,6 +90,7 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield rounds(tally)
     yield roles(tally)
     yield link(tally)
+    yield theil(tally)
     yield _impact(builder)
     yield agreement(
         {

@@ -85,7 +85,7 @@ def scores(rater: str, kind: RaterKind, history: str = "all") -> Scores:
 OF_PAPER = (
     "dimensions", "selection", "following", "summarisation", "summarisation_followed", "guessing",
     "guessing_followed", "people", "guessers", "history", "confusions", "results", "play", "rounds", "roles",
-    "link", "impact", "agreement",
+    "link", "theil", "impact", "agreement",
 )  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Tables of what raters judged: selection, following, the link to winning, impact, self-correction."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import comb
+from math import comb, log
 from typing import Any
 
 from .counting import Rows, Sums, cell
@@ -88,6 +89,49 @@ def _link(game: OneGame, rows: list[dict[str, Any]], name: str, sums: Sums) -> N
                 ):
                     labels = (f"{measure}, per {per}{name}", f"{unit}s won by {won}")
                     sums.add(game.id, labels, relation, (true, 1), (unit, round_))
+
+
+def theils(games: Iterable[OneGame]) -> Rows:
+    """Theil's U as mutual information over the winner's entropy, from one row for each quest."""
+    quests: dict[tuple[str, str], list[tuple[str, Any, str]]] = {}
+    for game in games:
+        by = (
+            {"": game.people}
+            if game.people
+            else {
+                f", by {judge}": [row for row in game.rows if row["rater"] == judge]
+                for judge in {row["rater"] for row in game.rows}
+            }
+        )
+        for name, rows in by.items():
+            verdicts = list(_final_verdicts(game, rows)) if rows else []
+            for measure in ("selection", "following 3+", "following 4+", "following 5+"):
+                for round_, won in game.results.items():
+                    within = [one for one in verdicts if one[0].round == round_]
+                    loyal, evil = (_r(game, side, within, measure, "teammates") for side in ("loyal", "evil"))
+                    if loyal is None or evil is None:
+                        continue
+                    who = (evil > loyal) - (evil < loyal)
+                    for known, category in (
+                        ("who is above", who),
+                        ("loyal's r", loyal),
+                        ("evil's r", evil),
+                    ):
+                        quests.setdefault((measure + name, known), []).append((game.id, category, won))
+    rows: Rows = {}
+    for labels, told in quests.items():
+        n = len(told)
+        joint = Counter((category, won) for _, category, won in told)
+        categories = Counter(category for _, category, _ in told)
+        winners = Counter(won for _, _, won in told)
+        shared = sum(
+            count / n * log(count * n / (categories[category] * winners[won]))
+            for (category, won), count in joint.items()
+        )
+        entropy = -sum(count / n * log(count / n) for count in winners.values())
+        value = shared / entropy if entropy else None
+        rows[labels] = {"U": cell(value, None, None, len({game for game, _, _ in told}), n)}
+    return rows
 
 
 def _final_verdicts(game: OneGame, rows: list[dict[str, Any]]) -> Iterable[tuple[Turn, bool, float]]:
