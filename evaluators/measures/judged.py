@@ -306,8 +306,8 @@ def sign_test(better: int, worse: int) -> float | None:
     """The exact two-sided p of the sign test: the chance of a split at least as unequal as this one if better
     and worse were equally likely.
 
-    Ties are left out. None if no turn changed. Turns of one game are not independent, so with few games p is
-    a little too small; the interval of the mean change, which is over games, is the check.
+    Ties are left out. None if there is nothing else. What is counted must be independent, as games are and
+    turns of one game are not.
     Source: Conover, Practical Nonparametric Statistics, 3.4.
     """
     n = better + worse

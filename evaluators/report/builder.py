@@ -660,6 +660,9 @@ class ReportBuilder:
                 shift = scores.shift(aspect, changed)
                 key = FigureKey("correction_worth", "", aspect, label, "")
                 turns = shift.turns
+                if shift.better != shift.worse:
+                    key_of_games = key._replace(column="games better")
+                    count(key_of_games, (int(shift.better > shift.worse), 1), turns)
                 for column, counts in (
                     ("better", (shift.better, turns)),
                     ("worse", (shift.worse, turns)),
@@ -857,7 +860,7 @@ class ReportBuilder:
             told = "rule sets are pooled; group by rules to set them apart. Games of each"
             yield f"{len(self.profiles)} {told}: {sets}."
         if 0 < self.games < 15:
-            yield "With fewer than 15 games the intervals are too narrow."
+            yield "With fewer than 15 games intervals are rough; docs/statistics.md has how often they hold."
 
     def notes_on_gold(self) -> Iterable[str]:
         """Notes that reveal whether seats recorded thoughts, or what excluded games hold."""

@@ -51,7 +51,7 @@ def warnings(builder: ReportBuilder, tables: Iterable[ReportTable]) -> Iterator[
         if tally.games < FEW_GAMES
     ]
     if small:
-        yield f"Groups of fewer than {FEW_GAMES} games, whose intervals may be too narrow: {_first(small)}."
+        yield f"Groups of fewer than {FEW_GAMES} games, whose intervals are rough: {_first(small)}."
 
 
 def _turned(tables: Iterable[ReportTable]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
 from evaluators.measures.impact import ImpactCounts
-from evaluators.measures.judged import sign_test
+from evaluators.measures.judged import PARTS, sign_test
 from evaluators.measures.ratings import Played, Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
@@ -47,7 +47,7 @@ from evaluators.report.tables import (
     with_excluded,
 )
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement
-from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
+from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
 from evaluators.statistics.rates import Rate
 
 __all__ = ["make_report"]
@@ -372,37 +372,56 @@ def _correction(tally: FigureTally) -> Iterator[ReportTable]:
         [CountedColumn("share")],
         empty=_NO_THOUGHTS,
     )
-    columns = [
-        CountedColumn("better"),
-        CountedColumn("worse"),
-        *(CountedColumn(name, "mean", "number") for name in ("mean first", "mean final", "mean change")),
-    ]
     heads = {"group": "aspect", "label": "turns"}
-    rows = counted_rows(tally, "correction_worth", heads, columns, "nothing counted")
+    columns = _worth_columns("score")
+    rows: list[TableRow] = []
+    kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("fraction", ("reasonable",)), ("score", PARTS))
+    for kind, aspects in kinds:
+        of_kind = counted_rows(
+            tally,
+            "correction_worth",
+            heads,
+            _worth_columns(kind),
+            "nothing counted",
+        )
+        rows += [row for row in of_kind if row.labels[0] in aspects]
     yield ReportTable(
         "correction_worth",
         OURS,
         "Self-correction: does it make things better?",
         "A turn's final stage against its first, in turns judged in both. Reasonable: the mean "
         "share, in turns "
-        "that changed; think, speak: the mean score. Sign test: two-sided p of better against worse, "
-        "over turns; "
-        "turns of one game hang together, so with few games it is a little too small.",
+        "that changed; think, speak: the mean score. Sign test: two-sided p over games: those in which "
+        "more turns got better than worse against those in which more got worse.",
         tuple(heads.values()),
         (*(Column(column.name, column.unit) for column in columns), Column("sign test p", "number")),
-        tuple(TableRow(row.labels, {**row.figures, "sign test p": _sign_test(row.figures)}) for row in rows),
+        tuple(
+            TableRow(row.labels, {**row.figures, "sign test p": _sign_test(tally, *row.labels)})
+            for row in rows
+        ),
         "" if rows else NO_JUDGEMENTS,
     )
 
 
-def _sign_test(figures: Mapping[str, Figure]) -> Figure:
-    better, worse = figures["better"], figures["worse"]
-    moved = int(better.num or 0), int(worse.num or 0)
-    p = sign_test(*moved)
+def _worth_columns(kind: Kind) -> list[CountedColumn]:
+    return [
+        CountedColumn("better"),
+        CountedColumn("worse"),
+        CountedColumn("mean first", kind, "number"),
+        CountedColumn("mean final", kind, "number"),
+        CountedColumn("mean change", "mean", "number"),
+    ]
+
+
+def _sign_test(tally: FigureTally, aspect: str, turns: str) -> Figure:
+    """Over games, since turns of one game hang together."""
+    better = tally.figure(FigureKey("correction_worth", "", aspect, turns, "games better"), "share", "")
+    moved = int(better.den or 0)
+    p = sign_test(int(better.num or 0), moved - int(better.num or 0))
     if p is None:
-        return nothing("no turn moved")
-    return Figure(
-        p, den=sum(moved), games=better.games, items=better.items, note="a p value, not an estimate"
+        return nothing("in no game did more turns get better than worse, or the other way round")
+    return replace(
+        better, value=p, low=None, high=None, num=None, method="none", note="a p value, not an estimate"
     )
 
 

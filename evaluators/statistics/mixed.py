@@ -160,15 +160,13 @@ def _fitted(
             # On the edge of what is possible the standard errors fail: the part adds nothing, without it.
             del parts[nothing]
             continue
-        if not result.converged:
-            return "the search for the variances stopped before its end"
         effect, error = float(result.fe_params[1]), float(result.bse_fe[1])
         if not isfinite(error) or error <= 0:
             return "the standard error cannot be computed"
         return effect, error, {**variances, "rest": scale}
     plain = OLS(y, x).fit()
     error = sqrt(float(plain.cov_params()[1, 1]))
-    if error <= 0:
+    if error <= 1e-12 * max(1.0, abs(float(plain.params[1]))):
         return "the games of each condition do not differ"
     return float(plain.params[1]), error, {"rest": float(plain.scale)}
 
@@ -191,9 +189,16 @@ def _fit(y: Any, x: Any, parts: dict[str, list[str]]) -> tuple[Any, Any]:
         groups=np.zeros(len(y)),
         exog_vc=VCSpec(names, columns, [{0.0: table} for table in tables]),
     )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what they say is looked up in the result
-            return model, model.fit(reml=True)
-    except np.linalg.LinAlgError as fault:
-        return model, str(fault)
+    fault = "the search for the variances stopped before its end"
+    for method in ("bfgs", "lbfgs", "nm"):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what they say is looked up in the result
+                result = model.fit(reml=True, method=method, maxiter=1000)
+                result.bse_fe  # noqa: B018 - computed once, here
+        except np.linalg.LinAlgError as error:
+            fault = str(error).lower()
+            continue
+        if result.converged:
+            return model, result
+    return model, fault

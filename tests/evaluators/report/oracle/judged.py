@@ -266,11 +266,14 @@ WORTH = ("better", "worse", "mean first", "mean final", "mean change")
 
 def worth_rows(sums: Sums) -> Rows:
     rows = sums.rows(dict.fromkeys(WORTH, "share"))
-    for figures in rows.values():
-        better, worse = int(figures["better"]["num"]), int(figures["worse"]["num"])
+    for labels, figures in rows.items():
+        up, down = sums.by_game(labels, "better"), sums.by_game(labels, "worse")
+        turns = sums.by_game(labels, "mean change")
+        gains = {game: up[game][0] - down[game][0] for game in up}
+        better, worse = (sum(gain * sign > 0 for gain in gains.values()) for sign in (1, -1))
         moved = better + worse
+        behind = sum(int(turns[game][1]) for game, gain in gains.items() if gain)
         tail = sum(comb(moved, k) for k in range(min(better, worse) + 1))
         p = min(1.0, 2 * tail / 2**moved) if moved else None
-        told = figures["better"]
-        figures["sign test p"] = cell(p, None, moved, told["games"], told["items"]) if moved else cell(None)
+        figures["sign test p"] = cell(p, None, moved, moved, behind) if moved else cell(None)
     return rows
