@@ -62,6 +62,10 @@ COMMANDS: Final = {
     "items": Command(
         "items", "Write items of finished games as JSON lines: what raters and models are asked."
     ),
+    "inspect-log": Command(
+        "inspect_log",
+        "Write games as a log of Inspect, which `inspect view` opens: each game's talk, thoughts and result.",
+    ),
     "judge": Command(
         "judge", "Let a model judge finished games, straight on the database; no server needs to be running."
     ),

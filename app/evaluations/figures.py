@@ -35,6 +35,23 @@ class EstimateView(_Figures):
     confidence: Annotated[float, Field(description="Of the interval, e.g. 0.95.")]
     method: str
     games: NotRequired[Annotated[int, Field(description="Games that the interval is computed from.")]]
+    design_effect: NotRequired[
+        Annotated[
+            float | None,
+            Field(
+                description="Of a share: its variance over games as a multiple of that of as many "
+                "independent items. Null where no game has several items."
+            ),
+        ]
+    ]
+    icc: NotRequired[
+        Annotated[
+            float | None,
+            Field(
+                description="Of a share: the intraclass correlation, what items of one game have in common."
+            ),
+        ]
+    ]
 
 
 class CountedShare(EstimateView):

@@ -14,6 +14,7 @@ from pydantic import JsonValue, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
+from agents.kinds import asks_model
 from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
 from agents.table import step
@@ -60,7 +61,6 @@ from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
-    LLM,
     REMOTE,
     ModelSeats,
     has_models,
@@ -72,7 +72,7 @@ from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
 from app.store.inbox import no_answer
-from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, export_texts
+from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
@@ -86,7 +86,12 @@ from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
-from evaluators.ground.provenance import catalogue_digest, package_version, provenance_of
+from evaluators.ground.provenance import (
+    catalogue_digest,
+    package_version,
+    provenance_of,
+    public_provenance,
+)
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
 __all__ = ["Games", "batch_status"]
@@ -180,8 +185,8 @@ class Games:
         seat_agents(seats, "check", models, NoInbox())
         if new.seeds is not None and remote_seats(seats) and not new.guessable_seeds:
             raise InvalidRequest(
-                f"{REMOTE} seats and given seeds: whoever guesses a seed knows the deal. Leave seeds out, or "
-                "set guessable_seeds to true",
+                f"{REMOTE} seats and given seeds: anyone who guesses a seed knows the deal. Leave seeds out, "
+                "or set guessable_seeds to true",
                 "/seeds",
                 "guessable",
             )
@@ -193,7 +198,7 @@ class Games:
         """A copy that names a model for each seat that needs one: settings may change, games must not."""
         seats = [
             seat.model_copy(update={"model": self._only_model(new.models)})
-            if seat.agent == LLM and seat.model is None
+            if asks_model(seat.agent) and seat.model is None
             else seat
             for seat in new.seats
         ]
@@ -215,7 +220,7 @@ class Games:
                 raise InvalidAgent(str(endpoints.unknown_endpoint()), f"/models/{name}/name")
         if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
             return
-        named = {str(spec.get("model")) for spec in seats if spec["agent"] == LLM}
+        named = {str(spec.get("model")) for spec in seats if asks_model(spec["agent"])}
         used = {models[name]["name"] if name in models else name for name in named}
         unpriced = [
             name for name, settings in endpoints.settings.items() if name in used and settings.prices is None
@@ -372,7 +377,7 @@ class Games:
         labels = {**whole(batch.labels), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
-            if seat_spec["agent"] == LLM:
+            if asks_model(seat_spec["agent"]):
                 seat_spec.setdefault("model", self._only_model(spec["models"]))
         seats = _spread(seat_specs, row.players) or _stored_seats(row)
         if not seats:
@@ -463,7 +468,7 @@ class Games:
         return rows, following
 
     async def state(self, game_id: str) -> State:
-        """The full state of a game: callers that show a viewer's part must fold that part anew."""
+        """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
         return fold(await self._reader.events(game_id))
 
     async def tally(self, batch_id: str) -> Tallied:
@@ -515,9 +520,12 @@ class Games:
         unless all of its log can be read.
         """
         lines, events = await self._reader.whole_log(game_id)
-        texts = export_texts(game_id, lines, events, viewer)
+        if len(lines) <= SHORT_LOG:
+            texts = export_texts(game_id, lines, events, viewer)
+        else:
+            texts = await off_loop(export_texts, game_id, lines, events, viewer)
         if viewer != FULL:
-            return [provenance_of(game_id, events, server=package_version()).line(full=False), *texts]
+            return [public_provenance(game_id, events, package_version()).line(full=False), *texts]
         try:
             provenance = await self._models.provenance(await self.row(game_id), batch, events)
         except CorruptLog as fault:
@@ -692,8 +700,9 @@ class Games:
         self._spawn(self._cancel_games(batch_id))
 
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
-        """Lets a suspended batch go on: keys and endpoints are read anew, and what was not answered is asked
-        again. ``on_unusable``: from now on; None for what it was. Raises NotSuspended, AlreadyOver.
+        """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
+        not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
+        NotSuspended, AlreadyOver.
         """
         await self._not_cancelled(batch_id)
         if not await self._store.resume(batch_id, _changed(on_unusable)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from evaluators.dataset.columns import TABLES, Audience, Column, TableSpec
+from evaluators.dataset.columns import TABLES, Audience, DataColumn, TableSpec
 from evaluators.dataset.writing import digest_of, file_of
 
 __all__ = ["About", "card", "citation", "croissant"]
@@ -190,6 +190,7 @@ _CONTEXT: Final = {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
     "examples": {"@id": "cr:examples", "@type": "@json"},
     "extract": "cr:extract",
     "field": "cr:field",
@@ -295,17 +296,18 @@ def _identifier(title: str) -> str:
     return "-".join(part for part in plain.split("-") if part) or "dataset"
 
 
-def _fields(table: str, columns: Iterable[Column]) -> Iterator[dict[str, Any]]:
+def _fields(table: str, columns: Iterable[DataColumn]) -> Iterator[dict[str, Any]]:
     for column in columns:
         inner = column.type.removeprefix("list<").removesuffix(">")
+        if inner not in _DATA_TYPES:
+            continue  # lists of objects: Croissant has no column for them, and the card describes them
         repeated = inner != column.type
         yield {
             "@type": "cr:Field",
             "@id": f"{table}/{column.name}",
             "name": column.name,
             "description": column.meaning + (f" ({column.unit})" if column.unit else ""),
-            # Objects within lists are described as text: Croissant 1.0 has no column for them.
-            "dataType": _DATA_TYPES.get(inner, "sc:Text"),
+            "dataType": _DATA_TYPES[inner],
             **({"repeated": True} if repeated else {}),
             "source": {
                 "fileObject": {"@id": file_of(table)},

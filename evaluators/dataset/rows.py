@@ -104,7 +104,7 @@ def _sorted(ids: Iterable[str]) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Attempt:
+class _ReadAttempt:
     """One proposal, and what became of it."""
 
     round: int
@@ -127,7 +127,7 @@ class _Reading:
         self.seats = range(1, len(game.roles) + 1)
         self.decisions = DecisionCounter(game.log)
         self.ending = Ending.THREE_QUESTS_FAILED
-        self.attempts: dict[tuple[int, int], _Attempt] = {}
+        self.attempts: dict[tuple[int, int], _ReadAttempt] = {}
         self.readings: dict[int, ReadingsImagined] = {}
         """By the index of the utterance."""
         self.reasons: dict[tuple[int, int, Seat], str] = {}
@@ -137,13 +137,13 @@ class _Reading:
         self.numbers = self._numbers()
 
     def _read(self) -> None:
-        attempt: _Attempt | None = None
+        attempt: _ReadAttempt | None = None
         pending: dict[Seat, ReadingsImagined] = {}
         turns = {turn.utterance: turn for turn in self.game.turns}
         for index, event in enumerate(self.game.log):
             match event:
                 case ProposalOpened():
-                    attempt = _Attempt(event.round, event.attempt, event.leader)
+                    attempt = _ReadAttempt(event.round, event.attempt, event.leader)
                     self.attempts[event.round, event.attempt] = attempt
                     pending.clear()
                 case TeamProposed() if attempt is not None:

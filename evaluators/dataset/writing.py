@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TableWriter", "digest_of", "file_of", "schema_of"]
 
-GROUP_ROWS: Final = 20_000
-GROUP_BYTES: Final = 16 << 20
+GROUP_ROWS: Final = 5_000
+GROUP_BYTES: Final = 4 << 20
 """A row group is written once it has this many rows, or this much text."""
 
 

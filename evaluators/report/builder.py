@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
+from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
+from evaluators.dataset.rows import turn_rows
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
@@ -380,6 +382,7 @@ class ReportBuilder:
         self._count_decisions(reported, decisions, count, seats)
         self._count_play(game, count, only)
         self._count_speeches(game, count, only)
+        self._count_own_metrics(game, count, only)
         statements = [one for one in reported.statements if whole or _seat_of(one.key.request_id) in seats]
         self.judged_speeches.update(count_statements(game, statements, count))
         count_rulings(own, count)
@@ -511,6 +514,23 @@ class ReportBuilder:
                 ("coverage", (statements.den, statements.den + hallucinations.unparsed(whose))),
             ):
                 count(key._replace(column=column), counts, speeches.den)
+
+    def _count_own_metrics(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
+        """Counts what installed metrics say of each turn, in total and by side, role and round."""
+        metrics = installed_metrics()
+        if not metrics:
+            return
+        rows = [row for row in turn_rows(game) if seats is None or row["seat"] in seats]
+        for name, row, said, failure in counted(metrics, rows):
+            if failure:
+                self._excluded(f"{METRICS} {name}")[failure] += 1
+            if said is None:
+                continue
+            column = "share" if said.share else "value"
+            for group in ("all", "side", "role", "round"):
+                label = str(row.get(group, "all"))
+                key = FigureKey(OWN_METRICS, name, group, label, column)
+                count(key, (said.numerator, said.denominator), 1)
 
     def _count_items(self, game: Game) -> None:
         self.turns += len(game.turns)

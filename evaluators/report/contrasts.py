@@ -92,6 +92,8 @@ _MEASURES: Final[Mapping[tuple[str, str], tuple[_Measure, ...]]] = {
     ("correction_worth", "better"): (_Measure("self-correction: {group} better", limits=_BOTH),),
     ("correction_worth", "worse"): (_Measure("self-correction: {group} worse", limits=_BOTH),),
     ("correction_worth", "mean change"): (_Measure("self-correction: {group}, mean change", "mean"),),
+    ("own_metrics", "share"): (_Measure("{of}", limits=_BOTH),),
+    ("own_metrics", "value"): (_Measure("{of}", "mean"),),
     ("hallucination", "speeches with one"): (_Measure("speeches that the record refutes", limits=_BOTH),),
     ("hallucination", "statements refuted"): (_Measure("statements refuted", limits=_BOTH),),
     ("hallucination", "refuted a speech"): (_Measure("refuted statements a speech", "mean"),),

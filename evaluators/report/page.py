@@ -55,6 +55,7 @@ def _template() -> Template:
         "shown": _shown,
         "exact": _exact,
         "counts": _counts,
+        "together": _together,
         "decided": _decided,
         "in_words": _in_words,
         "words": lambda name: name.replace("_", " "),
@@ -107,6 +108,11 @@ def _exact(value: float | None) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+
+
+def _together(figure: Figure) -> str:
+    """How much the items of one game hang together."""
+    return f"design effect {figure.design_effect:.2f}, intraclass correlation {figure.icc:.2f}"
 
 
 def _counts(figure: Figure) -> str:

@@ -57,7 +57,18 @@ def plot_files(report: Report) -> Iterator[PlotFiles]:
     import vl_convert
 
     for name, _, _, spec in _drawn(report, "#000000"):
-        yield PlotFiles(name, vl_convert.vegalite_to_svg(spec), vl_convert.vegalite_to_pdf(spec))
+        yield PlotFiles(name, vl_convert.vegalite_to_svg(spec), _settled(vl_convert.vegalite_to_pdf(spec)))
+
+
+def _settled(pdf: bytes) -> bytes:
+    """The same PDF for the same plot. vl-convert lists the resources of a page in an order that differs from
+    time to time; sorted, they take as many bytes, so no place in the file moves.
+    """
+    return _RESOURCES.sub(lambda run: b"".join(sorted(run[0].splitlines(keepends=True))), pdf)
+
+
+_RESOURCES: Final = re.compile(rb"(?:^ +/[a-z]+\d+ [^\n]*\d 0 R\]?\n){2,}", re.MULTILINE)
+"""Resources of a page, a line for each: ``/fo0 1 0 R`` or ``/cs0 [/ICCBased 7 0 R]``."""
 
 
 def _drawn(report: Report, ink: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
@@ -96,14 +107,15 @@ _TEXT: Final = "#123457"
 
 
 def _config(ink: str) -> dict[str, Any]:
-    text = {"labelColor": ink, "titleColor": ink}
+    # One font, since a PDF lists several in an order that differs from time to time.
+    text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
     return {
         "font": "sans-serif",
         "view": {"stroke": None},
         "axis": {**text, "domainColor": ink, "tickColor": ink, "gridColor": "#88888844", "labelLimit": 210},
         # Below the plot, so that it is not wider than a narrow screen can show.
         "legend": {**text, "labelLimit": 260, "orient": "bottom", "columns": 2},
-        "header": text,
+        "header": {**text, "labelFontWeight": "normal"},
         "title": {"color": ink},
         "rule": {"color": ink},
     }

@@ -101,8 +101,8 @@ def guessers(tally: FigureTally) -> ReportTable:
         {"of": "guesser", "label": "player"},
         [
             CountedColumn("f1", "f1"),
-            CountedColumn("chance", "mean", empty="no options"),
-            CountedColumn("ceiling", "mean", empty="nothing was named"),
+            CountedColumn("chance", "fraction", empty="no options"),
+            CountedColumn("ceiling", "fraction", empty="nothing was named"),
         ],
         "nothing counted",
     )
@@ -230,4 +230,4 @@ def _of_gold(tally: FigureTally, key: FigureKey) -> Clusters:
         name: (*pairs.counts.get(name, (0,)), n) for name, (n,) in gold.counts.items()
     }
     squares = None if gold.squares is None else (*(pairs.squares or (0,)), *gold.squares)
-    return Clusters(counts, squares, games=gold.games, items=gold.items, mask=gold.mask)
+    return Clusters(counts, gold.games, gold.items, gold.mask, squares)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
+from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
 from evaluators.measures.impact import ImpactCounts
@@ -20,6 +21,7 @@ from evaluators.report.groups import side_by_side
 from evaluators.report.notices import warnings
 from evaluators.report.paper import (
     NO_JUDGEMENTS,
+    association,
     dimensions,
     link,
     people,
@@ -76,7 +78,9 @@ def make_report(builder: ReportBuilder) -> Report:
     )
 
 
-_OF_GAMES: Final = frozenset({"results", "rounds", "link", "standings", "duels", "models", EXCLUDED})
+_OF_GAMES: Final = frozenset(
+    {"results", "rounds", "link", "association", "standings", "duels", "models", EXCLUDED}
+)
 """The tables whose figures are those of whole games, not of seats."""
 
 
@@ -122,6 +126,7 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield rounds(tally)
     yield roles(tally)
     yield link(tally)
+    yield association(tally)
     yield _impact(builder)
     yield agreement(
         {
@@ -133,6 +138,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from _role_guesses(tally)
     yield _hallucination(tally)
     yield from _correction(tally)
+    if installed_metrics():
+        yield _own_metrics(tally)
     yield from statement_tables(tally)
     yield _judges(builder)
     yield judges_corrected(builder.tally)
@@ -396,6 +403,22 @@ def _sign_test(figures: Mapping[str, Figure]) -> Figure:
         return nothing("no turn moved")
     return Figure(
         p, den=sum(moved), games=better.games, items=better.items, note="a p value, not an estimate"
+    )
+
+
+def _own_metrics(tally: FigureTally) -> ReportTable:
+    return counted_table(
+        tally,
+        OWN_METRICS,
+        OURS,
+        "Metrics of installed packages",
+        "Functions of one speaking turn, from the entry points interintent.metrics. A share: of the turns "
+        "that the metric says something about, those for which it says yes. A value: the sum of its "
+        "numerators over the sum of its denominators.",
+        {"of": "metric", **_BY},
+        [CountedColumn("share"), CountedColumn("value", "mean", "number")],
+        empty="no metric said anything about these turns",
+        audience="full",
     )
 
 

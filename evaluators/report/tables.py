@@ -415,6 +415,8 @@ COLUMNS: Final = (
     "games",
     "items",
     "method",
+    "design_effect",
+    "icc",
     "note",
     "words",
 )

@@ -32,7 +32,7 @@ from itertools import combinations, zip_longest
 from math import comb, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Final, Literal
 
-from evaluators.statistics.figures import Kind
+from evaluators.statistics.figures import MEANS, Kind
 from evaluators.statistics.intervals import Counts
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _at_limit(kind: Kind, basis: Counts, limits: tuple[float, float], *, best: b
         return (alike, alike, alike) if best else (0.0, basis[1], basis[2])
     if kind in ("precision", "recall"):
         return ((basis[1 if kind == "precision" else 2]) if best else 0.0, basis[1], basis[2])
-    low, high = limits if kind == "mean" else (0.0, 1.0)
+    low, high = limits if kind in MEANS else (0.0, 1.0)
     pairs = zip(basis[0::2], basis[1::2], strict=True)
     return tuple(count for _, n in pairs for count in ((high if best else low) * n, n))
 
@@ -275,7 +275,7 @@ def _interval(
     counted = [table.any(axis=1) for table in tables]
     if min(int(there.sum()) for there in counted) < 2:
         return nan, nan
-    if kind == "mean":
+    if kind in MEANS:
         return _students(value, errors, weights, paired=paired, confidence=confidence)
     reach: list[tuple[float, float]] = []
     for level, table, error, there in zip(levels, tables, errors, counted, strict=True):

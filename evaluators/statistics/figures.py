@@ -40,6 +40,7 @@ from evaluators.statistics.rates import wilson
 
 __all__ = [
     "BLOCKS",
+    "MEANS",
     "Clusters",
     "Figure",
     "FigureKey",
@@ -66,6 +67,9 @@ a rate is 0 or more; a mean is any ratio. f1, precision, recall: of (matched, pr
 mean_of_shares: the unweighted mean of the shares of all pairs of counts that occur. sum: the count itself,
 which is not a sample and has no interval.
 """
+
+MEANS: Final = frozenset[Kind]({"mean", "score", "rate"})
+"""The kinds of figures that need not lie in [0, 1]."""
 
 FigureMethod = IntervalMethod | Literal["rating", "published", "count", "difference"]
 """How the interval was computed. difference: from those of two levels (``contrasts``). count: there is none,
@@ -142,12 +146,12 @@ class Clusters:
 
     counts: dict[str, Counts] = field(default_factory=dict)
     """The counts by game, or by block of games."""
-    squares: Counts | None = None
-    """The sums over games of the squared counts; None as long as counts are kept by game."""
     games: int = 0
     items: int = 0
     mask: int = 0
     """The games with counts, as in ``GameSet``."""
+    squares: Counts | None = None
+    """The sums over games of the squared counts; None as long as counts are kept by game."""
 
     def beside(self, other: "Clusters") -> "Clusters":
         """Both counts of every game, first these and then those of ``other``."""
@@ -165,7 +169,7 @@ class Clusters:
             if self.squares is None or other.squares is None
             else (*_wide(self.squares, width), *_wide(other.squares, more))
         )
-        return Clusters(counts, squares, mask.bit_count(), self.items + other.items, mask)
+        return Clusters(counts, mask.bit_count(), self.items + other.items, mask, squares)
 
     def add(self, cluster: str, counts: Counts) -> None:
         """Adds to the counts of a game or block."""
@@ -268,10 +272,10 @@ class FigureTally:
         return self.figure_of(clusters, kind, empty)
 
     def figure_of(
-        self, clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None = SHARE
+        self, clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None = None
     ) -> Figure:
         """The figure of counts that are put together from those of this tally; ``empty`` as in ``figure``.
-        ``within``: the range of a statistic of one's own.
+        ``within`` is the range of a statistic that is no kind.
         """
         if not clusters.counts:
             return nothing(empty)
@@ -285,8 +289,8 @@ class FigureTally:
 
 def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None) -> Figure:
     width = max(map(len, clusters.counts.values()))
-    by_cluster = {name: _wide(counts, width) for name, counts in clusters.counts.items()}
-    sums = [sum(column) for column in zip(*by_cluster.values(), strict=True)]
+    by_cluster = [_wide(counts, width) for counts in clusters.counts.values()]
+    sums = [sum(column) for column in zip(*by_cluster, strict=True)]
     games, n = clusters.games, clusters.items or None
     if kind == "sum":
         return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
@@ -296,12 +300,12 @@ def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Rang
         low, high = wilson(int(sums[0]), games)
         return Figure(sums[0] / games, low, high, num, den, games, n, "wilson")
     statistic, within = (kind, within) if callable(kind) else _RULES[kind]
-    spread = jackknife(by_cluster.values(), statistic)
+    spread = jackknife(by_cluster, statistic)
     if isnan(spread.value):
         return Figure(None, num=num, den=den, games=games, items=n, note=empty)
     interval, method = limits(spread._replace(games=games), within)
-    of_items = None if callable(kind) else _clustering(kind, spread, clusters, sums)
-    return estimated(Estimate(spread.value, interval, 0.95, games, method, of_items), games, n, num, den)
+    together = None if callable(kind) else _clustering(kind, spread, clusters, sums)
+    return estimated(Estimate(spread.value, interval, 0.95, games, method, together), games, n, num, den)
 
 
 def estimated(

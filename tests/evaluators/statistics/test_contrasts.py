@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 from evaluators.statistics.contrasts import contrast, worst_case
 from evaluators.statistics.figures import Kind
-from evaluators.statistics.resampling import Counts
+from evaluators.statistics.intervals import Counts
 
 
 def cell(*counts: Counts) -> dict[str, Counts]:

@@ -106,6 +106,8 @@ def _dimensions(oracle: Oracle) -> Rows:
     for dimension in ("summarisation", "guessing"):
         for followed in (False, True):
             sums = answered.scores(oracle.games, dimension, followed=followed)
+            filter_ = ", only what was followed" if followed else ""
+            rows |= answered.people_row(oracle.games, sums, f"{dimension} F1, people{filter_}")
             for who in {labels[0] for labels in sums.labels()}:
                 label = f"{dimension} F1, {who}{', only what was followed' if followed else ''}"
                 rows[label,] = {
@@ -171,6 +173,7 @@ TABLES: dict[str, Callable[[Oracle], Rows]] = {
     "rounds": lambda oracle: played.rounds(oracle.games).rows(dict.fromkeys(played.ROUNDS, "share")),
     "roles": lambda oracle: played.roles(oracle.games),
     "link": _link,
+    "association": lambda oracle: judged.associations(oracle.games),
     "selection": lambda oracle: _selection(oracle, single=False),
     "selection_intentions": lambda oracle: _selection(oracle, single=True),
     "following": _following,
