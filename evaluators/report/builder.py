@@ -400,7 +400,11 @@ class ReportBuilder:
             self._count_judge(own, judge, its, count)
             if whole and not people:
                 self._count_links(game, its, count, f", by {judge}")
-        judgements = people or ours
+        # In a game that some person judged, people's word alone counts, whichever seats they judged.
+        by_people = any(
+            one.game_id == game.id and one.rater not in reported.judges for one in reported.judgements
+        )
+        judgements = people if by_people else ours
         self._count_corrections(own, judgements, count)
         self._count_impact(own, judgements, count)
         units: dict[str, list[Rated]] = {}

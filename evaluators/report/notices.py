@@ -5,11 +5,10 @@ from typing import Final
 
 from evaluators.report.builder import ReportBuilder
 from evaluators.report.tables import ReportTable
+from evaluators.statistics.contrasts import FEW
 
-__all__ = ["FEW_GAMES", "warnings"]
+__all__ = ["warnings"]
 
-FEW_GAMES: Final = 15
-"""The least number of games of a group that gets no warning."""
 
 _DEFAULTED: Final = 0.01
 """The least share of defaulted decisions that is told of an agent."""
@@ -46,12 +45,10 @@ def warnings(builder: ReportBuilder, tables: Iterable[ReportTable]) -> Iterator[
     if uncorrected := sorted(builder.judges - corrected):
         yield f"Not corrected by people's judgements: the verdicts of {_first(uncorrected)}."
     small = [
-        f"{group} ({tally.games})"
-        for group, tally in sorted(builder.groups.items())
-        if tally.games < FEW_GAMES
+        f"{group} ({tally.games})" for group, tally in sorted(builder.groups.items()) if tally.games < FEW
     ]
     if small:
-        yield f"Groups of fewer than {FEW_GAMES} games, whose intervals are rough: {_first(small)}."
+        yield f"Groups of fewer than {FEW} games, whose intervals are rough: {_first(small)}."
 
 
 def _turned(tables: Iterable[ReportTable]) -> Iterator[str]:

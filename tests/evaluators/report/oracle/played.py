@@ -39,46 +39,47 @@ def votes(game: OneGame) -> Iterable[dict[str, Any]]:
 def measures(games: Iterable[OneGame]) -> Sums:
     sums = Sums()
     for game in games:
-        if not game.whole:
-            continue
 
         def add(measure: str, side: str, hit: bool, game: OneGame = game) -> None:
             sums.add(game.id, (measure, side), "share", (hit, 1))
 
-        for side in SIDES:
+        # Who won is the whole table's; everything else is what some seat did.
+        for side in SIDES if game.whole else ():
             add("win rate", side, game.winner == side)
-        for event in game.of("quest_resolved"):
-            if event["team"]:
-                for side in SIDES:
+            for event in game.of("quest_resolved"):
+                if event["team"]:
                     add("quest win rate", side, event["succeeded"] == (side == "loyal"))
         for event in game.of("assassination_made"):
-            add("Merlin assassination rate", "evil", event["hit"])
+            if event["assassin"] in game.seats:
+                add("Merlin assassination rate", "evil", event["hit"])
         for event in game.of("card_played"):
-            if game.side[event["seat"]] == "evil":
+            if game.side[event["seat"]] == "evil" and event["seat"] in game.seats:
                 add("failure vote rate", "evil", not event["success"])
         for vote in votes(game):
+            for seat, approve in vote["votes"].items():
+                if approve is not None and int(seat) in game.seats:
+                    add("approve ballot rate", game.side[int(seat)], approve)
+            if vote["leader"] not in game.seats:
+                continue
             side = game.side[vote["leader"]]
             add("proposal change rate", side, vote["team"] != vote["first"])
             add("proposal approval rate", side, vote["approved"])
             if vote["went"]:
                 evil = any(game.side[seat] == "evil" for seat in vote["team"])
                 add("team selection accuracy", side, evil == (side == "evil"))
-            for seat, approve in vote["votes"].items():
-                if approve is not None:
-                    add("approve ballot rate", game.side[int(seat)], approve)
     return sums
 
 
 def engagement(games: Iterable[OneGame], side: str) -> Cell:
     """The mean over the side's roles of the share of quests that a holder was on."""
-    games = [game for game in games if game.whole]
     on: dict[str, list[int]] = {}
     told = 0
     for game in games:
         teams = [event["team"] for event in game.of("quest_resolved") if event["team"]]
-        told += bool(teams)
-        for seat, role in game.roles.items():
-            if side_of(role) == side:
+        of_side = [(seat, role) for seat, role in game.roles.items() if side_of(role) == side]
+        told += bool(teams) and any(seat in game.seats for seat, _ in of_side)
+        for seat, role in of_side:
+            if seat in game.seats:
                 held = on.setdefault(role, [0, 0])
                 held[0] += sum(seat in team for team in teams)
                 held[1] += len(teams)

@@ -20,9 +20,9 @@ def _groups(game: OneGame, seat: int) -> list[tuple[str, str]]:
 def refuted(games: Iterable[OneGame]) -> Sums:
     sums = Sums()
     for game in games:
-        if not game.whole:
-            continue
         for at, speech in enumerate(game.told["speeches"]):
+            if speech["seat"] not in game.seats:
+                continue
             verdicts = Counter(verdict for _, _, verdict in speech["read"])
             wrong, right = verdicts["refuted"], verdicts["supported"]
             for group in _groups(game, speech["seat"]):
