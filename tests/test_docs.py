@@ -15,11 +15,18 @@ import pytest
 
 from app.instruments.fake_model import FakeOptions
 from app.instruments.fake_model.brains import BRAINS
+from app.runner.simulate import Plan
+from app.runner.simulate import run as run_plan
 from app.settings import Settings
+from engine.profile import make_profile
+from evaluators.dataset.rows import turn_rows
+from evaluators.ground.turns import read_game
 from evaluators.study.file import Study
 from tests import forked
+from tests.app.calling import read_log, read_ndjson
 from tests.app.modelling import faking
 from tests.app.real_server import local_settings, running_server
+from tests.app.typed import interintent
 from tests.test_architecture import ROOMS
 
 ROOT = Path(__file__).parent.parent
@@ -144,6 +151,53 @@ def test_the_commands_of_the_page_on_reports_run(tmp_path: Path) -> None:
     assert ran == 8
     assert {path.name for path in tmp_path.iterdir()} == WRITTEN
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
+
+
+def test_the_commands_and_the_code_of_the_page_on_data_sets_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "datasets.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    for line in blocks(page)[0].splitlines():
+        program, *words = shlex.split(line)
+        assert program == ".venv/bin/interintent"
+        done = interintent(*words)
+        assert done.exit_code == 0, done.output
+    names: dict[str, Any] = {}
+    for block in blocks(page, "python"):
+        exec(block, names)
+    assert "scripts" in capsys.readouterr().out
+    row = {"defaulted": None, "speech": "Why? I do not know. Tell me."}
+    assert (names["asks"](row), names["words"](row)) == (True, (7, 2))
+    assert names["asks"]({**row, "defaulted": "deadline"}) is None
+    # What the page says is in the folder is there, and nothing else.
+    named = {f"{name}.parquet" for name in re.findall(r"`([a-z]+)`", page.partition("- A Parquet file")[2])}
+    found = {path.name for path in (tmp_path / "my-games").iterdir()}
+    assert found - named == {"README.md", "CITATION.cff", "croissant.json"}
+
+
+def test_the_turn_of_the_page_on_concepts_is_one_of_a_real_game() -> None:
+    page = " ".join((ROOT / "docs" / "concepts.md").read_text("utf-8").split())
+    ((game_id, request_id),) = re.findall(r"<!-- turn: (\S+) (\S+) -->", page)
+    plan = Plan(make_profile("interintent", 5).settings(), [{"agent": "scripted", "options": {}}] * 5, 7)
+    (result,) = run_plan(plan, 1, keep=True)
+    log = read_log(line for line in read_ndjson(result.lines) if "seq" in line)
+    [row] = [row for row in turn_rows(read_game(game_id, log)) if row["request_id"] == request_id]
+    assert (row["seat"], row["role"], row["turn"], row["leader"], row["team"]) == (
+        4,
+        "merlin",
+        2,
+        2,
+        [1, 2, 4],
+    )
+    for name in ("first_intentions", "intentions", "gold"):
+        assert " and ".join(f"`{intention}`" for intention in row[name]) in page, name
+    reading = next(one["text"] for one in row["readings"] if one["by"] == "assassin")
+    for text in (row["draft"], row["speech"], row["reason"], reading):
+        assert f'"{text}"' in page, text
+    assert [guess["seat"] for guess in row["guesses"]] == [5, 1]
+    assert all(guess["intentions"] == row["intentions"] for guess in row["guesses"])
+    assert (row["approved"], row["quest_succeeded"], row["won"]) == (True, False, True)
 
 
 @pytest.mark.timeout(300)
@@ -376,6 +430,6 @@ async def test_the_commands_of_the_page_on_studies_make_a_report_and_a_pack(tmp_
         for words in commands:
             await asyncio.to_thread(command, words)
     assert "Does self-correction help?" in (tmp_path / "my-study" / "report.html").read_text("utf-8")
-    assert (tmp_path / "my-study.zip").exists()
+    assert (tmp_path / "my-study-pack.zip").exists()
     for name in re.findall(r"`\[+(\w+)", page):
         assert name in Study.model_fields, f"the study file has no part {name}"

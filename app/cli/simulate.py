@@ -208,8 +208,12 @@ def simulate(
             print_uses(models.uses)
     if models is not None and models.stopped is not None:
         note(
-            f"stopped: {models.stopped}. {done.games} of {games} games were played; the answers are in "
-            "the file of --answers: run the same command again with it once the cause is gone"
+            f"stopped: {str(models.stopped).rstrip('.')}. {done.games} of {games} games were played; "
+            + (
+                "with --answers FILE, a run keeps what it has paid for, and can go on from there"
+                if answers is None
+                else f"the answers are in {answers}: run the same command again once the cause is gone"
+            )
         )
         raise typer.Exit(3)
     if done.games < games:

@@ -425,7 +425,7 @@ def pack_command(
 
     Packed twice from the same run, both are equal byte by byte.
 
-    Example: interintent study pack my-study --out my-study.zip
+    Example: interintent study pack my-study --out my-study-pack.zip
     """
     from app.cli.study_pack import archive, look, pack
 

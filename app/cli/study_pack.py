@@ -225,7 +225,6 @@ def pack(
         for more in reports:
             on_step(more[1])
             run_report([*arguments, *more], part)
-        _same_drawings(folder, part / _FIGURES)
         commands = [["report", *arguments, *more] for more in reports]
         if find_spec("pyarrow") is not None:
             on_step(_DATA_SET)
@@ -289,20 +288,6 @@ def _write_calls(folder: StudyFolder, design: Design, where: Path) -> None:
                 for key in sorted(calls, key=lambda key: (key.request_id, key.step, key.about, key.attempt)):
                     lines.write(signature.add(line_of(game.id, calls[key])))
                 lines.write(signature.line())
-
-
-def _same_drawings(folder: StudyFolder, figures: Path) -> None:
-    """Puts the PDF of each plot that was packed before in place of the new one: the program that draws them
-    orders the parts of a PDF by chance.
-    """
-    for svg in sorted(figures.glob("*.svg")):
-        pdf = svg.with_suffix(".pdf")
-        known = folder.store / "drawn" / f"{_sha256(svg)}.pdf"
-        if known.exists():
-            shutil.copyfile(known, pdf)
-        else:
-            known.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(pdf, known)
 
 
 def _can_draw() -> bool:

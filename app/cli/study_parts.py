@@ -246,6 +246,8 @@ class Expectation:
 
     games: int = 0
     of: dict[str, Range] = field(default_factory=lambda: dict.fromkeys(QUANTITIES, Range()))
+    rating: Range = field(default_factory=Range)
+    """Of the calls, those of raters."""
     hours: Range = field(default_factory=Range)
     priced: bool = True
     bases: list[str] = field(default_factory=list)
@@ -261,7 +263,7 @@ class Expectation:
     @property
     def calls(self) -> int:
         """Calls, in the middle of their range."""
-        return round((self.of["calls"].low + self.of["calls"].high) / 2)
+        return round(self.of["calls"].middle)
 
 
 def expectation(
@@ -418,6 +420,7 @@ def _add_raters(found: Expectation, state: StudyState) -> None:
             )
             costs = SeatCosts(basis, {"calls": calls, "prompt_tokens": tokens}, measured=False)
         found.bases.append(f"{one.rater}, {one.dimension}: {basis}")
+        found.rating += costs.total("calls", left)
         for quantity in QUANTITIES:
             found.of[quantity] += costs.total(quantity, left)
 

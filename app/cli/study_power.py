@@ -53,6 +53,8 @@ def _found(
         basis = "ASSUMED: the worst case, half of the games, and pairs that are not alike"
     else:
         basis = f"from {pilot.games} pilot games: standard deviation {sd:.2f}, correlation {correlation:.2f}"
+    asked = text if text.endswith("?") else f"{text}."
+    found = " to ".join(map(_points, values))
     return {
         "question": text,
         "contrast": contrast,
@@ -62,8 +64,8 @@ def _found(
         "sd": sd,
         "correlation": correlation,
         "assumed": pilot is None,
-        "words": f"{text} With {games} games in each condition it finds {' to '.join(map(_points, values))} "
-        f"in the share of games won, with 80 % power{several} ({basis})",
+        "words": f"{asked} With {games} games in each condition it finds {found} in the share of games won, "
+        f"with 80 % power{several} ({basis})",
     }
 
 

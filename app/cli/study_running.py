@@ -156,9 +156,15 @@ async def _run(
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
     if server is None:
         games.check(left)
-    expected = expectation(folder, state, settings, left).calls
+    expected = expectation(folder, state, settings, left)
     progress = _RunProgress(
-        account, earlier.calls, expected, len(work), len(work) - len(left), limits.max_cost
+        account,
+        earlier.calls,
+        expected.calls,
+        round(expected.rating.middle),
+        len(work),
+        len(work) - len(left),
+        limits.max_cost,
     )
     try:
         with work_bar("study") as show:
@@ -178,7 +184,7 @@ async def _run(
     used = total(account.uses.values())
     result.played = progress.games - (len(work) - len(left))
     result.failures += games.failures
-    result.refused |= games.refused
+    result.refused |= games.refused | raters.refused
     result.unrated = raters.failures
     result.spent = games.spent or raters.spent
     result.cost, result.tokens = used.cost, used.tokens
@@ -237,6 +243,8 @@ class _RunProgress:
     """Calls of earlier runs."""
     expected: int
     """Calls that were expected of this run."""
+    rating: int
+    """Of these, raters' calls."""
     of: int
     games: int
     max_cost: float | None
@@ -269,13 +277,13 @@ class _RunProgress:
         expected = self.expected
         if self.played:
             # What games really took, for those that are left.
-            expected = round(self.calls / self.played * (self.of - self.games)) + self.calls
+            expected = round(self.calls / self.played * (self.of - self.games)) + self.calls + self.rating
         expected = max(expected, calls)
         seconds = time.monotonic() - self.began
         left = seconds / calls * (expected - calls) if calls else None
         budget = "" if self.max_cost is None else f" of {self.max_cost:,.4g}"
         parts = [f"games {self.games:,} of {self.of:,}", f"cost {used.cost:,.4g}{budget}"]
-        if left is not None and self.games < self.of:
+        if left:
             parts.append(f"about {_span(left)} left")
         if self.words:
             parts.append(self.words)

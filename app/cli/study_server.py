@@ -1,8 +1,8 @@
 """Plays a study's games on a running server: batches are made there, and their games fetched from there.
 
-Games of a cell with the same agents and seeds in a row are one batch, with the study's labels. Which batch
-was made for which games is written down before the next one is made, and a request that a kill cut off is
-repeated under its key, so no batch is made twice.
+Games of a cell with the same agents and seeds in a row are one batch, with the study's labels. Which games a
+batch was made for is written down before the next one is made, and a request that a kill cut off is repeated
+under its key: no game is paid for twice.
 """
 
 import hashlib
@@ -28,6 +28,9 @@ __all__ = ["ServerRun", "StudyServer"]
 _LOOK_S: Final = 1.0
 _MOST: Final = 10_000
 """Games of one batch."""
+
+_BATCHES: Final = "batches.json"
+"""The batches that were made, each with its server and its games."""
 
 _OVER: Final = ("done", "cancelled", "failed")
 
@@ -63,8 +66,13 @@ class StudyServer:
         show: Callable[[int, int, str], None],
     ) -> ServerRun:
         """Plays these games. Raises StudyFault where the server refuses, or cannot be reached."""
-        found, batches = ServerRun(), list(_batches(left))
-        made = [(self._made(folder, study, games, len(left)), games) for games in batches]
+        found, missing = ServerRun(), {game.id: (cell, game) for cell, game in left}
+        made: list[tuple[str, list[tuple[StudyCell, PlannedGame]]]] = []
+        for known in (folder.read(_BATCHES) or {}).values():
+            if known["server"] == self._url and (its := [name for name in known["games"] if name in missing]):
+                made.append((known["batch"], [missing.pop(name) for name in its]))
+        for games in _batches(list(missing.values())):
+            made.append((self._made(folder, study, games, len(left)), games))
         waiting = dict(enumerate(made))
         while waiting:
             done = tokens = 0
@@ -75,7 +83,8 @@ class StudyServer:
                 tokens += view["tokens"] or 0
                 cost += view["cost"] or 0.0
                 if view["suspended"] is not None:
-                    found.suspended[batch] = f"{view['suspended']['endpoint']}: {view['suspended']['words']}"
+                    words = f"{view['suspended']['endpoint']}: {view['suspended']['words']}"
+                    found.suspended[batch] = f"{words}; POST /batches/{batch}/resume there goes on"
                 if view["status"] in _OVER or view["suspended"] is not None:
                     self._fetch(folder, study, batch, games, view, found)
                     del waiting[place]
@@ -85,18 +94,17 @@ class StudyServer:
         return found
 
     def _made(self, folder: StudyFolder, study: Study, games: Planned, total: int) -> str:
-        """The batch of these games: the one that was made before, or a new one."""
-        known: dict[str, str] = folder.read("batches.json") or {}
-        body = _body(study, games, total)
-        text = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
-        what = {name: value for name, value in body.items() if name != "budget"}
-        about = orjson.dumps([self._url, what], option=orjson.OPT_SORT_KEYS)
-        name = hashlib.sha256(about).hexdigest()[:32]
-        if name in known:
-            return known[name]
+        """A batch of these games. If a kill cut off the request before, the same one is answered."""
+        text = orjson.dumps(_body(study, games, total), option=orjson.OPT_SORT_KEYS)
+        name = hashlib.sha256(self._url.encode() + b"\0" + text).hexdigest()[:32]
         answer = self._json("POST", "/games", content=text, key=f"study-{name}")
-        known[name] = answer["batch_id"]
-        folder.write("batches.json", known)
+        known = folder.read(_BATCHES) or {}
+        known[name] = {
+            "server": self._url,
+            "batch": answer["batch_id"],
+            "games": [game.id for _, game in games],
+        }
+        folder.write(_BATCHES, known)
         return str(answer["batch_id"])
 
     def _fetch(
@@ -119,9 +127,18 @@ class StudyServer:
             record = _record(study, game, opening, lines, view)
             folder.keep(record, _renamed(game.id, opening, lines))
             found.played += 1
+        lost = [game.id for cell, game in games if not folder.has(cell.id, game.id)]
+        if lost and view["status"] in _OVER and not view["games"].get("failed"):
+            # Cancelled, for want of money or by somebody: the next run makes a batch of them anew.
+            known = folder.read(_BATCHES)
+            for entry in known.values():
+                if entry["batch"] == batch:
+                    entry["games"] = [name for name in entry["games"] if name not in lost]
+            folder.write(_BATCHES, known)
         for cell, game in games:
             if not folder.has(cell.id, game.id):
-                why = found.suspended.get(batch, f"not finished in batch {batch} ({view['status']})")
+                how = f"{view['status']}; POST /batches/{batch}/retry there plays failed games on"
+                why = found.suspended.get(batch, f"not finished in batch {batch} ({how})")
                 found.failures.append(Failure(cell.id, game.id, why))
 
     def _json(self, method: str, path: str, *, content: bytes | None = None, key: str = "") -> Any:

@@ -72,7 +72,7 @@ from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
 from app.store.inbox import no_answer
-from app.store.log import EXPORT_DAMAGED, GameLog, LogReader, export_texts
+from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
@@ -86,7 +86,12 @@ from engine.rules import Request, cancel, create, decide, pending, usual_names
 from engine.state import State, apply, fold
 from engine.terms import FULL, Role, Seat, Viewer
 from engine.view import observe, project
-from evaluators.ground.provenance import catalogue_digest, package_version, provenance_of
+from evaluators.ground.provenance import (
+    catalogue_digest,
+    package_version,
+    provenance_of,
+    public_provenance,
+)
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
 __all__ = ["Games", "batch_status"]
@@ -515,9 +520,12 @@ class Games:
         unless all of its log can be read.
         """
         lines, events = await self._reader.whole_log(game_id)
-        texts = export_texts(game_id, lines, events, viewer)
+        if len(lines) <= SHORT_LOG:
+            texts = export_texts(game_id, lines, events, viewer)
+        else:
+            texts = await off_loop(export_texts, game_id, lines, events, viewer)
         if viewer != FULL:
-            return [provenance_of(game_id, events, server=package_version()).line(full=False), *texts]
+            return [public_provenance(game_id, events, package_version()).line(full=False), *texts]
         try:
             provenance = await self._models.provenance(await self.row(game_id), batch, events)
         except CorruptLog as fault:

@@ -9,8 +9,7 @@ from agents.agent import Agent, Inbox, Setup
 from agents.errors import InvalidAgent
 from agents.kinds import LLM, REMOTE, asks_model, make_agent, make_model_agent
 from agents.llm.session import ModelSession
-from agents.model.model import Sampling
-from agents.model.sampling import read_sampling
+from agents.model.model import Sampling, read_sampling
 from agents.remote import RemoteAgent
 from engine.chance import secret
 from engine.profile import Profile

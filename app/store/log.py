@@ -21,6 +21,7 @@ from evaluators.measures.defaults import DecisionCounter
 __all__ = [
     "EXPORT_DAMAGED",
     "INSERT_EVENTS",
+    "SHORT_LOG",
     "GameLog",
     "LogLine",
     "LogReader",
@@ -43,7 +44,7 @@ class LogLine(NamedTuple):
     payload: str
 
 
-_SHORT_LOG: Final = 1_000
+SHORT_LOG: Final = 1_000
 """The most events that are read on the event loop; this takes 10 ms. A played game has hundreds of events, an
 imported one up to 12,000.
 """
@@ -235,7 +236,7 @@ class LogReader:
         head = rows[0].head if rows else 0
         if not rows or head != len(rows) or any(row[0] != seq for seq, row in enumerate(rows, 1)):
             raise CorruptLog(f"the log of {game_id} has holes")
-        if len(rows) <= _SHORT_LOG:
+        if len(rows) <= SHORT_LOG:
             return _events(game_id, rows)
         return await off_loop(_events, game_id, rows)
 
@@ -346,7 +347,7 @@ class LogReader:
         )
         lines, log = (
             _lines_and_events(game_id, rows)
-            if len(rows) <= _SHORT_LOG
+            if len(rows) <= SHORT_LOG
             else await off_loop(_lines_and_events, game_id, rows)
         )
         if not _follow_on(lines, 0, len(lines)):
@@ -360,7 +361,7 @@ EXPORT_DAMAGED: Final = "export.damaged"
 
 def export_texts(game_id: str, lines: Sequence[LogLine], log: Sequence[Event], viewer: Viewer) -> list[bytes]:
     """The viewer's events of a whole log as lines of an export, thoughts with their places."""
-    placed = places(log)
+    placed = {} if viewer == PUBLIC else places(log)
     texts: list[bytes] = []
     for index, line in enumerate(lines):
         if is_seen(line, viewer):

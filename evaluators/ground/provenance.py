@@ -9,7 +9,7 @@ place.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -28,6 +28,7 @@ __all__ = [
     "catalogue_digest",
     "package_version",
     "provenance_of",
+    "public_provenance",
 ]
 
 PROVENANCE: Final = "provenance"
@@ -240,19 +241,13 @@ def provenance_of(
     ``agents``: used where the log names none, as logs of early versions do. Raises CorruptLog for a log that
     does not begin with its game.
     """
-    created = log[0] if log else None
-    if not isinstance(created, GameCreated):
-        raise CorruptLog(f"the log of {game_id} does not begin with its game")
+    known = public_provenance(game_id, log, server)
     seated = next((event.agents for event in reversed(log) if isinstance(event, AgentsSeated)), tuple(agents))
     dealt = next((event for event in log if isinstance(event, RolesDealt)), None)
-    return Provenance(
-        game_id,
-        created.profile.name,
-        created.profile.players,
-        created.names,
-        server,
-        None if dealt is None or dealt.seed is None else str(dealt.seed),
-        tuple(
+    return replace(
+        known,
+        seed=None if dealt is None or dealt.seed is None else str(dealt.seed),
+        agents=tuple(
             AgentProvenance.of(seat, agent, (served or {}).get(seat, ()))
             for seat, agent in enumerate(seated, 1)
         ),
@@ -261,12 +256,23 @@ def provenance_of(
     )
 
 
+def public_provenance(game_id: str, log: Sequence[Event], server: str) -> Provenance:
+    """What everybody may know of where a game comes from. Raises CorruptLog for a log that does not begin
+    with its game.
+    """
+    created = log[0] if log else None
+    if not isinstance(created, GameCreated):
+        raise CorruptLog(f"the log of {game_id} does not begin with its game")
+    return Provenance(game_id, created.profile.name, created.profile.players, created.names, server)
+
+
 @cache
 def catalogue_digest() -> str:
     """The SHA-256, in hex, of the catalogue of intentions."""
     return hashlib.sha256(files("engine").joinpath("intentions.json").read_bytes()).hexdigest()
 
 
+@cache
 def package_version() -> str:
     """The version of this package; ``unknown`` in a folder that was never installed."""
     try:

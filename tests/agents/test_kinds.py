@@ -117,7 +117,7 @@ async def test_a_package_whose_agents_ask_a_model_gets_stored_answers_budgets_an
     database_url: str,
 ) -> None:
     (wish,) = (json.loads(block) for block in blocks("json"))
-    wish["seats"][0]["model"] = "fake"
+    wish["seats"] = [wish["seats"][0] | {"model": "fake"}]
     async with (
         faking(FakeOptions(brain=lambda *_: '{"approve": true}')) as fake,
         calling_with(fake, database_url) as caller,

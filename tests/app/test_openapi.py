@@ -145,6 +145,7 @@ def python_packages() -> Path:
     return there
 
 
+@pytest.mark.long
 @pytest.mark.timeout(700)
 def test_openapi_python_client_makes_a_package_that_type_checks_and_imports(tmp_path: Path) -> None:
     config = ("--config", TOOLS / "config.yaml", "--meta", "none", "--fail-on-warning")
@@ -169,6 +170,7 @@ def test_openapi_python_client_makes_a_package_that_type_checks_and_imports(tmp_
     run(sys.executable, "-W", "error", "-c", imports, *modules, at=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(700)
 def test_openapi_typescript_makes_types_that_compile_and_say_what_is_what(tmp_path: Path) -> None:
     packages = node_packages(TOOLS)

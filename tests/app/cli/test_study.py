@@ -302,6 +302,19 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     assert "judge large" in json.dumps(report["made_of"])
 
 
+async def test_a_plan_reckons_with_what_a_trial_of_the_model_measured(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        done = await studying("plan", folder, "--try", "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    plan = json.loads(done.stdout[done.stdout.index("{") :])
+    assert "20 questions that fake was tried with" in " ".join(plan["from"])
+    assert not any("ASSUMED" in basis for basis in plan["from"])
+    assert 0 < plan["cost"][0] < plan["cost"][1]
+
+
 async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path) -> None:
     folder, small, large = tmp_path / "s", fake(1), fake(2, faults=(read_fault("quota"),))
     study_file(folder, presets='["direct"]')
@@ -320,6 +333,25 @@ async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path
         await stack.enter_async_context(large.serving())
         models_file(folder, small=small, large=large)
         assert (await studying("run", folder, "--yes")).exit_code == 0
+
+
+async def test_a_judge_that_is_refused_is_named_and_asked_when_that_is_over(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    strict, kind = fake(3, faults=(read_fault("quota"),)), fake(3)
+    more = '[[evaluations]]\nkind = "judge"\ndimension = "selection"\nmodel = "judge"'
+    study_file(folder, presets='["one_pass"]', more=more)
+    async with small.serving(), large.serving(), strict.serving(), kind.serving():
+        models_file(folder, small=small, large=large, judge=strict)
+        done = await studying("run", folder, "--yes")
+        assert done.exit_code == 3
+        assert "refused: judge: quota" in done.output
+        played = asked(small, large)
+        models_file(folder, small=small, large=large, judge=kind)
+        assert (await studying("run", folder, "--yes")).exit_code == 0
+        assert asked(small, large) == played
+    told = await asyncio.to_thread(status, folder)
+    assert told["raters"][0]["games"] == 2
+    assert told["raters"][0]["unanswered"] == 0
 
 
 async def test_a_spent_budget_ends_the_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
@@ -374,6 +406,10 @@ async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_wer
             assert done.exit_code == 0, done.output
             again = await studying("run", there, "--yes", "--server", served.url)
             assert "0 of them new" in again.output
+            # A game that was lost here is fetched again, and not played again.
+            next((there / "run" / "games").rglob("*.ndjson")).unlink()
+            once_more = await studying("run", there, "--yes", "--server", served.url)
+            assert "1 of them new" in once_more.output
         assert asked(small, large) == 2 * before
     played, fetched = logs(here), logs(there)
     assert played.keys() == fetched.keys()

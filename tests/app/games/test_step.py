@@ -34,6 +34,7 @@ async def _walked(caller: Caller, game: str, far: str) -> tuple[list[Line], list
     return told, log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", ["scripted", "random"])
 @pytest.mark.parametrize("profile", ["interintent", "official"])
 async def test_every_stride_walks_to_the_log_of_the_automatic_run(

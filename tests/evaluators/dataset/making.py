@@ -25,7 +25,6 @@ class Made:
     games: Path
     judgements: Path
     answers: Path
-    calls: Path
     folder: Path
     """The data set."""
 
@@ -97,18 +96,12 @@ def _answered(games: list[Game]) -> Iterator[str]:
             )
 
 
-def _called(games: list[Game]) -> Iterator[str]:
-    """Calls as ``simulate --answers`` writes them."""
-    yield from ()
-
-
 def make(folder: Path, each: int = 3) -> Made:
     """The files of a study with ``each`` games a cell."""
     made = Made(
         folder / "games.ndjson",
         folder / "judgements.csv",
         folder / "answers.jsonl",
-        folder / "calls.ndjson",
         folder / "data",
     )
     made.games.write_text("\n".join(_lines(each)) + "\n")

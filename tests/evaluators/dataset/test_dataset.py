@@ -298,6 +298,26 @@ async def test_a_batch_brings_its_calls_and_its_raters(tmp_path: Path) -> None:
     assert judgements.person.all()
 
 
+async def test_the_calls_of_simulated_games_come_from_the_file_of_their_answers(tmp_path: Path) -> None:
+    games, answers, folder = tmp_path / "games.ndjson", tmp_path / "answers.ndjson", tmp_path / "data"
+    agents = "llm,scripted,scripted,scripted,scripted"
+    async with faking() as fake:
+        done = await asyncio.to_thread(
+            interintent,
+            *("simulate", "-n", 1, "--seed", 7, "--agents", agents, "--mechanism", "direct", "--out", games),
+            *("--model", "fake", "--base-url", f"{fake.url}/v1", "--answers", answers, "--json"),
+        )
+    assert done.exit_code == 0, done.output
+    assert interintent("dataset", folder, games, "--calls", answers).exit_code == 0
+    calls = pandas.read_parquet(folder / "calls.parquet")
+    told = json.loads(done.stdout[done.stdout.index("{") :])
+    assert len(calls) == told["models"][0]["calls"]
+    assert calls.prompt_tokens.sum() + calls.completion_tokens.sum() == told["tokens"]
+    assert set(calls.game_id) == {"g_sim7"}
+    [seat] = pandas.read_parquet(folder / "seats.parquet").query("agent == 'llm'").itertuples()
+    assert (seat.mechanism, seat.model, list(seat.served)) == ("direct", "fake", ["fake"])
+
+
 def test_what_is_in_the_way_stays_and_a_failure_leaves_nothing(made: Made, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
