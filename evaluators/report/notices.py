@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from evaluators.report.builder import ReportBuilder
+from evaluators.report.corrections import CORRECTED
 from evaluators.report.tables import ReportTable
 from evaluators.statistics.contrasts import FEW
 
@@ -15,9 +16,6 @@ _DEFAULTED: Final = 0.01
 
 _SIGNED: Final = ("difference", "minus", "change")
 """Words in the names of columns whose sign matters."""
-
-_CORRECTED: Final = "corrected"
-"""The table of judges corrected by people's items, if the report has one."""
 
 _NAMED: Final = 5
 
@@ -39,16 +37,25 @@ def warnings(builder: ReportBuilder, tables: Iterable[ReportTable]) -> Iterator[
     ]
     if defaults:
         yield f"Played by default, so decided by nobody: {_first(defaults)}."
-    corrected = {
-        label for table in tables if table.name == _CORRECTED for row in table.rows for label in row.labels
-    }
-    if uncorrected := sorted(builder.judges - corrected):
+    if uncorrected := list(_uncorrected(tables)):
         yield f"Not corrected by people's judgements: the verdicts of {_first(uncorrected)}."
     small = [
         f"{group} ({tally.games})" for group, tally in sorted(builder.groups.items()) if tally.games < FEW
     ]
     if small:
         yield f"Groups of fewer than {FEW} games, whose intervals are rough: {_first(small)}."
+
+
+def _uncorrected(tables: Iterable[ReportTable]) -> Iterator[str]:
+    """The judges with what they judged and nobody corrected."""
+    parts: dict[str, list[str]] = {}
+    for table in tables:
+        for row in table.rows if table.name == CORRECTED else ():
+            judge, part, group, _ = row.labels
+            if group == "all" and row.figures["corrected"].value is None:
+                parts.setdefault(judge, []).append(part)
+    for judge, of_judge in parts.items():
+        yield f"{judge} ({', '.join(of_judge)})"
 
 
 def _turned(tables: Iterable[ReportTable]) -> Iterator[str]:

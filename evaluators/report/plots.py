@@ -192,17 +192,15 @@ def _over_rounds(report: Report) -> Iterator[Chart]:
     ]
     if points:
         base = alt.Chart(_data(points), width=340, height=260).encode(
-            alt.X("round:O", title="round", axis=alt.Axis(labelAngle=0)),
+            # Said here, since a legend of dashes is lost beside one of colours.
+            alt.X("round:O", title="round (dashed: without history)", axis=alt.Axis(labelAngle=0)),
             alt.Color("guesser:N", title=None, scale=alt.Scale(range=_COLOURS)),
         )
         value = _percent("y", "F1", scale=alt.Scale(domain=[0, 1]))
         names = [column.name for column in table.columns]
         dash = alt.StrokeDash("history:N", scale=alt.Scale(domain=names, range=_DASHES), legend=None)
         shape = alt.Shape(
-            "history:N",
-            title=None,
-            scale=alt.Scale(domain=names, range=["circle", "triangle-up"]),
-            legend=alt.Legend(orient="top", symbolFillColor="#808080", symbolStrokeColor="#808080"),
+            "history:N", scale=alt.Scale(domain=names, range=["circle", "triangle-up"]), legend=None
         )
         chart = (
             base.mark_line().encode(value, dash)

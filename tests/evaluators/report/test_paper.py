@@ -26,6 +26,7 @@ from evaluators.report.reading import RaterKind
 from evaluators.report.sections import make_report
 from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, limited
 from tests.evaluators.report.test_contrasts import unpaired
+from tests.evaluators.report.test_corrections import report as corrected
 from tests.evaluators.report.test_report import judged
 from tests.evaluators.scripted_games import scripted_game
 
@@ -359,7 +360,14 @@ def test_the_first_page_warns_of_small_groups_judges_and_defaults() -> None:
     game = scripted_game(1)
     said = [replace(one, rater="mod") for one in judged(game) if one.rater == "ann"]
     builder.add(ReportedGame(game, said, judges=frozenset({"mod"})))
-    assert "Not corrected by people's judgements: the verdicts of mod." in make_report(builder).notes_on_gold
+    (told,) = (note for note in make_report(builder).notes_on_gold if note.startswith("Not corrected"))
+    assert told.startswith("Not corrected by people's judgements: the verdicts of mod (")
+    assert "think" in told
+    # People judged enough of its selections, and nothing of what it says of following.
+    (told,) = (
+        note for note in corrected(agents=("a",) * 5).notes_on_gold if note.startswith("Not corrected")
+    )
+    assert told == "Not corrected by people's judgements: the verdicts of mild (think)."
 
 
 # --- LaTeX and files ------------------------------------------------------------------------------------
