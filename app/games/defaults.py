@@ -10,7 +10,7 @@ from agents.llm.options import mechanism_name
 from app.games.schemas import AgentDefaults, BatchDefaults, NumberedSeatDefaults, SeatDefaults
 from app.seats.seating import LLM, model_seats
 from app.store.rows import GameRow, whole
-from engine.errors import UNREADABLE
+from engine.errors import UNREADABLE, CorruptLog
 from engine.state import State
 from evaluators.measures.defaults import DecisionCounter, SeatDecisions
 
@@ -43,16 +43,18 @@ def seat_defaults(row: GameRow, state: State) -> list[SeatDefaults]:
 
 def is_excluded(row: GameRow, above: float) -> bool:
     """Whether reports exclude this finished game: it is marked as invalid, or models defaulted a share of
-    their decisions above ``above``. False if its counts are missing.
+    their decisions above ``above``. False if its counts are missing, or its row is damaged.
     """
-    if row.invalid is not None:
-        return True
-    decided = DecisionCounter()
-    decided.seats = {
-        int(seat): SeatDecisions.from_json(value) for seat, value in (whole(row.defaults) or {}).items()
-    }
-    share = decided.of_models(model_seats(whole(row.seats))).rate
-    return share is not None and share > above
+    try:
+        models = model_seats(whole(row.seats))
+        decided = DecisionCounter()
+        decided.seats = {
+            int(seat): SeatDecisions.from_json(value) for seat, value in (whole(row.defaults) or {}).items()
+        }
+    except (CorruptLog, *UNREADABLE):
+        return False
+    share = decided.of_models(models).rate
+    return row.invalid is not None or (share is not None and share > above)
 
 
 def batch_defaults(games: Iterable[tuple[str, str]]) -> BatchDefaults:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import structlog
@@ -295,27 +295,29 @@ class _GameSession:
         While the endpoint does not answer, the call waits and is made again: an outage is no answer. What
         such a try has cost is stored and counted at once. Raises Stop, see ``GameSessions``.
         """
-        health, tries = self._source.health, 0
+        health, tries = self._source.health, list[Call]()
         answers, began_ms = health.answers, now_ms()
         while True:
             # If the endpoint has answered other questions meanwhile, the fault may lie in this one.
             last = (
-                tries + 1 >= MOST_TRIES
+                len(tries) + 1 >= MOST_TRIES
                 and now_ms() - began_ms >= PATIENCE_S * 1000
                 and health.answers > answers
             )
-            call = await self._try(flight, question, last=last)
+            call = await self._try(flight, question, tries, last=last)
             if call is not None:
                 return call
             flight.begun = False
-            tries += 1
             if health.outage is None:  # in an outage, the call waits for its turn instead
                 with metrics.calls_parked.labels(self._source.name).track_inprogress():
-                    await asyncio.sleep(health.pause_s(tries))
+                    await asyncio.sleep(health.pause_s(len(tries)))
 
-    async def _try(self, flight: _Flight, question: StoredQuestion, *, last: bool) -> Call | None:
-        """Makes one call. Returns the stored call, or None after a failure that may pass. ``last``: such a
-        failure now stops the game, and a judge goes without the answer.
+    async def _try(
+        self, flight: _Flight, question: StoredQuestion, tries: list[Call], *, last: bool
+    ) -> Call | None:
+        """Makes one call. Returns the stored call, or None after a failure that may pass; the failed call has
+        then been added to ``tries``. ``last``: such a failure now stops the game, and a judge goes without
+        the answer. The stored call counts the requests of tries that cost nothing.
         """
         source, sessions = self._source, self._sessions
         whole, account = sessions.keep_messages, sessions.account
@@ -337,6 +339,7 @@ class _GameSession:
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
                     if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
+                        tries.append(call)
                         if call.is_paid:
                             await sessions.answers.keep_try(self.game, call)
                             account.add(self.game, call)
@@ -344,6 +347,8 @@ class _GameSession:
                         if sessions.stops and fault.kind == "account":
                             raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
                         raise
+                free = sum(one.http_calls for one in tries if not one.is_paid)
+                call = replace(call, http_calls=call.http_calls + free)
                 stored = await sessions.answers.keep(self.game, call)
                 # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)

@@ -334,7 +334,8 @@ class GameStore:
         rows: dict[str, GameRow] = {}
         for first in range(0, len(ids), 100):
             rows |= await self.games_of(ids[first : first + 100])
-        played = {whole(game.forked_from)["game_id"] for game in rows.values() if game.forked_from}
+        origins = [game.forked_from for game in rows.values()]
+        played = {origin.get("game_id") for origin in origins if isinstance(origin, Mapping)}
         return [
             rows[one] for one in ids if one in rows and rows[one].status == "finished" and one not in played
         ]

@@ -109,7 +109,8 @@ async def _over(caller: Caller, batch: str, fake: FakeModel) -> bool:
             view = (await caller.get(f"/batches/{batch}")).json()
             if view["status"] in ("suspended", "failed") and not waited:
                 waited, fake.faults = True, ()
-                await caller.post(f"/batches/{batch}/retry", json={})
+                # Games with many defaults are what this run is about: none is played anew.
+                await caller.post(f"/batches/{batch}/retry", json={"exclude_above": 1})
                 continue
             if view["status"] not in ("queued", "running"):
                 return waited
@@ -146,7 +147,9 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *,
     where = f"{trial.fault} at {trial.rate}"
     view = (await caller.get(f"/batches/{batch}")).json()
     assert view["games"]["finished"] == trial.games, (where, view["games"])
-    stored = [call async for _, call in caller.services.models.calls.of_batch(batch)]
+    games = await caller.services.store.ids(batch)
+    kept = [await caller.services.models.calls.of_game(game) for game in games]
+    stored = [call for calls in kept for call in calls.values()]
     # Whether a request finds its connection closed is a matter of moments.
     if trial.rate == 1.0 and trial.fault != "stale_connection":
         assert waited == (trial.fault in WAITED_FOR), where

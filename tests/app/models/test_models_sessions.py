@@ -238,11 +238,11 @@ async def test_an_outage_is_no_answer_and_each_try_that_was_paid_for_is_stored(
         answered = await ask(await room.session(model, account=account))
         assert (answered.text, model.asked) == ('{"approve": true}', 4)
         paid, row = sorted(await room.rows(), key=lambda row: row["attempt"])
-        assert (row["failure"], row["http_calls"], row["latency_s"]) == (None, 1, 0.25)
+        assert (row["failure"], row["http_calls"], row["latency_s"]) == (None, 2, 0.25)
         assert (paid["attempt"], paid["failure"], paid["http_calls"]) == (-1, "timeout", 4)
         assert (paid["prompt_tokens"], paid["completion_tokens"], paid["tokens_known"]) == (30, 5, False)
         [use] = account.uses.values()
-        assert (use.calls, use.failed, use.estimated, use.tokens, use.http_calls) == (2, 1, 1, 145, 5)
+        assert (use.calls, use.failed, use.estimated, use.tokens, use.http_calls) == (2, 1, 1, 145, 6)
         assert use.cost == pytest.approx(0.6)
         assert (await ask(await room.session(Scripted(answer)))).usage == answered.usage
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
@@ -244,6 +245,19 @@ async def test_excluded_games_are_played_anew_once_when_their_batch_is_retried(d
         assert third["instead_of"] == anew["game_id"]
         assert (await caller.over(batch))["games"]["finished"] == 3
         assert (await caller.get(f"/games/{third['game_id']}")).json()["agents"] == old["agents"]
+
+
+async def test_a_damaged_row_keeps_no_other_game_from_being_played_anew(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, games = await caller.played(seats=[{"agent": "random"}], count=3)
+        for game in games:
+            await caller.post(f"/games/{game}/invalidate", json={"reason": "x"})
+        store = caller.services.games._store
+        for game, column in ((games[0], "seats"), (games[1], "defaults")):
+            broken = text(f"UPDATE games SET {column} = '7' WHERE game_id = '{game}'")
+            await store._database.writer.execute(broken)
+        retried = (await caller.post(f"/batches/{batch}/retry", json={})).json()
+        assert [one["instead_of"] for one in retried["anew"]] == [games[2]]
 
 
 async def test_a_game_whose_remote_seats_know_the_deal_is_not_played_anew(database_url: str) -> None:
