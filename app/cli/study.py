@@ -84,7 +84,7 @@ def plan_command(
     directory: Dir,
     try_models: Annotated[
         bool,
-        typer.Option("--try", help="Try each model first (17 questions each), and reckon with its answers."),
+        typer.Option("--try", help="Try each model first (20 questions each), and reckon with its answers."),
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
