@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import metrics, problems
 from app.base.lifecycle import Lifecycle
+from app.base.tasks import end_tasks
 from app.edge.auth import Keys
 from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
@@ -171,7 +172,7 @@ class Composition:
         self.feed = Feed()
         self.inbox = InboxStore(self.database)
         news = News(self.feed, self.reader)
-        self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.version)
+        self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.writer.version)
         self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news)
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)
@@ -270,9 +271,7 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        if self.limits is not None:
-            self.limits.cancel()
-            await asyncio.wait([self.limits])
+        await end_tasks(self.limits)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()

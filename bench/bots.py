@@ -40,10 +40,10 @@ WITHIN_S: Final = 120.0
 """Seconds; no round takes longer."""
 
 ROUNDS: Final = {1: 12, 10: 3, 100: 1}
-"""Games at once: rounds of so many games, one after the other."""
+"""By number of games at once: how many rounds are played, one after the other."""
 
 BARE_ANSWERS: Final = 140
-"""Answers of each bot in a game of the bare server: so many that what a connection takes does not count."""
+"""Answers of each bot in a game of the bare server: enough that the cost of connecting hardly counts."""
 
 _TEXT, _CLOSE, _PING = 0x1, 0x8, 0x9
 
@@ -201,7 +201,7 @@ def answer_to(asked: dict[str, Any]) -> bytes:
 
 @dataclass
 class Round:
-    """What the answers of some rounds took."""
+    """The time and the CPU that the answers of some rounds took."""
 
     seconds: float = 0.0
     cpu_s: float = 0.0
@@ -291,13 +291,13 @@ class Bare(Helper):
     """The bare server."""
 
     def bots(self, games: int, *, http: bool = False) -> list[Bot]:
-        """The bots of so many groups, over sockets."""
+        """The bots of this many groups, over sockets."""
         greeting = masked(_TEXT, str(BARE_ANSWERS).encode())
         return [Bot(self.port, f"/{game}", greeting) for game in range(games) for _ in range(SEATS)]
 
 
 def play(server: Servers | Bare, games: int, rounds: int, *, http: bool = False) -> Round:
-    """What it takes to play so many rounds of games, one round after the other."""
+    """Plays this many rounds of games, one after the other. Returns what they took."""
     took = Round()
     for _ in range(rounds):
         poll = select.epoll()

@@ -6,8 +6,8 @@ instead of SQLite. The service and the baseline run in processes of their own, t
 one; everything stays on 127.0.0.1.
 
 An event counts once for every socket that got it, and a round ends when every socket has exactly all of them.
-The service may send several events in a frame when it is behind its log, the baseline sends one a frame; so
-the CPU a frame is shown too, where that makes no difference.
+The service may send several events in a frame when it is behind its log; the baseline sends one per frame. So
+the CPU per frame, which does not depend on that, is shown too.
 """
 
 import argparse
@@ -136,7 +136,7 @@ class Round:
 
 
 def measured(helper: Helper, crowd: Crowd, members: Sequence[Onlooker], more: int, **errand: Any) -> Round:
-    """Runs one errand until each of these members has got ``more`` further events."""
+    """Runs one errand until each member has received ``more`` further events."""
     wanted = members[0].events + more
     frames = sum(one.frames for one in members)
     used, started = helper.cpu_s(), time.monotonic()
@@ -176,7 +176,7 @@ def delivery(fed: Fed, bare: Helper, games: int, watchers: int, appends: int, la
             "0.5" if games == 1 else "",
         ),
         Row(
-            f"    server CPU a frame ({page:.1f} events; appends included)",
+            f"    server CPU per frame ({page:.1f} events; appends included)",
             cost,
             "µs",
             f"bare {bare_cost:.1f}, an event {an_event:.1f} / {bare_event:.1f}",
@@ -293,7 +293,7 @@ def idle_rows(scale: float, most: int, database_url: str | None) -> list[Row]:
                 crowd.until_events(head, WITHIN_S, joined)
                 rows.append(
                     Row(
-                        f"memory an idle socket, {count:,} of them{_label(database_url)}",
+                        f"memory per idle socket, {count:,} sockets{_label(database_url)}",
                         (fed.helper.rss() - before) / count / 1024,
                         "KiB",
                         f"service {before / 2**20:.0f} MiB before",

@@ -4,11 +4,11 @@ Seeding ``random.Random`` takes 4 µs, and its ``shuffle`` may give another orde
 version; BLAKE2b gives the same bytes everywhere and always.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TypeVar
 
-__all__ = ["draw", "ordered", "pick", "secret", "shuffled", "unit"]
+__all__ = ["draw", "ordered", "pick", "secret", "unit"]
 
 T = TypeVar("T")
 
@@ -33,19 +33,10 @@ def pick(options: Sequence[T], seed: int | str, *purpose: object) -> T:
     return options[draw(seed, *purpose) % len(options)]
 
 
-def shuffled(items: Iterable[T], seed: int | str, *purpose: object) -> list[T]:
-    """``items`` in an order fixed by the seed and the purpose (Fisher and Yates).
-
-    Raises ValueError for more than 12 items.
-    """
-    out = list(items)
-    if len(out) > 12:
-        raise ValueError(f"64 bits can order at most 12 items evenly, got {len(out)}")
-    return ordered(out, draw(seed, *purpose))
-
-
 def ordered(items: Sequence[T], number: int) -> list[T]:
-    """``items`` in the order that has this number. n items have n! orders; larger numbers repeat them."""
+    """``items`` in the order that has this number (Fisher and Yates). n items have n! orders; larger numbers
+    repeat them. A number of 64 bits orders up to 12 items evenly.
+    """
     out = list(items)
     for last in range(len(out) - 1, 0, -1):
         number, other = divmod(number, last + 1)

@@ -46,9 +46,6 @@ TEAM_SIZES: Final[Mapping[int, tuple[int, ...]]] = {
     10: (3, 4, 4, 5, 5),
 }
 
-# Evil seats by number of players (Avalon rulebook).
-EVIL_SEATS: Final[Mapping[int, int]] = {5: 2, 6: 2, 7: 3, 8: 3, 9: 3, 10: 4}
-
 ONE_FAIL: Final = (1, 1, 1, 1, 1)
 # Quest 4 needs two fails from seven players up (Avalon rulebook).
 TWO_FAILS_ON_FOUR: Final = (1, 1, 1, 2, 1)

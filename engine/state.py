@@ -269,7 +269,7 @@ _SHOWN: Final = itemgetter(0)
 
 
 class State:
-    """The full viewer's fold: the table, every hand, the deal, and the number of answers so far."""
+    """Everything that the full viewer knows: the table, every hand, the deal, and the answers so far."""
 
     __slots__ = ("_whole", "answers", "hands", "log", "public", "roles", "seed", "shooter", "table")
 
@@ -281,7 +281,7 @@ class State:
     seed: int | None
     shooter: Seat | None
     answers: int
-    """The number of seats that have answered the present opening, where several are asked at once."""
+    """How many seats have answered so far, when several are asked at once."""
     log: list[Event]
     """The full stream."""
     public: list[Event]

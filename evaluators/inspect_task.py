@@ -86,7 +86,7 @@ def _sample(row: dict[str, Any]) -> Sample:
         id=row["id"],
         input=f"{row['context']}\n\n{row['question']}",
         target=row["gold"],
-        metadata={name: row[name] for name in about},
+        metadata={name: row[name] for name in (*about, "provenance") if name in row},
     )
 
 
@@ -146,7 +146,11 @@ def intentions(unmapped: str = "count") -> Scorer:
 
     async def compare(state: TaskState, target: Target) -> Score:
         guess = read_reply(str(state.sample_id), state.output.completion)
-        return _score([id_ for id_ in target if id_ in BY_ID], guess, unmapped)
+        score = _score([id_ for id_ in target if id_ in BY_ID], guess, unmapped)
+        # Where the item comes from: its game, and who spoke there.
+        return score.model_copy(
+            update={"metadata": {**(score.metadata or {}), "source": dict(state.metadata or {})}}
+        )
 
     return compare
 
@@ -163,6 +167,8 @@ def most_named() -> ScoreReducer:
                 for sample in samples
             ]
         )
-        return _score(samples[0]["gold_ids"], joined, samples[0]["policy"])
+        score = _score(samples[0]["gold_ids"], joined, samples[0]["policy"])
+        source = samples[0].get("source", {})
+        return score.model_copy(update={"metadata": {**(score.metadata or {}), "source": source}})
 
     return reduce

@@ -1,4 +1,4 @@
-"""Starts the service, plays a batch of games on it over HTTP, shows what came of them.
+"""Starts the service, plays a batch of games on it over HTTP, and shows the results.
 
 make demo              and keeps serving
 make demo ARGS=--exit  and stops after the table
@@ -33,7 +33,7 @@ WAIT_S = 60
 
 
 class Client:
-    """Plain HTTP against one address, with the key of the environment where there is one."""
+    """Plain HTTP calls to one address, with the key from the environment if there is one."""
 
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
@@ -69,7 +69,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Not one that the next connection of any program may be given, where there is one."""
+    """A free port, if possible not one that the system may give to the next connection of a program."""
     for port in random.SystemRandom().sample(range(20_000, 32_000), 20):
         if is_free(port):
             return port
@@ -82,7 +82,7 @@ def wait_until_ready(client: Client, service: "subprocess.Popen[bytes]") -> None
     until = time.monotonic() + WAIT_S
     while time.monotonic() < until:
         if service.poll() is not None:
-            raise SystemExit(f"the service stopped with status {service.returncode}; its words are above")
+            raise SystemExit(f"the service stopped with status {service.returncode}; its output is above")
         try:
             client.send("GET", "/readyz")
         except (OSError, SystemExit):
@@ -129,7 +129,7 @@ def show_llm_game(client: Client) -> None:
     created = client.json("POST", "/games", wish)
     *_, view = client.lines(f"/batches/{created['batch_id']}/events?follow=true")
     if view["status"] != "done":
-        raise SystemExit("the game of language-model seats did not end; the service's words are above")
+        raise SystemExit("the game of language-model seats did not end; the service's output is above")
     used = client.json("GET", f"/batches/{created['batch_id']}")["models"][0]
     cached = 100 * used["cached_tokens"] / used["prompt_tokens"]
     console.print(

@@ -37,8 +37,9 @@ LONGEST_FIRST = (
     ),
     *("test_docs.py", "examples/test_examples.py", "faults/test_faults.py", "app/models/test_models_kill.py"),
 )
-"""Files that take longest, in falling order: begun last, one of them would keep a single process busy while
-the others have nothing left to do."""
+"""The files that take longest, longest first. If one of them started last, a single process would work on it
+while the others have nothing left to do.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,7 +49,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: no collection of garbage need look at it again."""
+    """Excludes everything loaded so far from garbage collection, since it stays loaded anyway."""
     gc.collect()
     gc.freeze()
 
@@ -61,8 +62,8 @@ def seconds_of(item: pytest.Item) -> float:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """Ends a test on a loop a little before its time-out, on the loop: it shows what it waits for, and its
-    fixtures end in order. Cut off by the alarm it would still hold the task that its fixtures end in.
+    """Cancels an async test a little before its time-out, so that it shows what it waits for and its fixtures
+    end in order. The time-out's alarm would leave the task of its fixtures blocked.
     """
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test) or hasattr(test, "hypothesis"):
@@ -93,8 +94,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A test that is beyond its time-out and can't be interrupted (a thread that never ends) ends its
-    process, which shows where each thread stood.
+    """Ends the process if a test exceeds its time-out and cannot be interrupted (a thread that never ends),
+    and shows where each thread was.
     """
     faulthandler.dump_traceback_later(seconds_of(item) + 60, exit=True, file=item.config.stash[STDERR])
     try:
@@ -125,7 +126,9 @@ def laid_out_postgres(postgres: PostgresServer) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of the test's own with the newest schema and nothing in it; the test runs on both kinds."""
+    """An empty database with the newest schema, for this test alone. The test runs on SQLite and
+    PostgreSQL.
+    """
     if request.param == "sqlite":
         file = tmp_path / "games.sqlite"
         lay_out(file)

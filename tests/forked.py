@@ -1,8 +1,8 @@
-"""Commands of ours in processes of their own, without the second of imports that each would begin with.
+"""Runs our commands in processes of their own, without the second of imports that each would need.
 
-A process that has imported the command line and the service waits; every command is a fork of it, with the
-arguments, environment, directory and streams that it is given. From there on it is a process like another:
-it may be killed, stopped and waited for. Where nothing forks well (outside Linux), each is started anew.
+One process has imported the command line and the service, and waits. Every command is a fork of it, with its
+own arguments, environment, directory and streams. From then on it is an ordinary process, which can be
+killed, stopped and waited for. Outside Linux, where forking is unreliable, each command is a new process.
 """
 
 import atexit
@@ -37,11 +37,11 @@ FIRST: Final = (
     "agents.model.wire",
     "uvloop",
 )
-"""What commands import sooner or later."""
+"""Modules that most commands import."""
 
 
 class Forked:
-    """One command, as ``subprocess.Popen`` would show it."""
+    """One command, with the interface of ``subprocess.Popen``."""
 
     def __init__(self, link: socket.socket, pid: int, stderr: IO[str] | None) -> None:
         self.pid = pid
@@ -71,7 +71,7 @@ class Forked:
         self.returncode = int(said)
 
     def send_signal(self, number: int) -> None:
-        """Nothing where it has ended."""
+        """Sends the signal, unless the process has ended."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -81,7 +81,7 @@ class Forked:
 
 
 class _Mother:
-    """The waiting process, from this one's side."""
+    """The waiting process, as seen from this process."""
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -98,7 +98,7 @@ class _Mother:
         self._lock = threading.Lock()
 
     def stop(self) -> None:
-        """Ends it, and what it has started."""
+        """Ends the process and everything that it has started."""
         self._control.close()
         self.process.wait()
 
@@ -129,8 +129,8 @@ def start(
     stdin: int = subprocess.DEVNULL,
     stdout: int = subprocess.DEVNULL,
 ) -> "Forked | subprocess.Popen[str]":
-    """``interintent`` with these arguments. Its standard error is to be read from ``stderr``; ``stdin``
-    and ``stdout`` are numbers of files. ``env`` is set beside the tests' own environment.
+    """Starts ``interintent`` with these arguments. Its standard error can be read from ``stderr``; ``stdin``
+    and ``stdout`` are file descriptors. ``env`` is added to the environment of the tests.
     """
     environment = _clean({"PYTHONPATH": str(PROJECT), "COLUMNS": "200", "NO_COLOR": "1", **(env or {})})
     if sys.platform != "linux":

@@ -1,4 +1,4 @@
-"""An event loop whose clock stands still while anybody works, and jumps when all wait."""
+"""An event loop whose clock stands still while any task works, and jumps ahead when all tasks wait."""
 
 import asyncio
 import selectors
@@ -8,9 +8,9 @@ __all__ = ["JumpingLoop"]
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """Sleeps of hours are over at once, in their order, and seconds are exact on any machine.
+    """Sleeps of hours end at once, in the right order, and seconds are exact on any machine.
 
-    For code that waits for nothing but time and tasks: a socket's other side would have no time to answer.
+    It suits code that waits only for time and tasks. The peer of a socket would have no time to answer.
     """
 
     def __init__(self) -> None:

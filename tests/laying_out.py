@@ -1,6 +1,6 @@
-"""Databases with the newest schema and nothing in them: made once, then copied.
+"""Empty databases with the newest schema, which are made once and then copied.
 
-A service's first start would make them, in more time than many a test takes.
+The first start of a service would make them as well, but takes longer than many tests.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ __all__ = ["lay_out", "migrate"]
 
 
 def migrate(url: str) -> None:
-    """Brings the database to the newest schema, as a start of the service does."""
+    """Brings the database to the newest schema, as the service does when it starts."""
 
     async def start_and_stop() -> None:
         database = Database(Settings(_env_file=None, DATABASE_URL=url))
@@ -34,5 +34,5 @@ def _pattern() -> bytes:
 
 
 def lay_out(file: Path) -> None:
-    """Makes an SQLite database there. Needs a thread without an event loop."""
+    """Makes an SQLite database in this file. Must be called in a thread without an event loop."""
     file.write_bytes(_pattern())

@@ -1,4 +1,4 @@
-"""Node for the tests: the one of the lock, the same on every machine."""
+"""Node for the tests: the locked version, which is the same on every machine."""
 
 import hashlib
 import os

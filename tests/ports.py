@@ -1,4 +1,4 @@
-"""Ports to serve on that nobody else takes by chance."""
+"""Ports that no other program takes by chance."""
 
 import contextlib
 import random
@@ -13,10 +13,10 @@ _HANDED_OUT: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def steady_port() -> int:
-    """A port that is free on 127.0.0.1, and likely to stay so until it is used, and between two uses.
+    """A port that is free on 127.0.0.1, and likely to stay free before and between its uses.
 
-    One that the kernel hands out is given to the next connection of anybody, too; with thousands of them a
-    minute, a server that stops and starts again finds its place taken now and then.
+    The kernel gives a port of its own range to the next connection of any program. With thousands of
+    connections a minute, a server that restarts would sometimes find such a port taken.
     """
     with contextlib.suppress(OSError, ValueError):
         below = int(_HANDED_OUT.read_text("ascii").split()[0])

@@ -1,8 +1,7 @@
 """A real PostgreSQL for the tests, from the binaries that a test dependency bundles.
 
-Nothing of it stays: data, sockets and log live in one temporary directory, and a
-watchdog stops the server and removes that directory when this process ends,
-however it ends.
+Nothing is left behind: data, sockets and log are in one temporary directory, and a watchdog stops the server
+and removes the directory when this process ends, however it ends.
 """
 
 import contextlib
@@ -49,13 +48,14 @@ Mode = Literal["smart", "fast", "immediate"]
 
 
 class PostgresFailed(RuntimeError):
-    """The server could not be made, started or stopped; the text ends with its log."""
+    """The server could not be set up, started or stopped. The message ends with its log."""
 
 
 class PostgresServer:
-    """A running server while inside ``with``; on 127.0.0.1, at a free port, user ``postgres``, no password.
+    """A server that runs inside ``with``, on a free port of 127.0.0.1, with user ``postgres`` and no
+    password.
 
-    ``stop`` and ``start`` in between keep the port and all that was committed.
+    ``stop`` and ``start`` keep the port and everything that was committed.
     """
 
     def __init__(self) -> None:
@@ -87,8 +87,8 @@ class PostgresServer:
         return f"postgresql+asyncpg://postgres@127.0.0.1:{self.port}/{database}"
 
     def create_database(self, like: str | None = None) -> str:
-        """The URL of a database that is new: empty, or ``like`` the one at that URL, to which nobody is
-        connected.
+        """Creates a database and returns its URL. It is empty, or a copy of the one at the URL ``like``, to
+        which nobody may be connected.
         """
         name = next(self._names)
         template = "template0" if like is None else like.rpartition("/")[2]
@@ -96,7 +96,7 @@ class PostgresServer:
         return self.url(name)
 
     def drop_database(self, url: str) -> None:
-        """Removes what ``create_database`` made; whoever is still connected is cut off."""
+        """Removes a database of ``create_database``, and disconnects its clients."""
         self._client("dropdb", "--force", url.rpartition("/")[2])
 
     def dump(self, url: str) -> bytes:
@@ -114,14 +114,16 @@ class PostgresServer:
         self._client("psql", "--quiet", "--no-psqlrc", "--set=ON_ERROR_STOP=1", f"--file={file}", database)
 
     def start(self) -> None:
-        """Back when the server accepts connections."""
+        """Starts the server, and waits until it accepts connections."""
         self._run(
             "pg_ctl", "start", "--silent", "--wait", f"--timeout={START_SECONDS}", f"--pgdata={self._data}",
             f"--log={self._log}", f"--options=-p {self.port}",
         )  # fmt: skip
 
     def stop(self, mode: Mode = "fast") -> None:
-        """``immediate`` is a crash: nobody is told, the next start recovers from the write-ahead log."""
+        """Stops the server. ``immediate`` is a crash, after which the next start recovers from the
+        write-ahead log.
+        """
         self._run(
             "pg_ctl", "stop", "--silent", "--wait", f"--timeout={STOP_SECONDS}", f"--pgdata={self._data}",
             f"--mode={mode}",
@@ -199,7 +201,9 @@ def _open_to_all(place: Path) -> bool:
 
 
 def _unprivileged(root: Path) -> dict[str, Any]:
-    """How subprocess runs as somebody else, for PostgreSQL refuses root; that account gets the directory."""
+    """Options for running a subprocess as another user, since PostgreSQL refuses root. Gives that user the
+    directory.
+    """
     if os.geteuid() != 0:
         return {}
     account = pwd.getpwnam("nobody")
@@ -230,7 +234,7 @@ def _binaries(root: Path) -> Path:
 
 @contextlib.contextmanager
 def fresh_database(server: PostgresServer, like: str | None = None) -> Iterator[str]:
-    """The URL of a database that is gone afterwards; empty, or ``like`` another."""
+    """The URL of a temporary database: empty, or a copy of ``like``."""
     url = server.create_database(like)
     try:
         yield url

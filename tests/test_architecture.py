@@ -1,4 +1,4 @@
-"""The law of the house: dependencies point one way (docs/adr, and the table below)."""
+"""The law of the house: dependencies point one way (see docs/adr and the table below)."""
 
 import ast
 import sys
@@ -214,7 +214,9 @@ def test_the_client_imports_nothing_of_the_service_and_two_packages() -> None:
     for path in files:
         tops = {module.partition(".")[0] for _, module in imports_of(path.read_text(), "interintent_client")}
         foreign = tops - sys.stdlib_module_names - {"interintent_client"}
-        assert foreign <= {"httpx", "websockets"}, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
+        # Data sets need an extra, which is imported where it is used.
+        known = {"httpx", "websockets"} | ({"pyarrow"} if path.stem == "data" else set())
+        assert foreign <= known, f"{path.relative_to(ROOT)} imports {sorted(foreign)}"
 
 
 def test_every_python_package_at_the_top_is_known() -> None:
@@ -268,7 +270,7 @@ def test_a_planted_breach_is_found(package: str, source: str, module: str) -> No
         ("migrations", "from app.store import tables"),
     ],
 )
-def test_what_is_allowed_is_not_called_a_breach(package: str, source: str) -> None:
+def test_allowed_imports_are_not_reported(package: str, source: str) -> None:
     assert breaches(source, package) == []
 
 

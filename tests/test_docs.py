@@ -1,4 +1,4 @@
-"""What the documents say is what happens: their commands run, their lists are complete."""
+"""What the documents say is true: their commands run, and their lists are complete."""
 
 import asyncio
 import json
@@ -16,6 +16,7 @@ import pytest
 from app.instruments.fake_model import FakeOptions
 from app.instruments.fake_model.brains import BRAINS
 from app.settings import Settings
+from evaluators.study.file import Study
 from tests import forked
 from tests.app.modelling import faking
 from tests.app.real_server import local_settings, running_server
@@ -75,7 +76,10 @@ async def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
         assert await asyncio.to_thread(run_readme, port, tmp_path) >= 15
 
 
-WRITTEN = {"games.ndjson", "report.html", "report.csv", "items.jsonl"}
+WRITTEN = {
+    *("games.ndjson", "report.html", "report.csv", "items.jsonl"),
+    *("merlin.json", "calm.ndjson", "wild.ndjson", "contrast.html"),
+}
 """Files that examples write and read: they belong into the test's own folder."""
 
 
@@ -137,7 +141,7 @@ def test_the_commands_of_the_page_on_reports_run(tmp_path: Path) -> None:
             words = [str(tmp_path / word) if word in WRITTEN else word for word in shlex.split(line)]
             run(words, None)
             ran += 1
-    assert ran == 4
+    assert ran == 8
     assert {path.name for path in tmp_path.iterdir()} == WRITTEN
     assert (tmp_path / "report.html").read_text("utf-8").startswith("<!doctype html>")
 
@@ -162,7 +166,7 @@ async def test_the_five_commands_of_a_first_study_make_a_table_of_two_models(
             assert done.returncode == 0, done.stderr
             return done.stdout
 
-        assert "usable: 17 of 17" in await asyncio.to_thread(command, tried)
+        assert "usable: 20 of 20" in await asyncio.to_thread(command, tried)
         assert served == ".venv/bin/interintent serve"
         # The service looks for the files where it was started.
         monkeypatch.chdir(tmp_path)
@@ -344,3 +348,34 @@ def test_nothing_names_a_place_outside() -> None:
         path = ROOT / name
         if path.suffix in (".py", ".md", ".toml", ".yml", ".json", "") and path.is_file():
             assert not homes.search(path.read_text("utf-8", "replace")), f"{name} names somebody's directory"
+
+
+@pytest.mark.timeout(300)
+async def test_the_commands_of_the_page_on_studies_make_a_report_and_a_pack(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "study.md").read_text("utf-8")
+    commands = [shlex.split(block) for block in blocks(page)]
+    assert [words[2] for words in commands] == ["new", "plan", "freeze", "run", "status", "report", "pack"]
+    async with faking(FakeOptions(brain=BRAINS["sensible"](1))) as fake:
+
+        def command(words: list[str]) -> None:
+            assert words[0] == ".venv/bin/interintent"
+            done = forked.run(words[1:], cwd=tmp_path)
+            assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+            if words[2] == "new":
+                # The fake model of this test, and fewer games: the commands are the same.
+                for name, old, new in (
+                    ("models.toml", "http://127.0.0.1:8099", fake.url),
+                    ("study.toml", "games = 4", "games = 2"),
+                    ("study.toml", '["paper", "direct"]', '["one_pass", "direct"]'),
+                    ("study.toml", '"preset=paper,direct"', '"preset=one_pass,direct"'),
+                ):
+                    file = tmp_path / "my-study" / name
+                    assert old in file.read_text("utf-8")
+                    file.write_text(file.read_text("utf-8").replace(old, new))
+
+        for words in commands:
+            await asyncio.to_thread(command, words)
+    assert "Does self-correction help?" in (tmp_path / "my-study" / "report.html").read_text("utf-8")
+    assert (tmp_path / "my-study.zip").exists()
+    for name in re.findall(r"`\[+(\w+)", page):
+        assert name in Study.model_fields, f"the study file has no part {name}"

@@ -16,7 +16,7 @@ from agents.model.answer import Failed, HttpAnswer
 from agents.model.completion import CompletionReader, TooMuch
 from agents.model.model import Endpoint
 
-__all__ = ["Wire"]
+__all__ = ["Wire", "nap_s"]
 
 _CONNECT_S: Final = 10.0
 _KEEPALIVE_S: Final = 30.0
@@ -31,7 +31,10 @@ _SESSION: Final = "X-Session-Id"
 _NAP: Final = 0.05
 """The time between two looks for pieces of an answer, as a share of the time since its request was sent."""
 
-_LONGEST_NAP_S: Final = 0.1
+_LONGEST_NAP_S: Final = 0.25
+
+_TICK_S: Final = 0.05
+"""Naps end at multiples of this, so that the calls of one event loop wake up together."""
 
 
 @dataclass(slots=True)
@@ -219,18 +222,20 @@ class Wire:
                 progress.received += len(block)
                 if not reader.feed(block):
                     continue
-                now = loop.time()
-                if progress.first_s is None and reader.begun:
-                    progress.first_s = now - started
                 if reader.cut:
                     break
+                if progress.first_s is None and reader.begun:
+                    progress.first_s = loop.time() - started
+                if not (waited or reader.finished):
+                    continue  # received together with the one before
+                now = loop.time()
                 # Read on after the end, briefly, so that the connection can be used again.
                 rest = _AFTER_END_S if reader.ended else _AFTER_FINISH_S if reader.finished else silence_s
                 clock.reschedule(min(until, now + rest))
-                if waited and not reader.finished:
-                    # Pieces that come during the sleep are read together, since waking up costs more than
-                    # reading a piece. Pieces that were received with this one follow without another sleep.
-                    await asyncio.sleep(min(_LONGEST_NAP_S, (now - started) * _NAP))
+                if reader.begun and not reader.finished:
+                    # Pieces that come during the nap are read together, since waking up costs more than
+                    # reading a piece. Pieces that were received with this one follow without another nap.
+                    await asyncio.sleep(nap_s(now, now - started, silence_s))
                     turn.clear()
                     loop.call_soon(turn.set)
             return _answer(response.status_code, response.headers, b"", progress.first_s)
@@ -238,6 +243,14 @@ class Wire:
     async def aclose(self) -> None:
         """Closes every connection; nothing can be sent afterwards."""
         await self._openai.close()
+
+
+def nap_s(now: float, elapsed_s: float, silence_s: float) -> float:
+    """How long a call may leave the pieces of its answer unread; far shorter than the silence it puts up
+    with. ``now``: in the event loop's time.
+    """
+    least_s = min(_LONGEST_NAP_S, elapsed_s * _NAP)
+    return min(least_s + _TICK_S - (now + least_s) % _TICK_S, silence_s / 4)
 
 
 def _answer(status: int, headers: Mapping[str, str], body: bytes, first_s: float | None = None) -> HttpAnswer:

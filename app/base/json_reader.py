@@ -252,12 +252,12 @@ def _find_escape(body: bytes, spelling: bytes) -> int:
 
 
 def _without_escaped_backslashes(body: bytes) -> bytes:
-    """The body, at the same length, without escaped backslashes: each one left begins an escape."""
+    """The body with escaped backslashes replaced, at the same length; each one left begins an escape."""
     return body.replace(b"\\\\", b"--")
 
 
 def _without_escaped_quotes(body: bytes) -> bytes:
-    """The body, at the same length, without escaped quotes: each one left begins or ends a text."""
+    """The body with escaped quotes replaced, at the same length. Each quote left begins or ends a text."""
     if not _BEFORE_QUOTE.search(body):
         return body
     return _without_escaped_backslashes(body).replace(b'\\"', b"--")

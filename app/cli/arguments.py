@@ -11,11 +11,13 @@ __all__ = [
     "BaseUrl",
     "Batches",
     "DatabaseUrl",
+    "GroupBy",
     "Jobs",
     "Judgements",
     "MaxCost",
     "MaxTokens",
     "Sources",
+    "Where",
 ]
 
 DatabaseUrl = Annotated[
@@ -37,6 +39,14 @@ Sources = Annotated[
 Batches = Annotated[
     list[str] | None,
     typer.Option("--batch", help="A batch in the database, instead of files. Repeatable."),
+]
+GroupBy = Annotated[
+    str | None,
+    typer.Option(help="Set groups side by side: the values of a column, such as preset, model or side."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(help="Count only what has these values: role=merlin,percival. Repeatable: all must hold."),
 ]
 Answers = Annotated[
     Path | None,

@@ -13,6 +13,7 @@ import typer
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import read_settings, run_or_fail
 from app.cli.run_folders import (
+    answer_lines,
     judgement_lines,
     judgements_in_store,
     log_lines,
@@ -20,6 +21,7 @@ from app.cli.run_folders import (
     logs_in_store,
     read_folder,
     read_judgements,
+    store_answers,
     store_games,
     write_folder,
 )
@@ -30,6 +32,7 @@ from evaluators.authors import (
     Compared,
     ConvertedGame,
     Run,
+    answers_of,
     compare,
     convert,
     figures,
@@ -98,14 +101,23 @@ def import_command(
         Path | None,
         typer.Option(help="Also write the raters' judgements to this file, one per line."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace the files of --out and --judgements.")] = False,
+    answers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also write the guesses and summaries to this file, for interintent report --answers."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace the files of --out, --judgements and --answers.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Import the games of a run folder of the InterIntent authors' program, with thoughts and judgements.
 
-    They become finished games in the database (no server needs to be running). A game's id is a digest of its
-    log, so importing the same folder again changes nothing. Oddities of the files are listed. The exit status
+    They become finished games in the database (no server needs to be running); guesses and summaries become
+    evaluations of them. A game's id is a digest of its log, so importing the same folder again changes
+    nothing. Oddities of the files are listed. The exit status
     is 0 on success, 1 if a game was left out, 2 if there was no game to import.
     """
     run = _read(folder)
@@ -117,6 +129,8 @@ def import_command(
         "left_out": {name: str(fault) for name, fault in broken.items()},
         "odd": [odd for game in taken for odd in game.odd],
     }
+    given, left_out = answers_of(run, taken)
+    report["odd"] += left_out
     results = []
     if out is not None:
         content = b"".join(log_lines(game.game_id, game.state.log) for game in taken)
@@ -139,6 +153,17 @@ def import_command(
             results.append(f"{stored.judgements} judgements of selection and following stored")
         if stored.judged_before:
             results.append(f"{stored.judged_before} judgements were stored before; nothing changed for them")
+        if given:
+            new, known = run_or_fail(store_answers(read_settings(database_url), given))
+            report |= {"answers_stored": new, "answers_known": known}
+            if new:
+                results.append(f"{new} guesses and summaries stored")
+            if known:
+                results.append(f"{known} guesses and summaries were stored before; nothing changed for them")
+    if answers is not None:
+        what = f"{len(given)} guesses and summaries"
+        results.append(_write(answers, answer_lines(given), overwrite, what))
+        report["answers"] = str(answers)
     rated = judgements_of(taken)
     if judgements is not None:
         results.append(_write(judgements, judgement_lines(rated), overwrite, f"{len(rated)} judgements"))

@@ -184,6 +184,12 @@ def _print_result(view: EvaluationView) -> None:
                 f"refuted, {reader}: {counts['refuted']}, in {counts['speeches']['num']} of "
                 f"{counts['speeches']['den']} speeches"
             )
+    totals_of_rules: Any = view.totals or {}
+    for intention, counts in sorted((totals_of_rules.get("by_intention") or {}).items()):
+        refused = {name: n for name, n in counts.items() if name in ("role", "fact", "contradiction") and n}
+        if refused:
+            why = ", ".join(f"{name} {n}" for name, n in refused.items())
+            lines.append(f"refused: {intention}: {sum(refused.values())} of {counts['selected']} ({why})")
     for line in lines:
         echo(line)
 

@@ -55,8 +55,16 @@ COMMANDS: Final = {
         "bot_check",
         "Put a bot through everything that can happen on the wire, and report what it gets wrong.",
     ),
+    "dataset": Command(
+        "dataset",
+        "Write finished games as a data set: Parquet tables with a card that says what every column means.",
+    ),
     "items": Command(
         "items", "Write items of finished games as JSON lines: what raters and models are asked."
+    ),
+    "inspect-log": Command(
+        "inspect_log",
+        "Write games as a log of Inspect, which `inspect view` opens: each game's talk, thoughts and result.",
     ),
     "judge": Command(
         "judge", "Let a model judge finished games, straight on the database; no server needs to be running."

@@ -207,8 +207,9 @@ def _of_files(sources: list[str], seed: str, deal: _Deal, only: Turns | None) ->
         if isinstance(game, Unusable):
             silent.take(game.what, game.reason)
             continue
-        held[game.id] = _wanted(game.id, candidates(game), only)
-        conditions[game.id] = file
+        agents, labels = _played_by(game)
+        held[game.id] = _wanted(game.id, candidates(game, agents), only)
+        conditions[game.id] = ", ".join(f"{name}={value}" for name, value in sorted(labels.items())) or file
         if not held[game.id]:
             silent.take(game.id, _why(game, only))
     drawn: list[DrawnTurn] = []
@@ -226,6 +227,14 @@ def _of_files(sources: list[str], seed: str, deal: _Deal, only: Turns | None) ->
             for turn in by_game.get(game.id, ()):
                 rows[turn] = list(rater_rows(game, turn.request_id))
     return [rows[turn] for turn in drawn]
+
+
+def _played_by(game: Game) -> tuple[list[str] | None, Mapping[str, str]]:
+    """The agent of each seat, as far as the game's file says, and the labels of its batch."""
+    known = game.provenance
+    if known is None or len(known.agents) != len(game.roles):
+        return None, {} if known is None else known.labels
+    return [agent.name for agent in known.agents], known.labels
 
 
 def _games(sources: list[str], title: str) -> Iterator[tuple[str, Game | Unusable]]:

@@ -1,6 +1,7 @@
 """The commands ``replay check``, ``replay show`` and ``metrics``."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -25,7 +26,9 @@ from engine.events import Event, GameCreated
 from engine.playthrough import playthrough
 from engine.terms import FULL, Viewer
 from engine.view import read_viewer
+from evaluators.ground.turns import read_game
 from evaluators.measures.play import PlayFigures
+from evaluators.report.columns import UnknownColumn, column_name, columns_of, rule_set
 
 __all__ = ["commands"]
 
@@ -104,23 +107,42 @@ def metrics_command(
             "--intervals", help="With --json: add each figure with its 95 % interval and design effect."
         ),
     ] = False,
+    group_by: Annotated[
+        str | None,
+        typer.Option(
+            help="One table for each value of a column: profile, rules, players, file, seed, role or side."
+        ),
+    ] = None,
     skip_failed: Annotated[
         bool, typer.Option("--skip-failed", help="Exit with 0 even if records failed and were left out.")
     ] = False,
 ) -> None:
     """Game metrics of recorded games, pooled, beside the published figures.
 
+    With --group-by, the games or seats of each group, too. Groups of seats have what their seats did, not
+    who won. Where games of several rule sets are pooled, they are named.
+
     Only games that follow the rules are counted; the others are listed on standard error. A rate is null if
     nothing could be counted. The exit status is 0 on success, 1 if a record failed (unless --skip-failed), 2
     if there was no record.
     """
+    column = None if group_by is None else _column(group_by)
     figures = PlayFigures()
     metrics = figures.metrics
+    groups: dict[str, PlayFigures] = {}
+    rule_sets: Counter[str] = Counter()
     failed = 0
     passed_over: list[PassedOver] = []
     for outcome in _outcomes(paths):
         if isinstance(outcome, Replayed):
-            figures.add(f"{outcome.place} {outcome.id}", outcome.state)
+            name = f"{outcome.place} {outcome.id}"
+            figures.add(name, outcome.state)
+            game = read_game(outcome.id, outcome.state.log)
+            rule_sets[rule_set(game.profile)] += 1
+            columns = columns_of(game, file=outcome.place.file)
+            for group, seats in {} if column is None else columns.seats(column).items():
+                whole = len(seats) == columns.players
+                groups.setdefault(group, PlayFigures()).add(name, outcome.state, None if whole else seats)
         elif isinstance(outcome, PassedOver):
             passed_over.append(outcome)
         else:
@@ -129,13 +151,39 @@ def metrics_command(
     _note_passed_over(passed_over)
     if failed:
         echo(f"{failed} failed and are not counted", err=True)
+    if column is not None and metrics.games and not groups:
+        fail(f"no game has a column {column!r} to group by")
     if as_json:
-        added = {"intervals": figures.intervals_as_json()} if intervals else {}
-        echo(json.dumps({**metrics.as_json(), **added}, indent=1))
+        told = _metrics_json(figures, intervals=intervals)
+        if len(rule_sets) > 1:
+            told["rule_sets"] = dict(sorted(rule_sets.items()))
+        if groups:
+            told["groups"] = {
+                group: _metrics_json(one, intervals=intervals) for group, one in sorted(groups.items())
+            }
+        echo(json.dumps(told, indent=1))
     else:
         games = "1 game" if metrics.games == 1 else f"{metrics.games} games"
         print_metrics(figures, games)
+        for group, one in sorted(groups.items()):
+            echo("")
+            print_metrics(one, f"{group}: {one.tally.games} of {games}")
+    if len(rule_sets) > 1 and column not in ("rules", "profile", "players"):
+        sets = "; ".join(f"{name}: {n}" for name, n in sorted(rule_sets.items()))
+        echo(f"{len(rule_sets)} rule sets are pooled (set apart with --group-by rules): {sets}", err=True)
     _end(metrics.games + failed, 0 if skip_failed else failed, paths)
+
+
+def _column(name: str) -> str:
+    try:
+        return column_name(name)
+    except UnknownColumn as fault:
+        fail(str(fault))
+
+
+def _metrics_json(figures: PlayFigures, *, intervals: bool) -> dict[str, Any]:
+    added = {"intervals": figures.intervals_as_json()} if intervals else {}
+    return {**figures.metrics.as_json(), **added}
 
 
 @replay_app.command("show")

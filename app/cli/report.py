@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, get_args
 
@@ -13,7 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.arguments import Answers, Batches, DatabaseUrl, Jobs, Judgements, Sources
+from app.cli.arguments import Answers, Batches, DatabaseUrl, GroupBy, Jobs, Judgements, Sources, Where
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.terminal import byte_bar, echo, fail, note, print_json, writing
 from app.files.games import NO_GOLD, bundles
@@ -23,17 +24,23 @@ from app.files.reporting import ReportWork, counted
 from evaluators.ground.items import Options, Variant
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import DAMAGED, ReportBuilder
+from evaluators.report.columns import (
+    Contrast,
+    Split,
+    UnknownColumn,
+    column_name,
+    read_conditions,
+    read_contrasts,
+)
+from evaluators.report.contrasts import FOUND_BELOW, MISSING
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, TableRow, as_csv
 from evaluators.statistics.figures import Figure
 from evaluators.study.told import notes_of
 
-__all__ = ["commands", "fail_without_games", "note_games"]
+__all__ = ["commands", "fail_without_games", "note_games", "read_split"]
 
 commands = typer.Typer()
-
-_OF_SEATS: Final = ("agent", "model", "mechanism", "timing", "profile", "players")
-"""Repeats ``app.evaluations.reports.GROUPS``, since importing that module takes a second."""
 
 _FORMATS: Final = {".html": "html", ".json": "json", ".csv": "csv", ".tex": "latex"}
 """The format of a report, by the ending of its file's name."""
@@ -72,11 +79,13 @@ def report_command(
     options: Annotated[
         str, typer.Option(help="The options of the guesses that are counted: impactful or roles.")
     ] = "impactful",
-    group_by: Annotated[
-        str | None,
+    group_by: GroupBy = None,
+    where: Where = None,
+    contrast: Annotated[
+        list[str] | None,
         typer.Option(
-            help="Compare groups: file, profile, players, agents (games with the same agents) or agent (its "
-            "seats). With --batch: batch, agent, model, mechanism, timing, profile or players."
+            help="Test a difference: preset=paper,direct, by any column. Crossed, how it differs: "
+            "'preset=paper,direct x model=a,b'. Repeatable: p is adjusted for all contrasts."
         ),
     ] = None,
     agents: Annotated[
@@ -107,6 +116,10 @@ def report_command(
 
     Games in which models defaulted more than --exclude-above of their decisions are excluded, and so are
     games that were marked as invalid. Where that changes a figure, a second one has them in.
+
+    Columns, for --group-by, --where and --contrast: of games profile, players, batch, file, agents, seating,
+    seed and every label of their batch; of seats agent, model, preset, steps, prompts, memory, timing, role
+    and side.
     """
     if form is None:
         if out is not None and out.suffix not in _FORMATS:
@@ -116,9 +129,12 @@ def report_command(
         fail(f"--format takes {', '.join(_FORMATS.values())}, got {form}")
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
-    known = ("batch", *_OF_SEATS) if batch else ("file", "profile", "players", "agents", "agent")
-    if group_by is not None and group_by not in known:
-        fail(f"--group-by takes {', '.join(known)} here, got {group_by}")
+    split = read_split(group_by, where, contrast)
+    told = None if study is None else _study(study)
+    level = FOUND_BELOW
+    if told is not None:
+        split = split._replace(contrasts=(*_questions(told), *split.contrasts))
+        level = next((one["level"] for one in told.get("levels", ()) if one["games"] == told["games"]), level)
     if options not in get_args(Options):
         fail(f"--options takes {' or '.join(get_args(Options))}, got {options}")
     if sources:
@@ -128,19 +144,39 @@ def report_command(
             judgements,
             answers,
             Variant(options=options),  # type: ignore[arg-type]
-            group_by,
+            split,
             agents,
             rotate=rotate,
             exclude_above=exclude_above,
             jobs=jobs,
+            level=level,
         )
     else:
         assert batch
         if judgements or answers or agents:
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
-        builder = _of_batches(batch, _title(title, batch), group_by, exclude_above, database_url)
+        builder = _of_batches(batch, _title(title, batch), split, exclude_above, database_url)
     _note_passed_over(builder)
-    _write(builder, out, form, figures, None if study is None else _study(study))
+    if split.group_by is not None and builder.games and not builder.groups:
+        fail(f"no game has a column {split.group_by!r} to group by; see --help for the columns")
+    _write(builder, out, form, figures, told)
+
+
+def read_split(
+    group_by: str | None, where: Sequence[str] | None, contrast: Sequence[str] | None = None
+) -> Split:
+    """The options as read. Ends the command for one that cannot be read, or that needs what is missing."""
+    try:
+        split = Split(
+            None if group_by is None else column_name(group_by),
+            read_conditions(where or ()),
+            read_contrasts(contrast or ()),
+        )
+    except UnknownColumn as fault:
+        fail(str(fault))
+    if split.contrasts and find_spec("scipy") is None:
+        fail(MISSING)
+    return split
 
 
 def _title(title: str | None, named: list[str]) -> str:
@@ -156,12 +192,13 @@ def _of_files(
     judgements: Path | None,
     answers: Path | None,
     variant: Variant,
-    group_by: str | None,
+    split: Split,
     agents: str | None,
     *,
     rotate: bool,
     exclude_above: float,
     jobs: int,
+    level: float = FOUND_BELOW,
 ) -> ReportBuilder:
     """The counts of the games in these files, with the raters' judgements and answers. Ends the command if a
     file cannot be read.
@@ -176,10 +213,13 @@ def _of_files(
             {} if answers is None else read_answers(answers),
             None if agents is None else _agents(agents),
             rotate,
-            group_by,  # type: ignore[arg-type]
+            split.group_by,
             exclude_above,
+            split.where,
+            split.contrasts,
+            level,
         )
-        builder = ReportBuilder(title, variant=variant, exclude_above=exclude_above)
+        builder = work.builder()
         with byte_bar("counting", sizes(sources)) as on_read:
             for part in counted(bundles(sources, on_read), work, jobs=jobs or os.cpu_count() or 1):
                 builder.merge(part)
@@ -198,16 +238,18 @@ def _agents(text: str) -> tuple[str, ...]:
 
 
 def _of_batches(
-    batches: list[str], title: str, group_by: str | None, exclude_above: float, database_url: str | None
+    batches: list[str], title: str, split: Split, exclude_above: float, database_url: str | None
 ) -> ReportBuilder:
     """The counts of these batches of the database. Ends the command for an unknown batch."""
 
     async def count() -> ReportBuilder:
-        builder = ReportBuilder(title, exclude_above=exclude_above)
+        builder = ReportBuilder(
+            title, exclude_above=exclude_above, where=split.where, contrasts=split.contrasts
+        )
         async with on_database(read_settings(database_url)) as parts:
             for batch in batches:
                 ids = await finished_games(parts, batch)
-                await parts.evaluations.reports.count(builder, batch, ids, group_by)  # type: ignore[arg-type]
+                await parts.evaluations.reports.count(builder, batch, ids, split.group_by)
         return builder
 
     return run_or_fail(count())
@@ -263,6 +305,20 @@ def _study(file: Path) -> dict[str, Any]:
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         fail(f"{file} is not the study.json of a packed study")
     return dict(told)
+
+
+def _questions(told: Mapping[str, Any]) -> list[Contrast]:
+    """The questions of a study as contrasts, each with its words and the figure that decides it."""
+    try:
+        return [
+            contrast._replace(question=asked["text"], measure=asked.get("measure") or "")
+            for asked in told.get("questions", ())
+            for contrast in read_contrasts(
+                [asked["contrast"] + (f" where {asked['where']}" if asked.get("where") else "")]
+            )
+        ]
+    except UnknownColumn as fault:
+        fail(f"a question of the study cannot be read: {fault}")
 
 
 def _write(
@@ -332,6 +388,7 @@ def compare_command(
         list[str] | None,
         typer.Option(help="Only pairs with this rater; given twice: only this pair. Left out: every pair."),
     ] = None,
+    where: Where = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, all digits.")] = False,
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
     jobs: Jobs = 1,
@@ -347,6 +404,7 @@ def compare_command(
     """
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
+    split = read_split(None, where)
     if sources:
         if answers is None and judgements is None:
             fail("name a file with --answers or --judgements; only a batch brings its own")
@@ -356,7 +414,7 @@ def compare_command(
             judgements,
             answers,
             Variant(),
-            None,
+            split,
             None,
             rotate=False,
             exclude_above=exclude_above,
@@ -366,7 +424,7 @@ def compare_command(
         assert batch
         if judgements or answers:
             fail("a batch brings its judgements and answers; --judgements and --answers are for files")
-        builder = _of_batches(batch, "compare", None, exclude_above, database_url)
+        builder = _of_batches(batch, "compare", split, exclude_above, database_url)
     _note_passed_over(builder)
     table = make_report(builder).table("raters")
     rows = tuple(row for row in table.rows if set(rater or ()) <= set(row.labels[1:]))

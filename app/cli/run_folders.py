@@ -25,6 +25,7 @@ from app.store.tables import judgements as judgement_table
 from engine.events import Event, payload, type_name
 from evaluators.authors.conversion import ConvertedGame
 from evaluators.authors.run import Files, wanted
+from evaluators.authors.taking import VARIANT, TakenAnswer
 from evaluators.errors import InvalidRun
 from evaluators.ground.judgements import Judgement
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMAT",
     "StoredGames",
+    "answer_lines",
     "judgement_lines",
     "judgements_in_store",
     "log_lines",
@@ -41,6 +43,7 @@ __all__ = [
     "logs_in_store",
     "read_folder",
     "read_judgements",
+    "store_answers",
     "store_games",
     "write_folder",
 ]
@@ -105,6 +108,22 @@ def log_lines(game_id: str, log: Iterable[Event]) -> bytes:
 
 def judgement_lines(judgements: Iterable[Judgement]) -> bytes:
     return b"".join(orjson.dumps(judgement) + b"\n" for judgement in judgements)
+
+
+def answer_lines(answers: Iterable[TakenAnswer]) -> bytes:
+    """The answers as NDJSON, in the form of ``report --answers``."""
+    return b"".join(
+        orjson.dumps(
+            {
+                "item_id": answer.item_id,
+                "rater": answer.rater,
+                "intentions": answer.intentions,
+                "variant": VARIANT,
+            }
+        )
+        + b"\n"
+        for answer in answers
+    )
 
 
 def read_judgements(file: Path) -> tuple[Judgement, ...]:
@@ -208,6 +227,44 @@ async def _store(parts: "Composition", taken: Sequence[ConvertedGame]) -> Stored
         len(judged) - len(rows),
     )
 
+
+async def store_answers(settings: Settings, answers: Sequence[TakenAnswer]) -> tuple[int, int]:
+    """Stores the answers that are not stored yet, with their scores, as evaluations of the caller ``import``.
+    Returns how many are new, and how many were stored before, which stay as they are. Raises NotFound if the
+    database cannot be reached.
+    """
+    # Imported here, since the import takes a second.
+    from app.edge.auth import OPERATOR
+    from app.evaluations.schemas import NewEvaluation
+
+    caller = replace(OPERATOR, name=CALLER)
+    by_rater: dict[tuple[str, str], list[TakenAnswer]] = {}
+    for answer in answers:
+        by_rater.setdefault((answer.rater, answer.dimension), []).append(answer)
+    new = 0
+    async with on_database(settings, writes=True) as parts:
+        evaluations = parts.evaluations
+        for (rater, dimension), given in by_rater.items():
+            ids = [answer.item_id for answer in given]
+            known = {item_id for item_id, _ in await evaluations.store.graded(CALLER, rater, ids, 1)}
+            fresh = [answer for answer in given if answer.item_id not in known]
+            for first in range(0, len(fresh), _ANSWERS):
+                body = {
+                    "dimension": dimension,
+                    "rater": {"name": rater, "kind": "program"},
+                    "variant": VARIANT,
+                    "answers": [
+                        {"item_id": answer.item_id, "intentions": list(answer.intentions)}
+                        for answer in fresh[first : first + _ANSWERS]
+                    ],
+                }
+                await evaluations.submit(NewEvaluation.model_validate(body), caller)
+            new += len(fresh)
+    return new, len(answers) - new
+
+
+_ANSWERS: Final = 1000
+"""Answers in one evaluation."""
 
 CALLER: Final = "import"
 """The caller under which a run's judgements are stored, together with the rater's own name."""

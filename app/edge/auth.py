@@ -6,7 +6,6 @@ listens on loopback only.
 """
 
 import asyncio
-import contextlib
 import hashlib
 import math
 import secrets
@@ -18,6 +17,7 @@ import structlog
 
 from app.base.clock import now_ms
 from app.base.errors import Forbidden, Unauthenticated
+from app.base.tasks import end_tasks
 from app.edge.tokens import Grant, Secrets
 from app.settings import Settings, is_loopback
 from app.store.games import GameStore
@@ -172,9 +172,7 @@ class Keys:
 
     async def stop(self) -> None:
         if self._loop is not None:
-            self._loop.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._loop
+            await end_tasks(self._loop)
             self._loop = None
             try:
                 await self._mark_used()

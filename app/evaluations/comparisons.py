@@ -52,7 +52,7 @@ class Comparisons:
     # --- evaluations ------------------------------------------------------------------------
 
     async def evaluations(
-        self, first: EvaluationRow, second: EvaluationRow, caller: Caller
+        self, first: EvaluationRow, second: EvaluationRow, caller: Caller, exclude_above: float
     ) -> ComparisonView:
         """Compares two evaluations of one dimension. Raises NotComparable if they are the same evaluation,
         are about statements, have nothing in common, differ in dimension or in how their items count, or if
@@ -73,7 +73,7 @@ class Comparisons:
             if row.status == "judging":
                 raise NotComparable(f"{row.evaluation_id} is still being judged: ask again when it is done")
         dimension = first.dimension
-        match = _Match(dimension, _rater_of(first), _rater_of(second))
+        match = _Match(dimension, _rater_of(first), _rater_of(second), exclude_above)
         if dimension in ("guessing", "summarisation"):
             await self._answers(match, first, second)
         else:
@@ -93,6 +93,8 @@ class Comparisons:
             for row in (first, second)
         ]
         for game_id in sorted(guesses[0].keys() | guesses[1].keys()):
+            if await self._leaves_out(match, game_id):
+                continue
             of_first, of_second = (by_game_id.get(game_id, {}) for by_game_id in guesses)
             match.hand_in(of_first, of_second)
             if not of_first.keys() & of_second.keys():
@@ -115,9 +117,15 @@ class Comparisons:
             judgements = [await self._judgements_of(row, some) for row in (first, second)]
             for game_id in some:
                 sides = [by_game_id.get(game_id, []) for by_game_id in judgements]
-                if any(sides):
+                if any(sides) and not await self._leaves_out(match, game_id):
                     game = await self._games.by_id(game_id)
                     await asyncio.to_thread(match.count_judged, game, *sides)
+
+    async def _leaves_out(self, match: "_Match", game_id: str) -> bool:
+        """Whether the game is excluded, which is counted: what models fail at is no finding about raters."""
+        excluded = await self._games.is_excluded(game_id, match.exclude_above)
+        match.excluded += excluded
+        return excluded
 
     async def _judgements_of(self, row: EvaluationRow, games: Sequence[str]) -> Mapping[str, list[Judgement]]:
         if row.spec["judge"]["kind"] == "model":
@@ -140,6 +148,7 @@ class Comparisons:
         caller: Caller,
         *,
         followed: bool,
+        exclude_above: float,
     ) -> ComparisonView:
         """Compares two raters on all their valid judgements or answers about these games.
 
@@ -154,7 +163,7 @@ class Comparisons:
         known: set[str] = set()
         kinds: dict[str, RaterKind] = {}
         compared: list[Judgement] = []
-        match = _Match(dimension, ComparedRater(rater=first), ComparedRater(rater=second))
+        match = _Match(dimension, ComparedRater(rater=first), ComparedRater(rater=second), exclude_above)
         answered = dimension in ("guessing", "summarisation")
         for start in range(0, len(games), _AT_ONCE):
             some = games[start : start + _AT_ONCE]
@@ -164,7 +173,7 @@ class Comparisons:
                     answers = {answer.name: answer for answer in work.answers.get(game_id, ())}
                     known |= answers.keys()
                     sides = [answers.get(name) for name in names]
-                    if any(sides):
+                    if any(sides) and not await self._leaves_out(match, game_id):
                         game = await self._games.by_id(game_id)
                         await self._count_answers(match, game, sides, followed=followed)
                     continue
@@ -176,7 +185,7 @@ class Comparisons:
                 known |= {judgement.rater for judgement in judged}
                 kinds |= {judgement.rater: work.kinds[judgement.rater] for judgement in judged}
                 sides_of = [[judgement for judgement in judged if judgement.rater == name] for name in names]
-                if any(sides_of):
+                if any(sides_of) and not await self._leaves_out(match, game_id):
                     game = await self._games.by_id(game_id)
                     await asyncio.to_thread(match.count_judged, game, *sides_of)
                     compared += [
@@ -224,6 +233,10 @@ class _Match:
     dimension: Dimension
     first: ComparedRater
     second: ComparedRater
+    exclude_above: float
+    """Games whose models defaulted a larger share of their decisions are left out."""
+    excluded: int = 0
+    """Games of these raters that are left out, those marked as invalid too."""
     handed_in: list[int] = field(default_factory=lambda: [0, 0, 0])
     """The numbers of units that were answered or judged: by both raters, only by the first, only by the
     second. Units that do not count are included.
@@ -270,6 +283,7 @@ class _Match:
             raise NotComparable(
                 f"{names[0]} and {names[1]} {did} no {what} in common: "
                 f"{first} by the first alone, {second} by the second alone"
+                + (f"; {self.excluded} of their games are excluded" if self.excluded else "")
             )
         pairings = {part: self.pairings.get(part, Pairing(part)) for part in self.parts}
         enough = caller.sees_all or all(
@@ -288,6 +302,7 @@ class _Match:
             items=items if enough else None,
             games=max(len(pairing.games) for pairing in pairings.values()) if enough else None,
             totals=totals if enough and not self.lacking else None,
+            excluded_games=self.excluded,
             test=TEST,
             lacking=self.lacking,
         )

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any, Final, Literal, TypeVar
 
@@ -25,6 +25,7 @@ from evaluators.ground.judgements import Judgement
 from evaluators.ground.turns import read_game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
+from evaluators.report.columns import columns_of
 from evaluators.report.latex import as_latex
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
@@ -61,8 +62,13 @@ class StoredGame:
     answers: Sequence[Answered]
     statements: Sequence[SpeechJudgement]
     agents: tuple[str, ...] | None
-    groups: Mapping[str, Collection[Seat]]
     judges: frozenset[str]
+    group_by: str | None = None
+    """The column whose values are set side by side."""
+    batch: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    specs: Sequence[Mapping[str, Any]] = ()
+    """Of each seat, what its columns are if the log does not record its agents."""
     models: Collection[Seat] = ()
     """The seats that language models hold."""
     invalid: bool = False
@@ -83,17 +89,19 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
         except (AvalonError, *UNREADABLE):
             builder.leave_out(stored.game_id, "its log cannot be read")
         else:
+            columns = columns_of(game, batch=stored.batch, labels=stored.labels, specs=stored.specs)
             builder.add(
                 ReportedGame(
                     game,
                     stored.judgements,
                     stored.answers,
                     stored.agents,
-                    stored.groups,
+                    {} if stored.group_by is None else columns.seats(stored.group_by),
                     stored.judges,
                     stored.statements,
                     stored.models,
                     stored.invalid,
+                    columns,
                 )
             )
 

@@ -141,6 +141,15 @@ class SelectionTotals(_Figures):
     left_out: NotRequired[dict[str, int]]
 
 
+class RefusedView(_Figures):
+    """How often an intention was selected, and how often each rule refused it."""
+
+    selected: int
+    role: int
+    fact: int
+    contradiction: int
+
+
 class RuleTotals(_Figures):
     """Totals of the rules, which refuse selections and never approve one."""
 
@@ -149,6 +158,7 @@ class RuleTotals(_Figures):
     refused: int
     accuracy_at_most: CountedShare
     by_rule: NotRequired[dict[str, int]]
+    by_intention: NotRequired[dict[str, RefusedView]]
 
 
 class HistogramView(_Figures):

@@ -24,7 +24,9 @@ from evaluators.ground.answers import Guess
 from evaluators.ground.items import Dimension, Excluded, Followed, Item, Variant, items, parse_id
 from evaluators.ground.judgements import follow_scores
 from evaluators.ground.turns import Game, read_game
+from evaluators.measures.defaults import DecisionCounter
 from evaluators.measures.scoring import LEAST, RoleScores, Totals, limited
+from evaluators.report.columns import model_seats
 
 __all__ = ["SHOWING", "FinishedGames", "Items", "PagedItems", "Turn"]
 
@@ -51,6 +53,17 @@ class FinishedGames:
         self._store = store
         self._reader = reader
         self._kept: OrderedDict[str, Game] = OrderedDict()
+
+    async def is_excluded(self, game_id: str, above: float) -> bool:
+        """Whether the finished game says nothing about raters: it was marked as invalid, or its models
+        defaulted a larger share of their decisions than ``above``. Raises as ``by_id``.
+        """
+        row = await self._store.game(game_id)
+        if row is not None and row.invalid is not None:
+            return True
+        game = await self.by_id(game_id)
+        share = DecisionCounter(game.log).of_models(model_seats(game) or None).rate
+        return share is not None and share > above
 
     async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
         """A finished game. Raises NotFound if there is no such game and, unless ``sees_all``, for a fork of a

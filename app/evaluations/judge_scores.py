@@ -173,16 +173,23 @@ class RuleScores:
         self.by_game: dict[str, Rate] = {}
         """The share of selections that are not refused."""
         self.by_rule: dict[str, int] = {"role": 0, "fact": 0, "contradiction": 0}
+        self.by_intention: dict[str, dict[str, int]] = {}
+        """By intention: how often it was selected, and how often it was refused by each rule."""
 
     def add(self, game: Game) -> None:
         """Rules on one game."""
         kept = selected = 0
         for ruling in ruled(game):
             selected += 1
+            of_intention = self.by_intention.setdefault(
+                ruling.intention, {"selected": 0, **dict.fromkeys(self.by_rule, 0)}
+            )
+            of_intention["selected"] += 1
             if ruling.rule is None:
                 kept += 1
             else:
                 self.by_rule[ruling.rule] += 1
+                of_intention[ruling.rule] += 1
         if selected:
             self.by_game[game.id] = Rate(kept, selected)
 
@@ -202,7 +209,13 @@ class RuleScores:
         }
         enough = at_most["den"] >= LEAST
         return {
-            "full": {"totals": {**totals, "by_rule": self.by_rule}},
+            "full": {
+                "totals": {
+                    **totals,
+                    "by_rule": self.by_rule,
+                    "by_intention": dict(sorted(self.by_intention.items())),
+                }
+            },
             "limited": {"totals": totals if enough else None},
         }
 

@@ -13,13 +13,13 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
-from agents.kinds import LLM
+from agents.kinds import LLM, asks_model
 from agents.llm.options import mechanism_name
-from app.base.errors import NotFound
+from app.base.errors import InvalidRequest, NotFound
 from app.edge.auth import Caller
 from app.evaluations.counting import (
     CountingProcess,
@@ -37,23 +37,27 @@ from app.models.registry import ModelRegistry
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore
 from app.store.log import LogReader
-from app.store.rows import GameRow
+from app.store.rows import whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.terms import Seat
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import ReportBuilder, SeatUse
+from evaluators.report.columns import (
+    GAME_COLUMNS,
+    SEAT_COLUMNS,
+    Split,
+    UnknownColumn,
+    column_name,
+    read_conditions,
+    read_contrasts,
+)
 from evaluators.report.tables import Report
 
-__all__ = ["GROUPS", "Format", "GroupBy", "Making", "Rendering", "Reports", "agent_name", "groups_of"]
+__all__ = ["Format", "Making", "Rendering", "Reports", "agent_name", "read_split"]
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-
-GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
-"""The properties by which the tables of a report can be grouped."""
-
-GROUPS: Final[tuple[GroupBy, ...]] = get_args(GroupBy)
 
 _AT_ONCE: Final = 20
 """How many games' logs, judgements and answers are in memory at a time."""
@@ -71,13 +75,35 @@ _RENDERINGS: Final = 12
 """How many reports and renderings are kept, since readers come back to a report or ask for other formats."""
 
 
+_WHOLE: Final = Split()
+"""Neither split nor restricted."""
+
+
+def read_split(group_by: str | None, where: str | None, contrast: str | None) -> Split:
+    """The query parameters as read; conditions and contrasts are separated by semicolons. Raises
+    InvalidRequest with a pointer to the parameter.
+    """
+    return Split(
+        None if group_by is None else _read("group_by", column_name, group_by),
+        () if where is None else _read("where", read_conditions, where.split(";")),
+        () if contrast is None else _read("contrast", read_contrasts, contrast.split(";")),
+    )
+
+
+def _read(parameter: str, reader: Callable[[Any], T], given: Any) -> T:
+    try:
+        return reader(given)
+    except UnknownColumn as fault:
+        raise InvalidRequest(str(fault), f"/{parameter}") from None
+
+
 class _Key(NamedTuple):
     """Identifies a report."""
 
     batches: tuple[str, ...]
     caller: str | None
     """The caller that it is for; None: all callers who see everything."""
-    group_by: GroupBy | None
+    split: Split
     exclude_above: float
 
 
@@ -160,21 +186,24 @@ class Reports:
         batches: tuple[str, ...],
         caller: Caller,
         format_: Format,
-        group_by: GroupBy | None = None,
+        split: Split = _WHOLE,
         wait_s: float = 60.0,
         exclude_above: float = EXCLUDE_ABOVE,
     ) -> Rendering | Making:
         """The report of these batches together, as this caller may see it, or its progress if the report
-        takes longer than ``wait_s`` seconds. Raises NotFound, and Forbidden for ``group_by``, since groups
-        show who sat where.
+        takes longer than ``wait_s`` seconds. Raises NotFound, Forbidden for any ``split``, since it shows who
+        sat where, and InvalidRequest for a column that none of the batches has.
         """
-        if group_by is not None:
+        if split != _WHOLE:
             caller.needs("export:full")
+        labels: set[str] = set()
         for batch_id in batches:
             batch = await self._games.batch(batch_id)
             if batch is None or (not caller.sees_all and await self._games.is_ahead(batch)):
                 raise NotFound("no such batch for this caller")
-        key = _Key(batches, None if caller.sees_all else caller.name, group_by, exclude_above)
+            labels |= whole(batch.labels).keys()
+        _check_columns(split, labels)
+        key = _Key(batches, None if caller.sees_all else caller.name, split, exclude_above)
         state = tuple([await self._state(batch_id) for batch_id in batches])
         held = self._made.get(key)
         if held is not None and (held.state == state or time.monotonic() < held.valid_until):
@@ -234,7 +263,12 @@ class Reports:
     async def _make(self, key: _Key, making: Making) -> Report:
         async with self._slots:
             batches = "batch" if len(key.batches) == 1 else "batches"
-            builder = ReportBuilder(f"Report of {batches} {_names(key)}", exclude_above=key.exclude_above)
+            builder = ReportBuilder(
+                f"Report of {batches} {_names(key)}",
+                exclude_above=key.exclude_above,
+                where=key.split.where,
+                contrasts=key.split.contrasts,
+            )
             finished = []
             for batch_id in key.batches:
                 finished += await self._games.ids(batch_id, status=("finished",))
@@ -244,7 +278,7 @@ class Reports:
             large = len(finished) > _HERE
             await self._work(large, begin, name, builder)
             try:
-                async for games in self._stored(finished, key.caller, key.group_by):
+                async for games in self._stored(finished, key.caller, key.split.group_by):
                     await self._work(large, add_to, name, games)
                     making.games_done += len(games)
                 report = await self._work(large, partial(report_of, sees_all=key.caller is None), name)
@@ -264,10 +298,10 @@ class Reports:
         builder: ReportBuilder,
         batch_id: str,
         finished: Sequence[str],
-        group_by: GroupBy | Literal["batch"] | None = None,
+        group_by: str | None = None,
     ) -> None:
         """Counts a batch's finished games in this process, with everybody's judgements and answers."""
-        async for games in self._stored(finished, None, group_by, batch_id):
+        async for games in self._stored(finished, None, group_by):
             await asyncio.to_thread(add_stored, builder, games)
         await self._count_beside_games(builder, batch_id)
 
@@ -297,8 +331,7 @@ class Reports:
         self,
         finished: Sequence[str],
         whose: str | None,
-        group_by: GroupBy | Literal["batch"] | None,
-        batch_id: str = "",
+        group_by: str | None,
     ) -> AsyncIterator[list[StoredGame]]:
         """The games, some at a time, with the judgements and answers about them. With ``whose``, only the
         judgements and answers of this credential.
@@ -310,19 +343,25 @@ class Reports:
             work = await reader.read(ids)
             logs = await self._reader.stored(ids)
             stored = []
+            labels: dict[str, Mapping[str, str]] = {}
             for game_id in ids:
                 row, models = rows.get(game_id), frozenset[Seat]()
                 try:
                     if row is None:
                         raise CorruptLog(f"the row of {game_id} cannot be read")
-                    groups = {batch_id: _every(row)} if group_by == "batch" else groups_of(row, group_by)
+                    if row.batch_id not in labels:
+                        batch = await self._games.batch(row.batch_id)
+                        labels[row.batch_id] = {} if batch is None else whole(batch.labels)
+                    specs = tuple(map(_columns_of_seat, row.seats))
                     agents = tuple(map(agent_name, row.seats)) or None
                     if agents is not None and len(agents) != row.players:
                         raise CorruptLog(f"the seats of {game_id} cannot be read")
-                    models = frozenset(seat for seat, spec in enumerate(row.seats, 1) if spec["agent"] == LLM)
+                    models = frozenset(
+                        seat for seat, spec in enumerate(row.seats, 1) if asks_model(spec["agent"])
+                    )
                 except (CorruptLog, *UNREADABLE):
                     # Without a log the game is left out and named, as if its log were unreadable.
-                    logs[game_id], groups, agents = [("", "")], {}, None
+                    logs[game_id], specs, agents = [("", "")], (), None
                 stored.append(
                     StoredGame(
                         game_id,
@@ -331,8 +370,11 @@ class Reports:
                         work.answers.get(game_id, ()),
                         work.statements.get(game_id, ()),
                         agents,
-                        groups,
                         work.judges,
+                        group_by,
+                        "" if row is None else row.batch_id,
+                        {} if row is None else labels.get(row.batch_id, {}),
+                        specs,
                         models,
                         row is not None and row.invalid is not None,
                         [damaged for damaged in work.damaged if damaged.game_id == game_id],
@@ -350,26 +392,21 @@ def agent_name(seat: Mapping[str, Any]) -> str:
     return " ".join(str(seat[name]) for name in ("agent", "model", "mechanism") if seat.get(name))
 
 
-def groups_of(row: GameRow, group_by: GroupBy | None) -> Mapping[str, Collection[Seat]]:
-    """The seats of a stored game, by group. A seat without a value for ``group_by`` is grouped by its kind of
-    agent. Imported games have no specs of seats, so their seats are in no group.
-    """
-    if group_by is None:
-        return {}
-    if group_by == "profile":
-        return {str(row.profile): _every(row)}
-    if group_by == "players":
-        return {f"{row.players} players": _every(row)}
-    groups: dict[str, set[Seat]] = {}
-    for number, seat in enumerate(row.seats, 1):
-        value = seat["agent"] if group_by == "agent" else seat.get(group_by)
-        if group_by == "timing" and seat["agent"] == "llm":
-            value = (seat.get("options") or {}).get("timing", "exact")
-        if group_by == "mechanism" and seat["agent"] == "llm":
-            value = mechanism_name(seat)
-        groups.setdefault(str(value or seat["agent"]), set()).add(number)
-    return {name: frozenset(seats) for name, seats in sorted(groups.items())}
+def _columns_of_seat(seat: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The columns of a seat by its spec, for logs of versions that do not record agents."""
+    by_model = seat["agent"] == LLM
+    return {
+        "agent": seat["agent"],
+        "model": seat.get("model"),
+        "preset": mechanism_name(seat) if by_model else seat.get("mechanism"),
+        "timing": (seat.get("options") or {}).get("timing", "exact") if by_model else None,
+    }
 
 
-def _every(row: GameRow) -> frozenset[Seat]:
-    return frozenset(range(1, row.players + 1))
+def _check_columns(split: Split, labels: Collection[str]) -> None:
+    for column, parameter in split.columns.items():
+        if column not in (*GAME_COLUMNS, *SEAT_COLUMNS) and column.removeprefix("label:") not in labels:
+            known = ", ".join((*GAME_COLUMNS, *SEAT_COLUMNS, *sorted(labels)))
+            raise InvalidRequest(
+                f"no column of these batches is called {column!r}; they have {known}", f"/{parameter}"
+            )

@@ -18,7 +18,7 @@ from app.edge.headers import REPORT_POLICY
 from app.edge.idempotency import Repeats, RepeatsDep, RequestKey
 from app.edge.queries import comma_list, listed
 from app.evaluations.items import SHOWING
-from app.evaluations.reports import Format, GroupBy, Making
+from app.evaluations.reports import Format, Making, read_split
 from app.evaluations.schemas import (
     ComparisonView,
     EvaluationPage,
@@ -264,6 +264,15 @@ async def list_evaluations(
 
 
 EvaluationOf = Annotated[str, Path(pattern=r"^e_[a-z0-9]{1,32}$")]
+ExcludeAbove = Annotated[
+    float,
+    Query(
+        ge=0,
+        le=1,
+        allow_inf_nan=False,
+        description="Exclude games whose models defaulted a larger share of their decisions. 1: none.",
+    ),
+]
 NamedRater = Annotated[
     str,
     Query(
@@ -293,6 +302,7 @@ async def compare_raters(
     followed: Annotated[
         bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
 ) -> ComparisonView:
     """Compares all valid work of two raters on these games: answers of any number of evaluations, or
     judgements of people, models and programs. Without `export:full`, only what the caller handed in.
@@ -303,7 +313,9 @@ async def compare_raters(
     people; otherwise `lacking` says what is lacking.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    return await evaluations.compare_raters(games, dimension, first, second, caller, followed=followed)
+    return await evaluations.compare_raters(
+        games, dimension, first, second, caller, followed=followed, exclude_above=exclude_above
+    )
 
 
 @router.get(
@@ -314,13 +326,17 @@ async def compare_raters(
     responses=documented(404, 409),
 )
 async def compare_evaluations(
-    evaluation_id: EvaluationOf, other: EvaluationOf, evaluations: EvaluationsDep, caller: CallerDep
+    evaluation_id: EvaluationOf,
+    other: EvaluationOf,
+    evaluations: EvaluationsDep,
+    caller: CallerDep,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
 ) -> ComparisonView:
     """Compares two evaluations of one dimension that the caller may read: answers with the same `options`,
     `followed` and `unmapped`, or judges. What raters were shown (`history`, `context`) may differ. Otherwise
     as `GET /evaluations/compare`.
     """
-    return await evaluations.compare(evaluation_id, other, caller)
+    return await evaluations.compare(evaluation_id, other, caller, exclude_above)
 
 
 @router.get(
@@ -490,21 +506,34 @@ async def show_report(
         ),
     ] = "json",
     group_by: Annotated[
-        GroupBy | None,
+        str | None,
         Query(
-            description="Shows the tables side by side, by what sits in the seats (`agent`, `model`, "
-            "`mechanism`, `timing`) or what is played (`profile`, `players`). Needs `export:full`."
+            max_length=64,
+            description="Shows the tables side by side, by a column of the seats (`agent`, `model`, "
+            "`preset`, `steps`, `prompts`, `memory`, `timing`, `role`, `side`) or of the games (`profile`, "
+            "`players`, `batch`, `agents`, `seating`, `seed`, any label of the batches). Needs "
+            "`export:full`.",
         ),
     ] = None,
-    exclude_above: Annotated[
-        float,
+    where: Annotated[
+        str | None,
         Query(
-            ge=0,
-            le=1,
-            allow_inf_nan=False,
-            description="Exclude games whose models defaulted a larger share of their decisions. 1: none.",
+            max_length=1000,
+            description="Counts only the seats or games with these values of columns, such as "
+            "`role=merlin,percival`. Several conditions are separated by `;`, and all must hold. Needs "
+            "`export:full`.",
         ),
-    ] = EXCLUDE_ABOVE,
+    ] = None,
+    contrast: Annotated[
+        str | None,
+        Query(
+            max_length=1000,
+            description="Tests the difference between levels of a column, such as `preset=paper,direct`, or "
+            "how it differs: `preset=paper,direct x model=a,b`. Several contrasts are separated by `;`. "
+            "Needs `export:full`.",
+        ),
+    ] = None,
+    exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
     wait_s: Annotated[
         float,
         Query(
@@ -528,7 +557,12 @@ async def show_report(
     longer than `wait_s`, the response is 202 with its progress: ask again.
     """
     report = await evaluations.reports.rendered(
-        listed(batch, "batch"), caller, format_, group_by, wait_s=wait_s, exclude_above=exclude_above
+        listed(batch, "batch"),
+        caller,
+        format_,
+        read_split(group_by, where, contrast),
+        wait_s=wait_s,
+        exclude_above=exclude_above,
     )
     headers = {"Cache-Control": "private, no-cache"}
     if isinstance(report, Making):

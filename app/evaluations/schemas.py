@@ -405,6 +405,10 @@ class ComparisonView(Shown):
         "`export:full`."
     )
     games: int | None = Field(description="The games of these items.")
+    excluded_games: int = Field(
+        description="Games that are left out, since their models defaulted too many decisions or since they "
+        "were marked as invalid."
+    )
     totals: dict[str, ComparedPart] | None = Field(
         description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "
         "rater's figure and the difference, first less second, with 95 % intervals over games, and the p "

@@ -50,6 +50,7 @@ from app.store.rows import AnswerRow, EvaluationRow, name_of
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
 from evaluators.ground.items import Dimension, Item, Variant, parse_id
 from evaluators.judges.rules import RATER as RULES
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = ["Evaluations"]
 
@@ -402,10 +403,12 @@ class Evaluations:
         damaged = [damaged.name for damaged in answers.damaged]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})
 
-    async def compare(self, first: str, second: str, caller: Caller) -> ComparisonView:
+    async def compare(
+        self, first: str, second: str, caller: Caller, exclude_above: float = EXCLUDE_ABOVE
+    ) -> ComparisonView:
         """Compares two evaluations on the items of both. Raises NotFound, NotComparable."""
         return await self._comparisons.evaluations(
-            await self._row(first, caller), await self._row(second, caller), caller
+            await self._row(first, caller), await self._row(second, caller), caller, exclude_above
         )
 
     async def compare_raters(
@@ -417,12 +420,15 @@ class Evaluations:
         caller: Caller,
         *,
         followed: bool,
+        exclude_above: float = EXCLUDE_ABOVE,
     ) -> ComparisonView:
         """Compares two raters on all their valid judgements or answers about these games. Raises Forbidden if
         the caller may not see what was chosen and compares judgements of it; InvalidRequest, NotComparable.
         """
         self.may_see(caller, dimension, Variant(), followed=followed)
-        return await self._comparisons.raters(games, dimension, first, second, caller, followed=followed)
+        return await self._comparisons.raters(
+            games, dimension, first, second, caller, followed=followed, exclude_above=exclude_above
+        )
 
     async def evaluations(
         self,

@@ -1,22 +1,19 @@
 """Reports of games in files, counted by any number of processes."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import PurePath
-from typing import Literal
 
 from app.files.games import Bundle, Unusable, games_in
 from engine.terms import Seat
 from evaluators.ground.items import Variant
 from evaluators.ground.judgements import Judgement
-from evaluators.ground.turns import Game
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
+from evaluators.report.columns import Condition, Contrast, columns_of, model_seats
+from evaluators.report.contrasts import FOUND_BELOW
 
-__all__ = ["GroupBy", "ReportWork", "counted"]
-
-GroupBy = Literal["file", "profile", "players", "agents", "agent"]
+__all__ = ["ReportWork", "counted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +32,24 @@ class ReportWork:
     """The agents of every game, in seat order; None if they are not known."""
     rotate: bool = False
     """Whether the agents moved on by one seat from game to game, as with ``simulate --rotate``."""
-    group_by: GroupBy | None = None
+    group_by: str | None = None
+    """The column whose values are set side by side."""
     exclude_above: float = EXCLUDE_ABOVE
+    where: tuple[Condition, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+    level: float = FOUND_BELOW
+    """The greatest p value of a contrast that counts."""
+
+    def builder(self) -> ReportBuilder:
+        """A builder with these settings, without counts."""
+        return ReportBuilder(
+            self.title,
+            variant=self.variant,
+            exclude_above=self.exclude_above,
+            where=self.where,
+            contrasts=self.contrasts,
+            level=self.level,
+        )
 
     def agents_of(self, index: int) -> tuple[str, ...] | None:
         """The agents of the ``index``-th game (from 0), in seat order; None if they are not known."""
@@ -44,24 +57,6 @@ class ReportWork:
             return self.agents
         turn = index % len(self.agents)
         return self.agents[len(self.agents) - turn :] + self.agents[: len(self.agents) - turn]
-
-    def groups_of(
-        self, game: Game, file: str, agents: tuple[str, ...] | None
-    ) -> Mapping[str, Collection[Seat]]:
-        """The seats of each group of ``group_by``; empty without it, and if it needs unknown agents."""
-        seats = range(1, len(game.roles) + 1)
-        if self.group_by == "file":
-            return {PurePath(file).name: seats}
-        if self.group_by == "profile":
-            return {game.profile.name: seats}
-        if self.group_by == "players":
-            return {f"{game.profile.players} players": seats}
-        if self.group_by == "agents" and agents is not None:
-            return {", ".join(sorted(set(agents))): seats}
-        if self.group_by == "agent" and agents is not None:
-            names = sorted(set(agents))
-            return {name: [seat for seat in seats if agents[seat - 1] == name] for name in names}
-        return {}
 
 
 def counted(bundles: Iterator[Bundle], work: ReportWork, *, jobs: int = 1) -> Iterator[ReportBuilder]:
@@ -111,7 +106,7 @@ def _models(agents: Sequence[str] | None) -> frozenset[Seat] | None:
 
 
 def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
-    builder = ReportBuilder(work.title, variant=work.variant, exclude_above=work.exclude_above)
+    builder = work.builder()
     for index, game in enumerate(games_in(bundle), first):
         if isinstance(game, Unusable):
             builder.leave_out(game.what, game.reason)
@@ -123,16 +118,18 @@ def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
         if agents is not None and len(agents) != len(game.roles):
             builder.pass_over(f"{len(game.roles)} seats, --agents names {len(agents)}")
             continue
+        columns = columns_of(game, file=bundle.file, agents=agents)
         builder.add(
             ReportedGame(
                 game,
                 work.judgements.get(game.id, ()),
                 work.answers.get(game.id, ()),
                 agents,
-                work.groups_of(game, bundle.file, agents),
+                {} if work.group_by is None else columns.seats(work.group_by),
                 work.judges,
-                models=_models(agents) if known is None else known.models,
+                models=(_models(agents) or model_seats(game) or None) if known is None else known.models,
                 invalid=known is not None and known.invalid is not None,
+                columns=columns,
             )
         )
         if known is not None and known.invalid is not None:

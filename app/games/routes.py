@@ -55,8 +55,6 @@ __all__ = ["router"]
 router = APIRouter(route_class=BodyRoute)
 
 NDJSON = "application/x-ndjson"
-PAGE = 500
-"""Events read from the database at a time."""
 
 
 def _ndjson(description: str) -> dict[int | str, dict[str, Any]]:

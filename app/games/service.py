@@ -14,6 +14,7 @@ from pydantic import JsonValue, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
+from agents.kinds import asks_model
 from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
 from agents.table import step
@@ -32,6 +33,7 @@ from app.base.errors import (
 )
 from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
+from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.games.defaults import batch_defaults, is_excluded
@@ -59,11 +61,9 @@ from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
-    LLM,
     REMOTE,
     ModelSeats,
     has_models,
-    has_remote,
     remote_seats,
     seat_agents,
     seated,
@@ -178,10 +178,10 @@ class Games:
         seats, models = _seats(new, profile.players, 0), self._model_seats(new)
         self._check_models(seats, models.models, new.budget)
         seat_agents(seats, "check", models, NoInbox())
-        if new.seeds is not None and has_remote(seats) and not new.guessable_seeds:
+        if new.seeds is not None and remote_seats(seats) and not new.guessable_seeds:
             raise InvalidRequest(
-                f"{REMOTE} seats and given seeds: whoever guesses a seed knows the deal. Leave seeds out, or "
-                "set guessable_seeds to true",
+                f"{REMOTE} seats and given seeds: anyone who guesses a seed knows the deal. Leave seeds out, "
+                "or set guessable_seeds to true",
                 "/seeds",
                 "guessable",
             )
@@ -193,7 +193,7 @@ class Games:
         """A copy that names a model for each seat that needs one: settings may change, games must not."""
         seats = [
             seat.model_copy(update={"model": self._only_model(new.models)})
-            if seat.agent == LLM and seat.model is None
+            if asks_model(seat.agent) and seat.model is None
             else seat
             for seat in new.seats
         ]
@@ -215,7 +215,7 @@ class Games:
                 raise InvalidAgent(str(endpoints.unknown_endpoint()), f"/models/{name}/name")
         if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
             return
-        named = {str(spec.get("model")) for spec in seats if spec["agent"] == LLM}
+        named = {str(spec.get("model")) for spec in seats if asks_model(spec["agent"])}
         used = {models[name]["name"] if name in models else name for name in named}
         unpriced = [
             name for name, settings in endpoints.settings.items() if name in used and settings.prices is None
@@ -310,11 +310,7 @@ class Games:
             log.error("background work broke; the next start takes it up", exc_info=task.exception())
 
     async def stop(self) -> None:
-        tasks = list(self._background)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end_tasks(*self._background)
 
     async def import_record(self, data: object, key: RequestKey | None = None) -> GameImported:
         """Stores a foreign record as a finished game.
@@ -376,7 +372,7 @@ class Games:
         labels = {**whole(batch.labels), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
-            if seat_spec["agent"] == LLM:
+            if asks_model(seat_spec["agent"]):
                 seat_spec.setdefault("model", self._only_model(spec["models"]))
         seats = _spread(seat_specs, row.players) or _stored_seats(row)
         if not seats:
@@ -467,7 +463,7 @@ class Games:
         return rows, following
 
     async def state(self, game_id: str) -> State:
-        """The full state of a game: callers that show a viewer's part must fold that part anew."""
+        """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
         return fold(await self._reader.events(game_id))
 
     async def tally(self, batch_id: str) -> Tallied:
@@ -484,8 +480,8 @@ class Games:
         self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
-        lines; the last line counts and signs all of them. Each game opens with its provenance. A game that
-        cannot be read gives one line that names it. Raises Unfinished before it yields anything.
+        lines; the last line holds their number and their hash. Each game opens with its provenance. A game
+        that cannot be read gives one line that names it. Raises Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
@@ -696,8 +692,9 @@ class Games:
         self._spawn(self._cancel_games(batch_id))
 
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
-        """Lets a suspended batch go on: keys and endpoints are read anew, and what was not answered is asked
-        again. ``on_unusable``: from now on; None for what it was. Raises NotSuspended, AlreadyOver.
+        """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
+        not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
+        NotSuspended, AlreadyOver.
         """
         await self._not_cancelled(batch_id)
         if not await self._store.resume(batch_id, _changed(on_unusable)):
@@ -722,7 +719,7 @@ class Games:
         excluded = [
             game
             for game in await self._store.to_play_anew(batch_id)
-            if is_excluded(game, exclude_above) and not has_remote(game.seats)
+            if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
         anew = await off_loop(self._anew, row, excluded) if excluded else []
         at = self._database.writer.stamp()
@@ -758,7 +755,8 @@ class Games:
         await self._pickup.offer(batch_id, None)
 
     async def limit(self, batch_id: str, limits: NewBudget) -> None:
-        """Changes those limits of a batch's budget that ``limits`` names, even while it runs; None ends one.
+        """Changes the named limits of a batch's budget, even while the batch runs; None lifts a limit.
+
         Raises AlreadyOver.
         """
         row = await self.batch_row(batch_id)
@@ -835,7 +833,7 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
 
 
 def _seated_last(log: Sequence[Event]) -> AgentsSeated | None:
-    """The latest record of agents in a log; None: it has none."""
+    """The last event of a log that records the agents; None if there is none."""
     return next((event for event in reversed(log) if isinstance(event, AgentsSeated)), None)
 
 

@@ -1,6 +1,7 @@
 """Builds the views of games and batches that callers receive."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, get_args
 
 from app.base.clock import now_ms, timestamp
@@ -70,8 +71,7 @@ def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
-    """The game as one viewer sees it: folded anew from the viewer's own events, so it holds nothing else.
-
+    """The game as one viewer sees it. It is folded from the viewer's own events, so it holds nothing else.
     Raises CorruptLog if the row and the log do not make up a game.
     """
     try:
@@ -177,19 +177,7 @@ def readable_summary(row: GameRow | DamagedGame) -> GameSummary | None:
 
 
 def _used(use: Use) -> dict[str, Any]:
-    return {
-        "calls": use.calls,
-        "failed": use.failed,
-        "estimated": use.estimated,
-        "http_calls": use.http_calls,
-        "prompt_tokens": use.prompt_tokens,
-        "cached_tokens": use.cached_tokens,
-        "cached_share": use.cached_share,
-        "completion_tokens": use.completion_tokens,
-        "reasoning_tokens": use.reasoning_tokens,
-        "cost": use.cost,
-        "waiting_s": use.waiting_s,
-    }
+    return {**asdict(use), "cached_share": use.cached_share}
 
 
 def model_uses(uses: Mapping[UseKey, Use]) -> list[ModelUse]:

@@ -44,8 +44,8 @@ def stored_provenance(
                 if name in endpoints and (prices := endpoints[name].prices) is not None
             },
             invalid=_mark(row.invalid),
-            forked_from=None if row.forked_from is None else whole(row.forked_from),
-            imported_from=None if row.imported_from is None else whole(row.imported_from),
+            forked_from=_of(row.forked_from, game_id=str, events=int),
+            imported_from=_of(row.imported_from, format=str, id=str),
         )
     except CorruptLog:
         raise
@@ -59,7 +59,15 @@ def _options(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mark(invalid: Any) -> Mapping[str, Any] | None:
-    if invalid is None:
+    why = _of(invalid, at=int, by=str, reason=str)
+    return None if why is None else {**why, "at": timestamp(why["at"])}
+
+
+def _of(stored: Any, **kinds: type) -> dict[str, Any] | None:
+    """These fields of a stored object, each of its type; None for None. A damaged one is not quoted."""
+    if stored is None:
         return None
-    why = whole(invalid)
-    return {"at": timestamp(why["at"]), "by": why["by"], "reason": why["reason"]}
+    values = {name: whole(stored)[name] for name in kinds}
+    if any(type(value) is not kinds[name] for name, value in values.items()):
+        raise TypeError("a field of the wrong type")
+    return values

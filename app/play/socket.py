@@ -100,7 +100,7 @@ CLOSING_S: Final = 2.0
 never gets it; the listening socket's TCP_USER_TIMEOUT ends that connection."""
 
 _REVOKED: Final = "this credential is no longer valid"
-_NO_SEAT: Final = "this connection does not hold a seat that is played from outside"
+_NO_SEAT: Final = "this connection holds no remote seat"
 
 STRIKES: Final = 3
 STRIKES_S: Final = 60.0
@@ -206,7 +206,7 @@ class Connection:
         self._relayed = False
         """Whether a relay sends to it once it has caught up: True for viewers that many connections share."""
         self._seat_hint: str | None = None
-        """The name of hints about the seat that this connection holds, or whose token it has."""
+        """The name under which hints about its seat come: the seat that it holds, or whose token it has."""
         self._is_new = True
         """Whether it has not yet read the log, and checked who holds its seat."""
         self._has_asked = False
@@ -341,7 +341,7 @@ class Connection:
 
     def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer) -> bool:
         """Whether the connection is to hold its seat: with the seat's own token unless it declines, with
-        another credential only if it asks to. Raises InvalidRequest or Forbidden where it cannot.
+        another credential only if it asks to. Raises InvalidRequest or Forbidden if it asks and cannot.
         """
         own = caller.seat == viewer
         if identify.sit is False or (identify.sit is None and not own):
@@ -351,7 +351,7 @@ class Connection:
         if self._view is None:
             if identify.sit is None:
                 return False
-            raise InvalidRequest(f"seat {viewer} is not played from outside", "/sit")
+            raise InvalidRequest(f"seat {viewer} is not a remote seat", "/sit")
         check_answers_for(caller, viewer)
         return True
 

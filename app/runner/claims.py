@@ -21,6 +21,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.pool import NullPool
 
+from app.base.tasks import end_tasks
 from app.store.db import postgres_engine
 
 if sys.platform != "win32":
@@ -153,11 +154,7 @@ class SessionClaims:
         self._task = asyncio.create_task(self._keep(), name="claims")
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await end_tasks(self._task)
         async with self._turn:
             await self._drop()
         self._held.clear()

@@ -9,7 +9,7 @@ from app.base import metrics
 from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
 from app.seats.inboxes import Inboxes
-from app.seats.seating import has_models, has_only_scripts, has_remote, seat_agents
+from app.seats.seating import has_models, has_only_scripts, remote_seats, seat_agents
 from app.store.call import BUDGET_SPENT
 from app.store.db import Append, Database
 from app.store.games import OPEN, GameStore
@@ -97,7 +97,7 @@ async def drive(
         return
     log = await reader.events(game_id)
     seats = row.seats
-    paid, remote = has_models(seats), has_remote(seats)
+    paid, remote = has_models(seats), bool(remote_seats(seats))
     batch = await store.batch(row.batch_id) if paid or remote else None
     inbox = inboxes.of(row, batch, on_wait) if batch is not None and remote else None
     game_log = GameLog(database, game_id, len(log), DecisionCounter(log))

@@ -1,7 +1,6 @@
 """Drives the games of one process as asyncio tasks. `pickup` finds these games."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -9,6 +8,7 @@ import structlog
 
 from app.base import metrics
 from app.base.clock import now_ms, random_name
+from app.base.tasks import end_tasks
 from app.models.registry import ModelRegistry
 from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
@@ -79,7 +79,7 @@ class LocalRunner:
         """Queues games. A game that is queued or driven already is not queued twice.
 
         Returns a future for each game, which is done when this process has finished with the game: True when
-        the game is over, False when it was left: to another process, or by ``release``.
+        the game is over, False when another process drives it, or after ``release``.
         """
         over = {}
         new = []
@@ -132,7 +132,7 @@ class LocalRunner:
         if task.cancelled():
             self._leave(game_id, over=False)
         elif task.exception() is not None:
-            log.error("a game was left", game=game_id, exc_info=task.exception())
+            log.error("stopped driving a game", game=game_id, exc_info=task.exception())
             self._leave(game_id, over=False)
         elif isinstance(ended := task.result(), GameParks):
             self._park(game_id, ended.endpoint)
@@ -270,8 +270,7 @@ class LocalRunner:
         """Stops driving this game, and returns when its task has ended."""
         task = self._active.get(game_id)
         if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+            await end_tasks(task)
             return
         self._waiting.discard(game_id)
         for games in self._parked.values():
@@ -281,17 +280,6 @@ class LocalRunner:
     async def stop(self) -> None:
         """Stops between two steps. The next start continues after the last commit."""
         self._stopping = True
-        for unparking in self._unparking:
-            unparking.cancel()
-        workers = list(self._workers)
-        for worker in workers:
-            worker.cancel()
-        for worker in workers:
-            with contextlib.suppress(asyncio.CancelledError):
-                await worker
-        driven = list(self._active.values())
-        for task in driven:
-            task.cancel()
-        if driven:
-            await asyncio.wait(driven)
+        await end_tasks(*self._unparking, *self._workers)
+        await end_tasks(*self._active.values())
         self._waiting.clear()

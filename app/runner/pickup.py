@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from app.base import metrics
+from app.base.tasks import end_tasks
 from app.runner.claims import Claims
 from app.store.db import PASSING, is_ours
 from app.store.games import GameStore
@@ -70,11 +71,7 @@ class Pickup:
     async def stop(self) -> None:
         """Stops driving between two steps. ``release`` gives back the claims once nothing is running."""
         self._see_through = None
-        tasks = [*self._mine.values(), *([] if self._looking is None else [self._looking])]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end_tasks(*self._mine.values(), self._looking)
 
     async def release(self) -> None:
         """Gives back the claims, so that another process may take over."""
@@ -112,12 +109,10 @@ class Pickup:
                     continue
                 break
         except CorruptLog as fault:
-            log.error("a batch is damaged, and left", batch=batch_id, cause=str(fault))
+            log.error("skipped a damaged batch", batch=batch_id, cause=str(fault))
             self._damaged.add(batch_id)
         except Exception:
-            log.exception(
-                "a batch could not be seen through; the next process that looks tries", batch=batch_id
-            )
+            log.exception("stopped driving a batch after an error; it is tried again later", batch=batch_id)
             # Something is wrong with the batch: it is kept from this process's next searches for a while.
             await asyncio.sleep(UNLAID_S)
         finally:

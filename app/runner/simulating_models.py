@@ -10,6 +10,7 @@ from agents.model.model import Sampling
 from agents.table import MemoryJournal, play
 from app.base.errors import BudgetSpent
 from app.base.schemas import OnUnusable
+from app.base.tasks import end_tasks
 from app.models.account import Account, Budget
 from app.models.endpoints import Endpoints
 from app.models.recording import AnswersFile, RecordedSession, Recording
@@ -127,13 +128,10 @@ class ModelRun:
                 started.popleft()
                 yield result
         finally:
+            await end_tasks(*started)
             for task in started:
-                task.cancel()
-            if started:
-                await asyncio.wait(started)
-                for task in started:
-                    if not task.cancelled():
-                        task.exception()  # the run raises the first exception; the others are alike
+                if not task.cancelled():
+                    task.exception()  # the run raises the first exception; the others are alike
 
     async def _game(self, account: Account, slots: asyncio.Semaphore, index: int, keep: bool) -> Result:
         seed = self._plan.seed + index

@@ -27,10 +27,12 @@ from app.models.stops import BatchStops, Stop
 from app.runner.simulate import lines_of
 from app.runner.study_folder import GameRecord, StudyFolder, use_by_seat
 from app.seats.seating import LLM, ModelSeats, has_models, seat_agents, seated
-from app.store.call import Use
+from app.store.call import Call, Use
 from engine.errors import AvalonError
 from engine.rules import create
 from engine.state import State
+from engine.terms import Seat
+from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
 from evaluators.measures.defaults import DecisionCounter
 from evaluators.study.design import PlannedGame, StudyCell
 
@@ -58,6 +60,8 @@ class StudyGames:
     """The games of one run."""
 
     folder: StudyFolder
+    title: str
+    """The study's, a label of each game."""
     endpoints: Endpoints
     account: Account
     prompts: Mapping[str, Templates]
@@ -218,8 +222,32 @@ class StudyGames:
             decisions=decisions.den,
             defaulted=decisions.num,
         )
-        self.folder.keep(record, lines_of(state, game.id))
+        self.folder.keep(
+            record, lines_of(state, game.id, self._provenance(cell, game, state, calls.values()))
+        )
         return record
+
+    def _provenance(
+        self, cell: StudyCell, game: PlannedGame, state: State, calls: Iterable[Call]
+    ) -> Provenance:
+        served: dict[Seat, set[str]] = {}
+        for call in calls:
+            if call.text is not None:
+                served.setdefault(call.seat, set()).add(call.model)
+        prices = {
+            name: settings.prices.model_dump(exclude_none=True)
+            for name in sorted({str(spec["model"]) for spec in game.seats if "model" in spec})
+            if (settings := self.endpoints.settings[name]).prices is not None
+        }
+        return provenance_of(
+            game.id,
+            state.log,
+            served=served,
+            server=package_version(),
+            labels={"study": self.title, "cell": cell.id, **cell.labels},
+            catalogue=catalogue_digest(),
+            prices=prices,
+        )
 
 
 def preset_of(spec: Mapping[str, Any]) -> str | None:

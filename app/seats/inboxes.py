@@ -1,4 +1,4 @@
-"""Where remote agents wait for the outcome of a request, or its deadline, whichever comes first."""
+"""Inboxes, in which remote agents wait for the outcome of a request or its deadline."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,9 +90,9 @@ class GameInbox:
     # --- answers that this process accepts ---------------------------------------------------
 
     def hand(self, request_id: str, answer: RequestOutcome) -> Append | None:
-        """Hands in the answer to be committed, and gives it to the agent that waits for it; the step of the
-        game that follows from it is committed together with it, or after it. None: no agent waits for it
-        here, or an earlier answer was refused.
+        """Queues the answer for its commit, and gives it to the agent that waits for it. The game's next step
+        is committed with the answer, or after it. Returns None if no agent waits for it here, or if an
+        earlier answer was refused.
         """
         if self._waiting.get(request_id, answer) is not None:
             return None

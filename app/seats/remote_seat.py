@@ -51,7 +51,7 @@ MAX_ALLOWANCE_S: Final = 7 * 24 * 3600.0
 
 
 def allowances(game: GameRow, batch: BatchRow) -> Mapping[Kind, float] | None:
-    """Seconds by kind of request in this game; None: it is stepped by hand, without deadlines."""
+    """Seconds by kind of request in this game; None: the game is stepped by hand and has no deadlines."""
     if game.drive != "auto":
         return None
     given = batch.spec.get("deadlines_s") or {}
@@ -102,7 +102,7 @@ class RemoteSeat:
             self._take(lines, lines[-1].seq)
 
     async def catch_up(self, place: int = 0) -> None:
-        """Reads on as far as this process knows the log, and at least to ``place``."""
+        """Reads all of the log that this process knows, and at least up to ``place``."""
         if not self.catch_up_at_once(place):
             await self.advance()
 
@@ -140,11 +140,11 @@ class RemoteSeat:
         return self._place
 
     def is_running(self) -> bool:
-        """Whether memory tells that the game is not over. False: it does not tell, or the game is over."""
+        """Whether this process knows from memory that the game is not over."""
         return self.catch_up_at_once() and not self._state.table.over
 
     def is_asked(self, request_id: str) -> bool:
-        """Whether this is the open request, as far as the seat has read."""
+        """Whether this is the open request, according to what the seat has read."""
         return self.request is not None and self.request.id == request_id
 
     def take_just_opened(self, request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Calls to models: one call as it is stored, an answer or a failure, and the sums over calls."""
+"""Calls to models as they are stored, each with an answer or a failure, and sums over calls."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ BUDGET_SPENT: Final = "budget spent"
 _NOTHING: Final = Usage(0, 0, 0, True)
 
 _WORD: Final = 200
-"""The most characters that are kept of a provider's own text: the name of its model, why it stopped."""
+"""The most characters that are kept of each text of a provider, such as the name of its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +55,17 @@ class Call:
     key: CallKey
     endpoint: str
     model: str
-    """As the provider names it; without an answer, as the endpoint's settings name it."""
+    """The provider's name for the model; without an answer, the name in the endpoint's settings."""
     messages_sha256: str
     messages: str | None
-    """What was asked (see ``asked``), which is the text that was hashed. None unless the settings keep it."""
+    """The prompt as it was hashed (see ``asked``). None unless the settings keep prompts."""
     asked_temperature: float
     asked_max_tokens: int
-    """What the seat asked for, whatever the server accepts; the same question asks for the same values."""
+    """What the seat asked for, even if the server accepts other values. The same question always asks for the
+    same values."""
     temperature: float | None
     max_tokens: int | None
-    """As they were sent with the last request, under whatever name; None: it was sent without."""
+    """The values in the last request, under any name; None: not in the request."""
     parameters: str | None
     """Everything that was sent with the messages, as JSON in ASCII. None: nothing, or unknown."""
     text: str | None
@@ -79,9 +80,9 @@ class Call:
     finish: str
     http_calls: int
     asked: str | None = None
-    """What the seat asked for besides (see ``Sampling.named``), as JSON in ASCII. None: nothing."""
+    """The seat's other parameters (see ``Sampling.named``), as JSON in ASCII. None: there are none."""
     provider: str | None = None
-    """Who served the answer, where a router says so; None: not returned, as in the next two."""
+    """Who served the answer, if a router says so. None, here and in the next two fields: not returned."""
     fingerprint: str | None = None
     """The provider's name for the state of its system."""
     reasoning: str | None = None
@@ -160,7 +161,7 @@ def answered(question: StoredQuestion, endpoint: str, reply: Reply, *, whole: bo
 def failed(
     question: StoredQuestion, endpoint: str, model: str, fault: ModelUnavailable, *, whole: bool
 ) -> Call:
-    """The call that failed. It may have cost something all the same."""
+    """A failed call, which may still have cost something."""
     text = asked(question.messages)
     spent = fault.spent
     sent = None if spent is None else spent.sent
@@ -188,7 +189,7 @@ def failed(
 
 
 def besides_of(sampling: Sampling) -> str | None:
-    """What a seat asks for besides a temperature and a limit, as ``Call.asked`` holds it."""
+    """The seat's parameters other than temperature and limit, in the form of ``Call.asked``."""
     named = sampling.named()
     return json.dumps(named, ensure_ascii=True, sort_keys=True, separators=(",", ":")) if named else None
 
@@ -226,7 +227,7 @@ def _plain(word: str) -> str:
 
 
 class UseKey(NamedTuple):
-    """The key that uses are summed by."""
+    """The key by which uses are summed."""
 
     endpoint: str
     model: str

@@ -20,9 +20,11 @@ def write_cursor(*values: str | int) -> str:
 
 
 def next_cursor(rows: Sequence[RowMapping], columns: Mapping[str, Column[Any]]) -> str:
-    """The cursor after the last of these rows whose place is not damaged: a damaged place would be shown, and
-    refused when the cursor comes back. ``columns``: those that make up a place, by their names in the rows.
-    Raises CorruptLog if the place of every row is damaged.
+    """The cursor for the page after these rows.
+
+    It points to the last row with a readable place: a cursor with a damaged place would be refused when the
+    client returns it. ``columns``: the columns that make up a place, by their names in the rows. Raises
+    CorruptLog if every place is damaged.
     """
     for row in reversed(rows):
         values = [row[name] for name in columns]
@@ -47,8 +49,8 @@ def read_cursor(cursor: str, columns: Mapping[str, Column[Any]]) -> list[Any]:
 
 
 def unknown_cursor(purpose: str = "") -> InvalidRequest:
-    """The refusal of a cursor that this server cannot have given; ``purpose`` says for what."""
-    return InvalidRequest(f"this cursor was not given by us{purpose}", "/cursor", "cursor")
+    """The refusal of a cursor that this server cannot have issued; ``purpose`` says what it is used for."""
+    return InvalidRequest(f"this server did not issue the cursor{purpose}", "/cursor", "cursor")
 
 
 def _fit(columns: Mapping[str, Column[Any]], values: Sequence[Any]) -> bool:

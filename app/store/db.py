@@ -67,7 +67,6 @@ __all__ = [
     "Write",
     "Writer",
     "is_ours",
-    "now_ms",
     "postgres_engine",
     "sqlite_exists",
 ]
@@ -80,7 +79,7 @@ GROUP: Final = 50
 """The most appends that share a commit (RECIPES: 10 to 17 times more appends than one by one)."""
 
 ASK_AFTER_S: Final = 30.0
-"""A connection that was idle for longer is tested: something between us and the server may have dropped it.
+"""A connection that was idle for more seconds than this is tested, since it may be dead without our knowing.
 """
 
 CONNECTS_WITHIN_S: Final = 1.0
@@ -93,7 +92,7 @@ PREPARED: Final = 100
 """The most compiled statements to keep. There are a handful, each the same object at every commit."""
 
 MIGRATION_LOCK: Final = 4_931_007_221
-"""The advisory lock that makes replicas which start together migrate one after the other."""
+"""The advisory lock that makes processes which start together migrate one after the other."""
 
 
 def sqlite_exists(url: str) -> bool:
@@ -107,7 +106,7 @@ PASSING: Final = (DBAPIError, PoolTimeout, OSError, asyncpg.PostgresError, async
 
 
 def is_ours(fault: Exception) -> bool:
-    """Whether trying again is useless, because we sent nonsense."""
+    """Whether the fault is ours, so that trying again is useless."""
     return isinstance(fault, IntegrityError | DataError | ProgrammingError | NotSupportedError)
 
 
@@ -116,7 +115,7 @@ class Conflict(Exception):
 
 
 class Unfounded(Conflict):
-    """What an append builds on was not committed."""
+    """An append that this one builds on was not committed."""
 
 
 Write = Callable[[int], Sequence[tuple[Any, Any]]]
@@ -126,14 +125,14 @@ together, so they must be the same object.
 
 
 class Append:
-    """What one game writes together, waiting for its commit."""
+    """Rows of one game that are committed together, and the outcome of that commit."""
 
     __slots__ = ("after", "done", "failed", "write")
 
     def __init__(self, write: Write, after: Sequence["Append"] = ()) -> None:
         self.write = write
         self.after = after
-        """Appends that were handed in before. If one of them fails, this one fails, too."""
+        """Earlier appends. If one of them fails, this one fails, too."""
         self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """Gives the commit time in ms, or raises why nothing was written."""
         self.failed = False
@@ -193,12 +192,6 @@ class Database:
             return False
         return True
 
-    async def version(self) -> int | None:
-        """Changes whenever somebody else commits, in another process or past the writer's groups. None: this
-        database does not tell.
-        """
-        return await self.writer.version()
-
     async def stop(self) -> None:
         """Commits what is waiting, then closes every connection."""
         await self.writer.stop()
@@ -216,8 +209,8 @@ def postgres_engine(url: str, **options: Any) -> AsyncEngine:
 
 
 async def _connect(*arguments: Any, **options: Any) -> Any:
-    """A new connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: cancelled
-    between its first bytes, asyncpg 0.32 leaves behind an error that nobody can receive.
+    """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
+    asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
     connecting = asyncio.create_task(asyncpg.connect(*arguments, **options))
     try:
@@ -293,7 +286,7 @@ def _text(stored: bytes) -> str:
 
 
 def _watch(engine: Engine) -> None:
-    """Hands out no connection that is known to be lost, and tests only those that were idle for long.
+    """Makes the pool hand out no lost connection, and test only connections that were idle for long.
 
     SQLAlchemy's ``pool_pre_ping`` tests a connection at every use, which takes three round trips before the
     one that counts. When a server goes away, its sockets close.
@@ -329,8 +322,9 @@ class _Commits(Protocol):
         """
 
     async def version(self) -> int | None:
-        """Changes with every commit of somebody else, in another process or over another connection. None:
-        this database does not tell.
+        """A number that changes with every commit by another process or over another connection.
+
+        None: the database has no such number.
         """
 
     async def stop(self) -> None: ...
@@ -453,8 +447,8 @@ _ERRORS: Final[tuple[tuple[type[Exception], type[DBAPIError]], ...]] = (
 
 
 def _sqlalchemy_error(fault: Exception) -> DBAPIError:
-    """The error of PostgreSQL's driver in SQLAlchemy's form, without what was to be written: the server's
-    details quote rows, and the driver quotes a value of the wrong kind.
+    """The error of PostgreSQL's driver in SQLAlchemy's form, without the values: the server's details quote
+    rows, and the driver quotes a value of the wrong type.
     """
     message = ("a value does not fit its column",) if isinstance(fault, asyncpg.DataError) else fault.args[:1]
     kind = next((ours for theirs, ours in _ERRORS if isinstance(fault, theirs)), DBAPIError)
@@ -571,7 +565,7 @@ class _SqliteCommits:
             raise
 
     def _error(self, fault: sqlite3.Error) -> BaseException:
-        """The error in SQLAlchemy's form, without what was to be written."""
+        """The error in SQLAlchemy's form, without the values."""
         return DBAPIError.instance(
             None, None, fault, sqlite3.Error, hide_parameters=True, dialect=self._engine.dialect
         )
@@ -582,7 +576,7 @@ class _SqliteCommits:
             connection.close()
 
     async def stop(self) -> None:
-        """Returns when everything that waited is committed and the file is closed."""
+        """Commits everything that waits, and closes the file."""
         if self._thread is not None:
             self._waiting.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -590,7 +584,7 @@ class _SqliteCommits:
 
 
 def _newest() -> str:
-    """The newest revision: no other one builds on it.
+    """The newest revision, on which no other revision builds.
 
     It is read from the text of the migrations. Where there is nothing to migrate, Alembic is not imported:
     that takes longer than the rest of the start.
@@ -647,7 +641,7 @@ class Writer:
             self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
-        """Stops the writer when everything that was handed in has been committed."""
+        """Stops the writer after it has committed everything in its queue."""
         if self._task is not None:
             self._queue.put_nowait(None)
             await self._task
@@ -657,13 +651,13 @@ class Writer:
     async def append(self, write: Write, after: Sequence[Append] = ()) -> int:
         """Commits one append, perhaps together with others, and returns the commit time in ms.
 
-        Raises Conflict if its rows exist already, and Unfounded if one of ``after`` failed; then nothing was
-        written.
+        Raises Conflict if its rows exist already, and Unfounded if one of ``after`` failed. In both cases
+        nothing was written.
         """
         return await self.submit(write, after).done
 
     def submit(self, write: Write, after: Sequence[Append] = ()) -> Append:
-        """Hands in an append; its ``done`` says what becomes of it."""
+        """Queues an append; its ``done`` gives the outcome."""
         append = Append(write, after)
         self._queue.put_nowait(append)
         return append
@@ -697,7 +691,10 @@ class Writer:
         return await self.run(work)
 
     async def version(self) -> int | None:
-        """As ``Database.version``."""
+        """A number that changes whenever somebody else commits, in another process or past this writer.
+
+        None: the database has no such number.
+        """
         return await self._commits.version()
 
     def stamp(self) -> int:
@@ -739,7 +736,7 @@ class Writer:
     async def _commit(self, group: Sequence[Append]) -> None:
         for append in group:
             if any(earlier.failed for earlier in append.after):
-                append.fail(Unfounded("what it builds on was not committed"))
+                append.fail(Unfounded("an append that it builds on was not committed"))
         group = [append for append in group if not append.failed]
         if not group:
             return

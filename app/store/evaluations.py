@@ -109,7 +109,7 @@ class EvaluationStore:
         return [UnfinishedJudging(**row) for row in await self._database.mappings(query)]
 
     async def cancel(self, evaluation_id: str) -> bool:
-        """Cancels a judge's work. False: it had ended. What was judged is scored afterwards."""
+        """Cancels a judge's work; its judgements so far are scored. Returns False if the work had ended."""
         cancelled = await self._database.writer.execute(
             update(evaluations)
             .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
@@ -397,7 +397,7 @@ class EvaluationStore:
         return [(row["game_id"], row["request_id"]) for row in rows]
 
     async def mark_seen(self, caller: str, turns: Iterable[tuple[str, str]]) -> None:
-        """Stores that the credential was shown what was chosen in these turns."""
+        """Records that the credential has seen what was chosen in these turns."""
         shown = set(turns)
         if shown:
             await self._database.writer.run(lambda connection: self.mark_seen_in(connection, caller, shown))
@@ -412,7 +412,7 @@ class EvaluationStore:
         await self._insert_new(connection, seen, rows)
 
     async def seen_by(self, caller: str, turns: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-        """The turns among these whose choices the credential was shown."""
+        """Those of these turns whose choices the credential has seen."""
         turn = tuple_(seen.c.game_id, seen.c.request_id)
         query = select(seen.c.game_id, seen.c.request_id).where(seen.c.caller == caller)
         rows = await self._where_in(query, turn, turns)
@@ -453,7 +453,7 @@ def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
 
 
 async def _readable(kind: type[R], rows: Collection[RowMapping]) -> Rows[R]:
-    """The rows that can be read. The damaged ones are named, in the log too."""
+    """The rows that can be read. Names the damaged ones, and logs them."""
     return _read(kind, rows) if len(rows) <= _FEW else await off_loop(_read, kind, rows)
 
 

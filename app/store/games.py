@@ -47,7 +47,7 @@ class Suspension:
     at: int
     """ms"""
     endpoint: str
-    """The endpoint because of which it waits; empty where too many games failed."""
+    """The endpoint that the batch waits for; empty if it waits because too many games failed."""
     cause: str
     """A short word."""
     words: str
@@ -203,7 +203,7 @@ class GameStore:
         return read_row(kind, rows[0]) if rows else None
 
     async def ahead(self, game_ids: Sequence[str]) -> set[str]:
-        """The forks among these games that carry the past of a game which is not over yet."""
+        """Those of these games that were forked, directly or not, off a game that is not over yet."""
         if not game_ids:
             return set()
         forks = games.alias()
@@ -230,7 +230,7 @@ class GameStore:
         return set(await self._database.column(query))
 
     async def is_ahead(self, batch: BatchRow) -> bool:
-        """Whether the batch holds a fork that ``ahead`` names; each fork has a batch of its own."""
+        """Whether the batch is that of a fork which ``ahead`` names; each fork has a batch of its own."""
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def rows_laid(self, batch_id: str) -> int:
@@ -241,7 +241,7 @@ class GameStore:
     async def ids(
         self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
     ) -> list[str]:
-        """The batch's games in their order; ``invalid``: those too that were marked as invalid."""
+        """The batch's games in their order. ``invalid``: whether to include games marked as invalid."""
         query = select(games.c.game_id).where(games.c.batch_id == batch_id).order_by(games.c.position)
         if status is not None:
             query = query.where(games.c.status.in_(status))
@@ -281,7 +281,7 @@ class GameStore:
         return await self._database.column(query)
 
     async def unlaid_batches(self) -> list[str]:
-        """Batches that have fewer games than they are to have, and are neither cancelled nor suspended."""
+        """Batches whose games are not all stored yet, and that are neither cancelled nor suspended."""
         laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
         query = (
             select(batches.c.batch_id)
@@ -296,7 +296,7 @@ class GameStore:
         return await self._database.column(query)
 
     async def is_cancelled(self, connection: AsyncConnection, batch_id: str) -> bool:
-        """Whether the batch was cancelled, as the caller's transaction sees it. True when there is none."""
+        """Whether the batch was cancelled, as the caller's transaction sees it. True for an unknown batch."""
         query = select(batches.c.cancelled).where(batches.c.batch_id == batch_id).with_for_update()
         return (await connection.execute(query)).scalar_one_or_none() is not False
 
@@ -399,8 +399,8 @@ class GameStore:
         )
 
     async def defaults(self, batch_id: str) -> list[tuple[str, str]]:
-        """The columns ``seats`` and ``defaults`` of the batch's games that have both, as JSON texts: many
-        games at once are faster read without making values of each.
+        """The columns ``seats`` and ``defaults`` of the batch's games that have both, as JSON texts:
+        reading many games is faster without parsing each.
         """
         query = select(cast(games.c.seats, Text), cast(games.c.defaults, Text)).where(
             games.c.batch_id == batch_id, games.c.defaults.is_not(None)
@@ -408,7 +408,7 @@ class GameStore:
         return [(seats, text) for seats, text in await self._database.rows(query)]
 
     async def invalidate(self, game_id: str, why: Invalidation | None) -> bool:
-        """Marks a game as invalid, or takes the mark away. Returns False for an unknown id."""
+        """Marks a game as invalid, or removes the mark. Returns False for an unknown id."""
         changed = await self._database.writer.execute(
             update(games)
             .where(games.c.game_id == game_id)
@@ -494,7 +494,7 @@ class Tallied:
 async def _change_spec(
     connection: AsyncConnection, batch_id: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> None:
-    """Changes the request of a batch as it is in the caller's transaction, so that no other change is lost.
+    """Changes the request of a batch, read in the caller's transaction, so that no other change is lost.
     Raises CorruptLog for a request that cannot be read.
     """
     this = batches.c.batch_id == batch_id

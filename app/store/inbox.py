@@ -89,7 +89,7 @@ def canonical(action: JsonValue) -> str:
     try:
         return rfc8785.dumps(action).decode()
     except rfc8785.CanonicalizationError:
-        raise InvalidAction("a number that JSON parsers read differently") from None
+        raise InvalidAction("the action has a number that JSON parsers read differently") from None
 
 
 def answer_outcome(
@@ -199,8 +199,8 @@ class InboxStore:
         return stored
 
     def settle_unrefused(self, game_id: str, request_id: str, outcome: RequestOutcome) -> Append:
-        """Hands in the outcome of a request none of whose answers was refused. It fails with Conflict if one
-        was, or if the request has an outcome.
+        """Queues the outcome of a request, provided that no answer to the request was refused. Fails with
+        Conflict if one was, or if the request already has an outcome.
         """
         row = _row(game_id, request_id, outcome)
 
@@ -215,7 +215,7 @@ class InboxStore:
     async def settle_and_tell(
         self, game_id: str, request_id: str, outcome: RequestOutcome
     ) -> tuple[RequestOutcome, list[StoredRefusal]]:
-        """As ``settle``, with the refused answers. This must be quick: a deadline has just passed."""
+        """As ``settle``, but also returns the refused answers. It must be quick, since a deadline is over."""
         await self.settle(game_id, request_id, outcome)
         stored = await self.outcome_and_refusals(game_id, request_id)
         assert stored is not None

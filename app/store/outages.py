@@ -18,7 +18,7 @@ _c = model_outages.c
 
 
 class OutageStore:
-    """The table ``model_outages``. While the database is away, each process goes by what it knows itself."""
+    """The table ``model_outages``. While the database is away, each process relies on its own knowledge."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -30,7 +30,7 @@ class OutageStore:
         )
 
     async def all(self) -> dict[str, Outage] | None:
-        """By endpoint. None: the database is away."""
+        """The outages by endpoint. None: the database is away."""
         try:
             rows = await self._database.mappings(select(model_outages))
         except PASSING:
@@ -43,7 +43,7 @@ class OutageStore:
         await self._execute(self._put.values(values_of(outage)))
 
     async def claim(self, endpoint: str, now: int, until: int) -> bool:
-        """Whether the caller may try now; then nobody else may before ``until``. ms."""
+        """Whether the caller may try now. If so, nobody else may try before ``until``. Times are in ms."""
         claimed = update(model_outages).where(_c.endpoint == endpoint, _c.try_at <= now).values(try_at=until)
         return await self._execute(claimed) != 0
 

@@ -1,4 +1,4 @@
-"""Rows of the database: the columns of each, the types as which they are read, and what is damaged in them.
+"""Rows of the database: their columns, the types in which they are read, and the checks for damage.
 
 SQLite keeps any value in any column, so every row is checked as it is read. One damaged value neither hides
 the other rows nor is quoted in an error.
@@ -246,9 +246,9 @@ class BatchRow:
     batch_id: IdKey
     created_at: Moment
     count: int
-    """Games that it is to have. While there are fewer rows, it is still being laid out."""
+    """The number of games that it will have. While fewer are stored, the rest are still being created."""
     seed: str
-    """Decimal: the games' own seeds are drawn from it where none are given."""
+    """A decimal number from which the games' seeds are drawn, unless they are given."""
     spec: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
     """The checked request."""
     labels: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))] = field(default_factory=dict)
@@ -395,9 +395,7 @@ class JudgementRow:
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class StatementsRow:
-    """One rater's judgement of the statements of one speech: what it says of the record, and whether that is
-    true.
-    """
+    """One rater's judgement of a speech: what the speech says about the record, and whether that is true."""
 
     game_id: IdKey
     request_id: IdKey
@@ -420,8 +418,8 @@ class StatementsRow:
 @_stored("api_keys")
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it is kept: what it may do, never the key itself. Revoked keys stay: a service that ever had a
-    key asks for one.
+    """An API key as it is stored: what it may do and its hash, never the key itself. Revoked keys stay, since
+    a service that ever had a key always asks for one.
     """
 
     key_id: IdKey

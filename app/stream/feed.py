@@ -28,7 +28,7 @@ def held_name(game_id: str, seat: int) -> str:
 
 
 class Watch:
-    """One watcher's bell."""
+    """One watcher, which sleeps until a hint wakes it."""
 
     __slots__ = ("_bell", "_rung")
 
@@ -100,13 +100,15 @@ class Feed:
                     del self._watches[name]
 
     def committed(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """As ``learned``, for events that this process has just committed; other processes get a hint."""
+        """As ``learned``, for events that this process has just committed; it also hints to other
+        processes.
+        """
         self.learned(game_id, lines)
         self.on_hint(game_id)
 
     def learned(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """Keeps new events of a game, and wakes the game's watchers. It does not ring the game's name: the
-        tail holds the new events.
+        """Keeps new events of a game, and wakes the game's watchers. They need no hint by the game's name,
+        since they find the events in the tail.
         """
         self.tails.add(game_id, lines)
         for watch in self._watches.get(game_id, ()):
@@ -145,7 +147,7 @@ class Tails:
         self._kept: dict[str, list[LogLine]] = {}
         self._keepers: dict[str, int] = {}
         self._begun: dict[str, int] = {}
-        """The length that the log of each game had at some moment, where it is known."""
+        """A length that the log of each game has had, for the games where one is known."""
 
     @contextmanager
     def keep(self, game_id: str) -> Iterator[None]:

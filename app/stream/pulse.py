@@ -6,12 +6,12 @@ import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from typing import Any, Final
 
 import structlog
 from sqlalchemy.pool import NullPool
 
+from app.base.tasks import end_tasks
 from app.store.db import postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
@@ -67,10 +67,10 @@ class News:
 
 
 class Pulse:
-    """Wakes waiters when somebody else has written what they wait for. Polls only while somebody waits, and
-    looks only when the database does not say that nobody has written.
+    """Wakes waiters when somebody else has written what they wait for. Polls only while somebody waits,
+    and skips a poll if the database says that nobody else has written.
 
-    ``version``: changes with every commit of somebody else; None: unknown.
+    ``version``: gives a number that changes with every commit by somebody else; None: unknown.
     """
 
     def __init__(
@@ -97,11 +97,7 @@ class Pulse:
         self._task = asyncio.create_task(self._run(), name="pulse")
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await end_tasks(self._task)
 
     async def _run(self) -> None:
         while True:
@@ -186,11 +182,7 @@ class Bell:
 
     async def stop(self) -> None:
         self._feed.on_hint = lambda name: None
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await end_tasks(self._task)
 
     def _tell(self, name: str) -> None:
         self._names.add(name)

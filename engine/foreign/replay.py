@@ -107,11 +107,9 @@ def _check_set_up(record: Record) -> None:
     most = (players - 1) // 2
     if not 1 <= len(evil) <= most:
         refuse("roles", f"{'1' if most == 1 else f'1 to {most}'} evil among {players} seats", str(len(evil)))
-    for number, (size, fails) in enumerate(zip(config.team_sizes, config.fails_required, strict=True), 1):
+    for number, size in enumerate(config.team_sizes, 1):
         if size > players:
             refuse("team sizes", f"at most {players} seats for quest {number}", str(size))
-        if fails > size:
-            refuse("fails required", f"at most {size} for quest {number}, its team's size", str(fails))
     if not 1 <= config.max_rejections <= MOST_REJECTIONS:
         refuse("max rejections", f"a number from 1 to {MOST_REJECTIONS}", _number(config.max_rejections))
     if config.first_leader > players:

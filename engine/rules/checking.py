@@ -96,7 +96,7 @@ _SPOKEN: Final = frozenset({ProposeTeam, Speak, Reconsider})
 
 
 def _no_text(hand: Hand, text: object) -> IllegalAction:
-    return IllegalAction(hand.seat, f"what is said is a text, got {text!r}", "/text")
+    return IllegalAction(hand.seat, f"text must be a string, got {text!r}", "/text")
 
 
 def _neither(hand: Hand, name: str, value: object) -> IllegalAction:

@@ -41,7 +41,7 @@ def create(
     if deal is None:
         if seed is None:
             raise InvalidProfile("a game without a seed needs a deal", "/deal")
-        # The same deal as ``shuffled`` gives, but cached: five seats have few deals, which recur.
+        # Deals are cached: five seats have few deals, which recur.
         roles = _dealt(profile.roles, draw(seed, "deal") % factorial(profile.players))
     else:
         if Counter(deal) != Counter(profile.roles):

@@ -67,7 +67,7 @@ def _seat_of(answer: tuple[Seat, Action]) -> Seat:
 def _refuse_doubles(answers: Answers) -> None:
     for earlier, later in pairwise(answers):
         if earlier[0] == later[0]:
-            raise IllegalAction(later[0], f"seat {later[0]} answers once")
+            raise IllegalAction(later[0], f"seat {later[0]} may answer only once")
 
 
 def cancel(reason: str) -> tuple[Event, ...]:

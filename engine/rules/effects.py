@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.actions import Assassinate, ProposeTeam, Reconsider, Repropose, Speak
+from engine.actions import Assassinate, ProposeTeam, Reconsider, Remark, Repropose, Speak
 from engine.events import (
     AssassinationDeclined,
     AssassinationMade,
@@ -39,8 +39,8 @@ __all__ = [
     "reconsider",
     "resolve",
     "shoot",
+    "speak",
     "summarise_all",
-    "utterance",
     "vote_all",
 ]
 
@@ -156,7 +156,7 @@ def opens_next(table: Table) -> ProposalOpened:
     return proposal_opened(table.round, table.attempt + 1, table.next_leader())
 
 
-def utterance(table: Table, seat: Seat, text: str, phase: Any = "discuss") -> UtteranceMade:
+def _utterance(table: Table, seat: Seat, text: str, phase: Any = "discuss") -> UtteranceMade:
     make = UtteranceMade if text else silence
     return make(seat, table.round, table.attempt, table.turn, phase, text)
 
@@ -169,12 +169,12 @@ def _propose(state: State, seat: Seat, action: ProposeTeam) -> tuple[Event, ...]
     proposed = team_proposed(seat, team)
     # The opening turn of a discussion counts as a turn even when nothing is said.
     if action.text or table.profile.discussion == "after_proposal":
-        return (proposed, utterance(table, seat, action.text))
+        return (proposed, _utterance(table, seat, action.text))
     return (proposed,)
 
 
-def _speak(state: State, seat: Seat, action: Speak) -> tuple[Event, ...]:
-    return (utterance(state.table, seat, action.text),)
+def speak(state: State, seat: Seat, action: Speak | Remark) -> tuple[Event, ...]:
+    return (_utterance(state.table, seat, action.text),)
 
 
 def reconsider(state: State, seat: Seat, action: Reconsider | Repropose) -> tuple[Event, ...]:
@@ -182,7 +182,7 @@ def reconsider(state: State, seat: Seat, action: Reconsider | Repropose) -> tupl
     team = tuple(sorted(action.team))
     confirmed = TeamConfirmed(seat, team, changed=team != table.team)
     if action.text:
-        return (confirmed, utterance(table, seat, action.text, "reconsider"))
+        return (confirmed, _utterance(table, seat, action.text, "reconsider"))
     return (confirmed,)
 
 
@@ -208,7 +208,7 @@ def shoot(state: State, seat: Seat, target: Seat | None, hit: bool) -> tuple[Eve
 
 ALONE: Final[dict[Phase, Callable[[State, Seat, Any], tuple[Event, ...]]]] = {
     Phase.PROPOSE: _propose,
-    Phase.DISCUSS: _speak,
+    Phase.DISCUSS: speak,
     Phase.RECONSIDER: reconsider,
     Phase.ASSASSINATE: assassinate,
 }

@@ -7,16 +7,12 @@ from engine.actions import Action, Assassinate, Confer, RecordQuest, RecordShot,
 from engine.errors import IllegalAction
 from engine.events import Event, EvilConferred
 from engine.rules.checking import check_target, check_team, not_asked
-from engine.rules.effects import after_vote, assassinate, reconsider, resolve, shoot, utterance
+from engine.rules.effects import after_vote, assassinate, reconsider, resolve, shoot, speak
 from engine.rules.members import ASSASSINATE, EVIL, QUEST
 from engine.state import State
 from engine.terms import Phase, Seat
 
 __all__ = ["FOREIGN"]
-
-
-def _remark(state: State, seat: Seat, action: Remark) -> tuple[Event, ...]:
-    return (utterance(state.table, seat, action.text),)
 
 
 def _confer(state: State, seat: Seat, action: Confer) -> tuple[Event, ...]:
@@ -51,7 +47,7 @@ def _record_vote(state: State, seat: Seat, action: RecordVote) -> tuple[Event, .
     if (action.approved and yes + unknown < needed) or (not action.approved and yes >= needed):
         raise IllegalAction(
             seat,
-            f"{yes} approvals and {unknown} unknown ballots cannot make approved={action.approved}: "
+            f"approved={action.approved} contradicts {yes} approvals and {unknown} unknown ballots: "
             f"a team needs {needed} approvals",
             "/approved",
         )
@@ -79,13 +75,13 @@ def _record_quest(state: State, seat: Seat, action: RecordQuest) -> tuple[Event,
         if action.succeeded != (action.fails < needed):
             raise IllegalAction(
                 seat,
-                f"{action.fails} fails, with {needed} needed, cannot make succeeded={action.succeeded}",
+                f"succeeded={action.succeeded} contradicts {action.fails} fails, with {needed} needed",
                 "/succeeded",
             )
     elif action.succeeded if known >= needed else not action.succeeded and evil < needed:
         raise IllegalAction(
             seat,
-            f"{known} to {evil} fails, with {needed} needed, cannot make succeeded={action.succeeded}",
+            f"succeeded={action.succeeded} contradicts {known} to {evil} fails, with {needed} needed",
             "/succeeded",
         )
     return resolve(state, table.team, action.fails, action.succeeded)
@@ -104,7 +100,7 @@ def _hold_or_shoot(state: State, seat: Seat, action: Assassinate) -> tuple[Event
 
 
 FOREIGN: Final[dict[type[Any], Callable[[State, Seat, Any], tuple[Event, ...]]]] = {
-    Remark: _remark,
+    Remark: speak,
     Confer: _confer,
     Repropose: _repropose,
     RecordVote: _record_vote,

@@ -3,15 +3,15 @@
 Before it speaks, a seat records what it believes the others intend. Its belief about another seat is a guess
 about that seat's latest speech: the same item that a rater is asked from that seat's point of view. Only the
 first belief about a speech is a guess. If the speech belongs to an earlier attempt, later events may have
-helped the guess. A belief about a speech out of sight is no guess: in the paper's profile, a seat that has
-summed up an attempt sees its summary in later rounds, and no longer the speeches.
+helped the guess. A belief about a speech out of sight is no guess: a seat whose memory is ``summaries``, the
+paper's, sees its own summary of an attempt in later rounds, and no longer the speeches.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
-from engine.events import RoundSummarised
+from engine.events import AgentsSeated, RoundSummarised
 from engine.terms import Seat
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items, make_id, parse_id
@@ -46,7 +46,7 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
                 same_attempt = speech and (speech.round, speech.attempt) == (turn.round, turn.attempt)
                 if speech is None or (span == "attempt" and not same_attempt):
                     continue
-                if _out_of_sight(turn, speech, summed_up):
+                if _out_of_sight(turn, speech, summed_up) and _memory(game, turn) == "summaries":
                     continue
                 item_id = make_id(game.id, "guessing", speech.request_id, "final", turn.seat)
                 if item_id in believed_items:
@@ -62,11 +62,17 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
         latest[turn.seat] = turn
 
 
+def _memory(game: Game, turn: Turn) -> str:
+    """What the record of the seat that spoke keeps of earlier rounds, as its ``memory`` says. For a seat of
+    which the log says nothing, as the profile has it.
+    """
+    usual = "summaries" if game.profile.name == "interintent" else "speeches"
+    seated = [event for event in game.log[: turn.opening] if isinstance(event, AgentsSeated)]
+    return str(seated[-1].agents[turn.seat - 1].parameters.get("memory", usual)) if seated else usual
+
+
 def _summed_up(game: Game) -> frozenset[tuple[Seat, int, int]]:
-    """(seat, round, attempt) of the attempts that a seat's own summaries replace later."""
-    if game.profile.name != "interintent":
-        # In other profiles, seats remember all that was said.
-        return frozenset()
+    """(seat, round, attempt) of the attempts that a seat has summed up."""
     return frozenset(
         (event.seat, event.round, event.attempt)
         for event in game.log

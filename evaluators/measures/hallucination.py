@@ -5,7 +5,7 @@ speeches do not count. The record is the public one: it holds no card, no summar
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -117,11 +117,17 @@ class Hallucinations:
         self._by_role: dict[Role, Counter[str]] = {}
         """Speeches, speeches with a refuted statement, and statements by verdict."""
 
-    def add(self, log: Iterable[Event], roles: tuple[Role, ...]) -> None:
-        """Counts one game; ``roles`` is its deal, seat 1 first. Raises Unmeasurable if the deal is empty."""
+    def add(
+        self, log: Iterable[Event], roles: tuple[Role, ...], seats: Collection[Seat] | None = None
+    ) -> None:
+        """Counts one game, or only what ``seats`` said; ``roles`` is its deal, seat 1 first. Raises
+        Unmeasurable if the deal is empty.
+        """
         if not roles:
             raise Unmeasurable("speeches are counted by role, and the deal is not in the log")
         for event, findings in statements_of(log):
+            if seats is not None and event.seat not in seats:
+                continue
             counts = self._by_role.setdefault(roles[event.seat - 1], Counter())
             verdicts = [finding.verdict for finding in findings]
             counts.update(["speeches", *(["refuting"] if "refuted" in verdicts else []), *verdicts])

@@ -6,14 +6,14 @@ specification.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import add
 from typing import Any, Final, NamedTuple
 
 from engine.events import CardPlayed, Event
 from engine.state import State, fold
-from engine.terms import Ending, Role, Side, side_of
+from engine.terms import Ending, Role, Seat, Side, side_of
 from evaluators.errors import Unmeasurable
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind
 from evaluators.statistics.intervals import Counts
@@ -123,8 +123,9 @@ class PlayMetrics:
         """The number of (quest, holder) pairs by role, without roles that did not occur."""
         self._rounds: dict[int, Counter[str]] = {}
 
-    def add(self, game: State | Iterable[Event]) -> None:
-        """Counts one finished game, given as its state or its whole log.
+    def add(self, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
+        """Counts one finished game, given as its state or its whole log. With ``seats``, only what these did:
+        their teams as leaders, ballots, cards, places on quests and shots; who won is not theirs alone.
 
         A quest that failed by rejections was not played and adds no quest. Unknown votes and cards are left
         out of their rates. Raises Unmeasurable for an unfinished game or one without its deal.
@@ -135,28 +136,37 @@ class PlayMetrics:
         if table.winner is None or roles is None:
             raise Unmeasurable("metrics need a finished game with its deal in the log")
         sides = [_SIDE_OF[role] for role in roles]
-        self._pairs["wins"][_INDEX[table.winner]] += 1
-        hit = table.ending is Ending.MERLIN_ASSASSINATED
-        self._hits += hit
-        self._shots += hit or table.missed
-        self._count_cards(state, sides)
-        self._count_proposals(state, sides)
-        self._count_quests(state, roles)
+        if seats is None:
+            self._pairs["wins"][_INDEX[table.winner]] += 1
+        if seats is None or state.shooter in seats:
+            hit = table.ending is Ending.MERLIN_ASSASSINATED
+            self._hits += hit
+            self._shots += hit or table.missed
+        counted = range(1, len(roles) + 1) if seats is None else seats
+        self._count_cards(state, sides, counted)
+        self._count_proposals(state, sides, counted)
+        self._count_quests(state, roles, counted, whole=seats is None)
 
-    def _count_cards(self, state: State, sides: list[int]) -> None:
-        for hand, side in zip(state.hands, sides, strict=True):
-            if side == _EVIL:
+    def _count_cards(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
+        for seat, (hand, side) in enumerate(zip(state.hands, sides, strict=True), 1):
+            if side == _EVIL and seat in seats:
                 for _, event in hand.own:
                     if type(event) is CardPlayed:
                         self._cards += 1
                         self._fails += not event.success
 
-    def _count_proposals(self, state: State, sides: list[int]) -> None:
+    def _count_proposals(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
         pairs = self._pairs
         yes, known = pairs["yes_votes"], pairs["votes"]
         for tally in state.table.tallies:
             counts = self._rounds.setdefault(tally.round, Counter())
             leader = sides[tally.leader - 1]
+            for seat, (vote, side) in enumerate(zip(tally.votes, sides, strict=False), 1):
+                if vote is not None and seat in seats:
+                    known[side] += 1
+                    yes[side] += vote
+            if tally.leader not in seats:
+                continue
             if tally.votes:
                 changed = tally.team != tally.proposed
                 pairs["proposals"][leader] += 1
@@ -167,10 +177,6 @@ class PlayMetrics:
                 if tally.attempt == 1:
                     counts["first_voted"] += 1
                     counts["first_approved"] += tally.approved
-                for vote, side in zip(tally.votes, sides, strict=True):
-                    if vote is not None:
-                        known[side] += 1
-                        yes[side] += vote
             if tally.approved or tally.forced:
                 evil = any(sides[seat - 1] for seat in tally.team)
                 pairs["teams"][leader] += 1
@@ -179,17 +185,23 @@ class PlayMetrics:
                 counts["evil_on_team"] += evil
                 counts["forced"] += tally.forced
 
-    def _count_quests(self, state: State, roles: tuple[Role, ...]) -> None:
+    def _count_quests(
+        self, state: State, roles: tuple[Role, ...], seats: Collection[Seat], *, whole: bool
+    ) -> None:
         played = [quest for quest in state.table.quests if quest.team]
-        for role in roles:
+        for seat in seats:
+            role = roles[seat - 1]
             self._held[role] = self._held.get(role, 0) + len(played)
         for quest in played:
+            for seat in quest.team:
+                if seat in seats:
+                    self._on_team[roles[seat - 1]] += 1
+            if not whole:
+                continue
             self._pairs["quests"][_LOYAL if quest.succeeded else _EVIL] += 1
             counts = self._rounds.setdefault(quest.round, Counter())
             counts["played"] += 1
             counts["succeeded"] += quest.succeeded
-            for seat in quest.team:
-                self._on_team[roles[seat - 1]] += 1
 
     def merge(self, other: "PlayMetrics") -> None:
         """Adds the counts of ``other`` to these."""
@@ -357,10 +369,10 @@ class PlayFigures:
         self.metrics = PlayMetrics()
         self.tally = FigureTally()
 
-    def add(self, game_id: str, game: State | Iterable[Event]) -> None:
+    def add(self, game_id: str, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
         """Counts one game, as ``PlayMetrics.add`` does."""
         of_game = PlayMetrics()
-        of_game.add(game)
+        of_game.add(game, seats)
         self.metrics.merge(of_game)
         self.tally.begin(game_id)
         for key, counts in of_game.counts():

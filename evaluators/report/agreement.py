@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, cast
 
 from evaluators.report.tables import PAPER, Column, ReportTable, TableRow
 from evaluators.statistics.agreement import GROUPINGS, Level, all_raters, alpha_of, grouped, pairwise
-from evaluators.statistics.figures import Figure, nothing
+from evaluators.statistics.figures import Figure, GameSet, nothing
 from evaluators.statistics.intervals import RATE, SIGNED, Range, Statistic, estimate
 
 __all__ = ["agreement", "kappa_with"]
@@ -105,15 +105,17 @@ def _figure(
         return nothing(_UNDEFINED)
     found = estimate(counts, statistic, within=within)
     low, high = found.interval or (None, None)
+    games = sorted({_game(item) for item in behind})
     return Figure(
         value,
         low,
         high,
         den=len(behind),
-        games=len({_game(item) for item in behind}),
+        games=len(games),
         items=len({item.rsplit("/", 1)[0] for item in behind}),
         method=found.method,
         note="" if found.interval is not None else "one game, or games that do not differ: no interval",
+        of_games=GameSet(games, (1 << len(games)) - 1),
     )
 
 

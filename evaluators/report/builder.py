@@ -16,6 +16,8 @@ from typing import Any, Final, Literal, get_args
 
 from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
+from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
+from evaluators.dataset.rows import turn_rows
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
@@ -38,6 +40,17 @@ from evaluators.measures.judged import (
 from evaluators.measures.play import PlayMetrics
 from evaluators.measures.ratings import Played
 from evaluators.measures.scoring import F1, RoleScores, Scores
+from evaluators.report.columns import (
+    SEAT_COLUMNS,
+    Condition,
+    Contrast,
+    GameColumns,
+    columns_of,
+    rule_set,
+    selected,
+)
+from evaluators.report.contrasts import FOUND_BELOW, ContrastCounts
+from evaluators.report.corrections import count_overlap
 from evaluators.report.raters import Rated, count_pairs
 from evaluators.report.reading import (
     Answerer,
@@ -46,6 +59,7 @@ from evaluators.report.reading import (
     count_guesses,
     limit_counts,
 )
+from evaluators.report.rulings import count_rulings
 from evaluators.report.statements import count_statements
 from evaluators.statistics.agreement import ratings_of
 from evaluators.statistics.figures import FigureKey, FigureTally
@@ -123,6 +137,8 @@ class ReportedGame:
     """The seats that language models held; None: unknown."""
     invalid: bool = False
     """Whether somebody marked the game as invalid."""
+    columns: GameColumns | None = None
+    """What the game and its seats are told apart by; None: what its log says."""
 
 
 Exclusion = Literal["defaults", "invalid"]
@@ -166,12 +182,24 @@ class ReportBuilder:
     """Counts games one by one; ``sections.make_report`` makes the report."""
 
     def __init__(
-        self, title: str = "Report", *, variant: Variant | None = None, exclude_above: float = EXCLUDE_ABOVE
+        self,
+        title: str = "Report",
+        *,
+        variant: Variant | None = None,
+        exclude_above: float = EXCLUDE_ABOVE,
+        where: Sequence[Condition] = (),
+        contrasts: Sequence[Contrast] = (),
+        level: float = FOUND_BELOW,
     ) -> None:
         """``variant`` says how the counted items are made; ``made_of`` shows it. ``exclude_above``: games
-        whose models defaulted a larger share of their decisions are excluded; with 1, none is.
+        whose models defaulted a larger share of their decisions are excluded; with 1, none is. ``where``:
+        only seats that meet every condition are counted. ``level``: the greatest p value of a contrast that
+        counts.
         """
+        self.level = level
         self.title = title
+        self.where = tuple(where)
+        self.contrasts = [ContrastCounts(one) for one in contrasts]
         self._variant = variant or Variant()
         self.exclude_above = exclude_above
         self.set_aside: ReportBuilder | None = None
@@ -248,8 +276,24 @@ class ReportBuilder:
 
     # --- one game ---------------------------------------------------------------------------------
 
+    @property
+    def limited(self) -> bool:
+        """Whether single seats are selected, so that figures of whole games are left out."""
+        return any(condition.column in SEAT_COLUMNS for condition in self.where)
+
+    def where_words(self) -> str:
+        """The conditions in words; empty if there are none."""
+        return " and ".join(map(str, self.where))
+
     def add(self, reported: ReportedGame) -> None:
-        """Counts one game; an excluded one apart from the others. Each game is added once."""
+        """Counts one game; an excluded one apart from the others. Each game is added once. A game without a
+        seat that meets the conditions is passed over.
+        """
+        if (self.where or self.contrasts) and reported.columns is None:
+            reported = replace(reported, columns=columns_of(reported.game, agents=reported.agents))
+        if self.where and not selected(reported.columns, self.where):  # type: ignore[arg-type]
+            self.pass_over(f"no seat with {self.where_words()}")
+            return
         decisions = DecisionCounter(reported.game.log)
         share = decisions.of_models(reported.models).rate
         if reported.invalid:
@@ -261,14 +305,23 @@ class ReportBuilder:
 
     def _excluded_builder(self) -> "ReportBuilder":
         if self.set_aside is None:
-            self.set_aside = ReportBuilder(
-                self.title, variant=self._variant, exclude_above=self.exclude_above
-            )
+            self.set_aside = self._like()
         return self.set_aside
+
+    def _like(self) -> "ReportBuilder":
+        """A builder with the same settings, and without counts."""
+        return ReportBuilder(
+            self.title,
+            variant=self._variant,
+            exclude_above=self.exclude_above,
+            where=self.where,
+            contrasts=[counts.asked for counts in self.contrasts],
+            level=self.level,
+        )
 
     def with_excluded(self) -> "ReportBuilder":
         """The counts of all games, the excluded ones too."""
-        every = ReportBuilder(self.title, variant=self._variant, exclude_above=self.exclude_above)
+        every = self._like()
         every._merge_counts(self)
         if self.set_aside is not None:
             every._merge_counts(self.set_aside)
@@ -276,103 +329,108 @@ class ReportBuilder:
 
     def _add(self, reported: ReportedGame, decisions: DecisionCounter, exclusion: Exclusion | None) -> None:
         game = reported.game
-        groups = {group: frozenset(seats) for group, seats in reported.groups.items() if seats}
-        for group in groups:
-            self.groups.setdefault(group, FigureTally()).begin(game.id)
+        players = frozenset(range(1, len(game.roles) + 1))
+        kept = players if reported.columns is None else selected(reported.columns, self.where)
         self.tally.begin(game.id)
-        players = len(game.roles)
-        tallies = [
-            self.tally,
-            *(self.groups[group] for group, seats in groups.items() if len(seats) == players),
-        ]
-
-        def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
-            for tally in tallies:
-                tally.count(key, tuple(counts), items=n)
-
-        self.profiles[f"{game.profile.name}, {game.profile.players} players"] += 1
+        parts: dict[frozenset[Seat], list[Count]] = {kept: [_counts_of(self.tally)]}
+        groups = {group: frozenset(seats) & kept for group, seats in reported.groups.items()}
+        for group, seats in groups.items():
+            if seats:
+                self.groups.setdefault(group, FigureTally()).begin(game.id)
+                parts.setdefault(seats, []).append(_counts_of(self.groups[group]))
+        for contrast in self.contrasts:
+            assert reported.columns is not None
+            for seats, write in contrast.begin(game.id, reported.columns, kept):
+                parts.setdefault(seats, []).append(write)
+        self.profiles[rule_set(game.profile)] += 1
         if game.provenance is not None:
             self._add_served(game.provenance.served)
         if exclusion is not None:
             self.exclusions[exclusion] += 1
             if len(self.left_out) < _NAMED:
                 self.left_out.append((game.id, self._words(exclusion)))
-        self._count_exclusion(reported, exclusion)
-        self._count_decisions(reported, decisions, count)
-        self._count_play(game, count)
-        self._count_speeches(game, count)
-        self.judged_speeches.update(count_statements(game, reported.statements, count))
-        self._count_items(game)
-        scored = self._count_beliefs(game, count)
-        count_guesses(None, scored, reported.agents, count)
-        ours = [judgement for judgement in reported.judgements if judgement.game_id == game.id]
-        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
-        if ours:
-            self.judged_games += 1
-            self._count_raters(ours)
-        if people:
-            self._count_judgements(game, people, count)
-            self._count_links(game, people, count)
-        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
-            self.judges.add(judge)
-            its = [judgement for judgement in ours if judgement.rater == judge]
-            self._count_judge(game, judge, its, count)
-            if not people:
-                self._count_links(game, its, count, f", by {judge}")
-        judgements = people or ours
-        self._count_corrections(game, judgements, count)
-        self._count_impact(game, judgements, count)
-        units: dict[str, list[Rated]] = {}
-        for answered in reported.answers:
-            for part, rated in self._count_answers(game, answered, judgements, count, reported.agents):
-                units.setdefault(part, []).append(rated)
-        for part_ in ("reasonable", "think", "speak"):
-            for rater, counts in judged_counts(game, ours, part_).items():
-                units.setdefault(part_, []).append(Rated(rater, counts, counts))
-        count_pairs(self.tally, units)
-        for group, seats in groups.items():
-            self._count_seats(game, seats, reported, people, judgements, self.groups[group])
-        if reported.agents is None:
+        self._count_exclusion(reported, groups, exclusion)
+        for seats, counting in parts.items():
+            count = _to_all(counting)
+            _count_wins(game, seats, count)
+            if seats == kept:
+                self._count_items(game if kept == players else game.of(kept))
+                self._count_raters_of(reported, kept, self._count_part(reported, decisions, kept, count))
+            else:
+                # The second builder's counts of what was left out are dropped: the first has them.
+                second = ReportBuilder(variant=self._variant)
+                second._count_part(reported, decisions, seats, count)
+        if reported.agents is None or kept < players:
             self.unseated += 1
         else:
             self.played.append(Played(game.id, reported.agents, game.roles, game.winner))
 
-    def _count_seats(
+    def _count_part(
         self,
-        game: Game,
-        seats: frozenset[Seat],
         reported: ReportedGame,
-        people: list[Judgement],
-        judgements: list[Judgement],
-        tally: FigureTally,
-    ) -> None:
-        """Counts what the seats of a group won, and, unless the group has all seats, what they said and
-        thought; a group of all seats gets those counts from the whole game.
+        decisions: DecisionCounter,
+        seats: frozenset[Seat],
+        count: "Count",
+    ) -> dict[str, list[Rated]]:
+        """Counts what these seats did, said and thought, and everything if they are all seats. Returns each
+        rater's counts of each item, by part, for the comparison of raters.
         """
-
-        def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
-            tally.count(key, tuple(counts), items=n)
-
-        for side in Side:
-            of_side = [seat for seat in seats if game.side(seat) is side]
-            if of_side:
-                won = Rate(len(of_side) if game.winner is side else 0, len(of_side))
-                count(FigureKey("seats", "", "seats won", side.value, "share"), won)
-        if len(seats) == len(game.roles):
-            return
-        # The second builder's counts of what was left out are dropped: the whole game has them.
-        second, own = ReportBuilder(variant=self._variant), game.of(seats)
-        second._count_beliefs(game, count, seats)
+        game = reported.game
+        whole = len(seats) == len(game.roles)
+        own = game if whole else game.of(seats)
+        only = None if whole else seats
+        self._count_decisions(reported, decisions, count, seats)
+        self._count_play(game, count, only)
+        self._count_speeches(game, count, only)
+        self._count_own_metrics(game, count, only)
+        statements = [one for one in reported.statements if whole or _seat_of(one.key.request_id) in seats]
+        self.judged_speeches.update(count_statements(game, statements, count))
+        count_rulings(own, count)
+        scored = self._count_beliefs(game, count, only)
+        count_guesses(None, scored, reported.agents, count)
+        ours = _judgements_of(reported, seats)
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
         if people:
-            second._count_judgements(own, people, count)
-        second._count_corrections(own, judgements, count)
+            self._count_judgements(own, people, count)
+            if whole:
+                self._count_links(game, people, count)
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
+            self.judges.add(judge)
+            its = [judgement for judgement in ours if judgement.rater == judge]
+            self._count_judge(own, judge, its, count)
+            if whole and not people:
+                self._count_links(game, its, count, f", by {judge}")
+        judgements = people or ours
+        self._count_corrections(own, judgements, count)
+        self._count_impact(own, judgements, count)
+        units: dict[str, list[Rated]] = {}
         for answered in reported.answers:
-            for _ in second._count_answers(own, answered, judgements, count):
-                pass
+            for part, rated in self._count_answers(own, answered, judgements, count, reported.agents):
+                units.setdefault(part, []).append(rated)
+        return units
 
-    def _count_exclusion(self, reported: ReportedGame, exclusion: Exclusion | None) -> None:
+    def _count_raters_of(
+        self, reported: ReportedGame, seats: frozenset[Seat], units: dict[str, list[Rated]]
+    ) -> None:
+        """Counts who judged what, and compares raters."""
+        ours = _judgements_of(reported, seats)
+        if ours:
+            self.judged_games += 1
+            self._count_raters(ours)
+        people = [judgement for judgement in ours if judgement.rater not in reported.judges]
+        for judge in sorted(reported.judges & {judgement.rater for judgement in ours}):
+            its = [judgement for judgement in ours if judgement.rater == judge]
+            count_overlap(self.tally, reported.game, judge, its, people, reported.agents)
+        for part_ in ("reasonable", "think", "speak"):
+            for rater, counts in judged_counts(reported.game, ours, part_).items():
+                units.setdefault(part_, []).append(Rated(rater, counts, counts))
+        count_pairs(self.tally, units)
+
+    def _count_exclusion(
+        self, reported: ReportedGame, groups: Mapping[str, Collection[Seat]], exclusion: Exclusion | None
+    ) -> None:
         """Counts whether the game is excluded, in the cells to which it belongs."""
-        cells = [("all", "all"), *(("group", group) for group, seats in reported.groups.items() if seats)]
+        cells = [("all", "all"), *(("group", group) for group, seats in groups.items() if seats)]
         cells += [("agent", agent) for agent in sorted(set(reported.agents or ()))]
         for group, label in cells:
             key = FigureKey(EXCLUDED, "", group, label, "excluded")
@@ -380,10 +438,14 @@ class ReportBuilder:
             for reason in get_args(Exclusion):
                 self.tally.count(key._replace(column=reason), (int(exclusion == reason), 1))
 
-    def _count_decisions(self, reported: ReportedGame, decisions: DecisionCounter, count: "Count") -> None:
+    def _count_decisions(
+        self, reported: ReportedGame, decisions: DecisionCounter, count: "Count", seats: Collection[Seat]
+    ) -> None:
         agents = reported.agents or ("unknown",) * len(reported.game.roles)
         cells: dict[tuple[str, str], SeatDecisions] = {}
         for seat, decided in sorted(decisions.seats.items()):
+            if seat not in seats:
+                continue
             agent = agents[seat - 1]
             self.decisions.setdefault(agent, SeatDecisions()).add(decided)
             of_agent = [] if reported.agents is None else [("agent", agent)]
@@ -408,16 +470,18 @@ class ReportBuilder:
         why = (f"{n} × {self._words(reason)}" for reason, n in sorted(self.set_aside.exclusions.items()))
         return f"{excluded} of {self.games + excluded} games ({', '.join(why)})"
 
-    def _count_play(self, game: Game, count: "Count") -> None:
+    def _count_play(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         metrics = PlayMetrics()
-        metrics.add(game.log)
+        metrics.add(game.log, seats)
         for key, counts in metrics.counts():
             count(key, counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
-        for role in set(game.roles):
+        for role in {game.role(seat) for seat in seats or game.profile.seats}:
             won = Rate(int(side_of(role) is game.winner), 1)
             count(FigureKey("roles", "", "role", role.value, "games won"), won)
+        if seats is not None:
+            return  # Rounds are those of the whole table.
         rounds = {round_.round: round_ for round_ in metrics.by_round()}
         # A game that ended before a quest counts in the denominator of that quest.
         for number in range(1, len(game.profile.team_sizes) + 1):
@@ -427,9 +491,9 @@ class ReportBuilder:
             for name in _OF_ROUND:
                 count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
 
-    def _count_speeches(self, game: Game, count: "Count") -> None:
+    def _count_speeches(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         hallucinations = Hallucinations()
-        hallucinations.add(game.log, game.roles)
+        hallucinations.add(game.log, game.roles, seats)
         for group, label, whose in (
             ("all", "all", None),
             *(("side", side.value, side) for side in Side),
@@ -446,6 +510,23 @@ class ReportBuilder:
                 ("coverage", (statements.den, statements.den + hallucinations.unparsed(whose))),
             ):
                 count(key._replace(column=column), counts, speeches.den)
+
+    def _count_own_metrics(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
+        """Counts what installed metrics say of each turn, in total and by side, role and round."""
+        metrics = installed_metrics()
+        if not metrics:
+            return
+        rows = [row for row in turn_rows(game) if seats is None or row["seat"] in seats]
+        for name, row, said, failure in counted(metrics, rows):
+            if failure:
+                self._excluded(f"{METRICS} {name}")[failure] += 1
+            if said is None:
+                continue
+            column = "share" if said.share else "value"
+            for group in ("all", "side", "role", "round"):
+                label = str(row.get(group, "all"))
+                key = FigureKey(OWN_METRICS, name, group, label, column)
+                count(key, (said.numerator, said.denominator), 1)
 
     def _count_items(self, game: Game) -> None:
         self.turns += len(game.turns)
@@ -676,6 +757,8 @@ class ReportBuilder:
 
     def _merge_counts(self, other: "ReportBuilder") -> None:
         self.tally.merge(other.tally)
+        for contrast, theirs in zip(self.contrasts, other.contrasts, strict=True):
+            contrast.merge(theirs)
         self.exclusions.update(other.exclusions)
         for agent, decided in other.decisions.items():
             self.decisions.setdefault(agent, SeatDecisions()).add(decided)
@@ -719,6 +802,8 @@ class ReportBuilder:
             "defaults": {
                 agent: decided.as_json() for agent, decided in sorted(self.with_excluded().decisions.items())
             },
+            **({"where": list(map(str, self.where))} if self.where else {}),
+            **({"contrasts": [str(counts.asked) for counts in self.contrasts]} if self.contrasts else {}),
             "profiles": dict(sorted(self.profiles.items())),
             "speaking_turns": self.turns,
             "items": {dimension: self.items[dimension] for dimension in DIMENSIONS},
@@ -767,10 +852,17 @@ class ReportBuilder:
 
     def notes(self) -> Iterable[str]:
         """Notes on the whole report."""
+        if self.where:
+            whole = ": figures of whole games are left out" if self.limited else ""
+            yield f"Only {'seats' if self.limited else 'games'} with {self.where_words()}{whole}."
         if self.set_aside is not None:
             yield f"Excluded: {self.exclusion_words()}."
         elif not self.games:
             yield "There is no finished game to report on."
+        if len(self.profiles) > 1:
+            sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
+            told = "rule sets are pooled; group by rules to set them apart. Games of each"
+            yield f"{len(self.profiles)} {told}: {sets}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games intervals are rough; docs/statistics.md has how often they hold."
 
@@ -788,6 +880,48 @@ class ReportBuilder:
 
 Count = Callable[..., None]
 """Counts a figure by its key, its counts, and the number of items behind them."""
+
+
+def _counts_of(tally: FigureTally) -> Count:
+    """Counts into the tally."""
+
+    def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
+        tally.count(key, tuple(counts), items=n)
+
+    return count
+
+
+def _to_all(counting: Sequence[Count]) -> Count:
+    """Counts into each of several places."""
+
+    def count(key: FigureKey, counts: Sequence[float], n: int = 0) -> None:
+        for one in counting:
+            one(key, counts, n)
+
+    return count
+
+
+def _seat_of(request_id: str) -> Seat:
+    return int(request_id.rpartition(".")[2])
+
+
+def _judgements_of(reported: ReportedGame, seats: frozenset[Seat]) -> list[Judgement]:
+    """The judgements of what these seats said."""
+    ours = [one for one in reported.judgements if one.game_id == reported.game.id]
+    if len(seats) == len(reported.game.roles):
+        return ours
+    turns = {turn.request_id for turn in reported.game.turns if turn.seat in seats}
+    return [one for one in ours if one.request_id in turns]
+
+
+def _count_wins(game: Game, seats: Collection[Seat], count: Count) -> None:
+    """Counts what the seats won, by side."""
+    for side in Side:
+        of_side = [seat for seat in seats if game.side(seat) is side]
+        if of_side:
+            won = Rate(len(of_side) if game.winner is side else 0, len(of_side))
+            count(FigureKey("seats", "", "seats won", side.value, "share"), won)
+
 
 _OF_ROUND: Final = ("succeeded", "evil_on_team", "forced", "first_approved", "changed")
 

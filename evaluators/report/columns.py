@@ -12,12 +12,15 @@ column of its name (``label:NAME`` if a column has that name already).
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from engine.errors import InvalidInput
+from engine.errors import InvalidInput, InvalidProfile
 from engine.events import AgentsSeated, RolesDealt
+from engine.profile import RULES, Profile, make_profile
+from engine.seated import SeatedAgent
 from engine.terms import Role, Seat, Side
 from evaluators.ground.turns import Game
 
@@ -28,6 +31,7 @@ __all__ = [
     "Contrast",
     "Factor",
     "GameColumns",
+    "Split",
     "UnknownColumn",
     "agent_names",
     "column_name",
@@ -35,15 +39,17 @@ __all__ = [
     "model_seats",
     "read_conditions",
     "read_contrasts",
+    "rule_set",
     "selected",
 ]
 
-GAME_COLUMNS: Final = ("profile", "players", "batch", "file", "agents", "seating", "seed")
+GAME_COLUMNS: Final = ("profile", "rules", "players", "batch", "file", "agents", "seating", "seed")
 SEAT_COLUMNS: Final = ("agent", "model", "preset", "steps", "prompts", "memory", "timing", "role", "side")
 
 _OTHER_NAMES: Final = {"mechanism": "preset"}
 _NAME: Final = re.compile(r"(label:)?[a-z][a-z0-9_]{0,31}")
 _CROSSED: Final = re.compile(r"\s+[x×]\s+")
+_WHERE: Final = re.compile(r"\s+where\s+")
 
 _LEVELS: Final = 6
 """The most levels of one contrast: more make over 15 pairs."""
@@ -88,30 +94,53 @@ class GameColumns:
 
 
 def agent_names(game: Game) -> tuple[str, ...] | None:
-    """The agent of each seat by the game's log, such as ``llm small paper``; None if the log has none."""
+    """The agent of each seat, such as ``llm small paper``; None if neither the game's log nor its line of
+    provenance says.
+    """
     seated = _seated(game)
-    return None if seated is None else tuple(_agent_name(agent) for agent in seated.agents)
+    return None if seated is None else tuple(map(_agent_name, seated))
 
 
 def model_seats(game: Game) -> frozenset[Seat] | None:
-    """The seats that models held by the game's log; None if the log does not say."""
+    """The seats that models held; None if neither the game's log nor its line of provenance says."""
     seated = _seated(game)
     if seated is None:
         return None
-    return frozenset(seat for seat, agent in enumerate(seated.agents, 1) if agent.agent == "llm")
+    return frozenset(seat for seat, agent in enumerate(seated, 1) if agent.agent == "llm")
 
 
-def _seated(game: Game) -> AgentsSeated | None:
-    last = None
+def _seated(game: Game) -> Sequence[SeatedAgent] | None:
+    agents: Sequence[SeatedAgent] = ()
     for event in game.log:
         if isinstance(event, AgentsSeated):
-            last = event
-    return last if last is not None and len(last.agents) == len(game.roles) else None
+            agents = event.agents
+    if not agents and game.provenance is not None:
+        agents = [
+            SeatedAgent(agent.agent, agent.endpoint, agent.model, agent.parameters)
+            for agent in game.provenance.agents
+        ]
+    return agents if len(agents) == len(game.roles) else None
 
 
-def _agent_name(agent: Any) -> str:
-    named = (agent.agent, agent.endpoint or agent.model, agent.parameters.get("mechanism"))
+def _agent_name(agent: SeatedAgent) -> str:
+    named = (agent.agent, agent.model or agent.endpoint, agent.parameters.get("mechanism"))
     return " ".join(str(word) for word in named if word)
+
+
+@lru_cache(64)
+def rule_set(profile: Profile) -> str:
+    """The name of a rule set: profile and players, with every rule and role that differs from them."""
+    words = f"{profile.name}, {profile.players} players"
+    try:
+        usual = make_profile(profile.name, profile.players)
+    except InvalidProfile:
+        return words
+    changed = [
+        f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name in ("roles", *RULES)
+        if (value := getattr(profile, name)) != getattr(usual, name)
+    ]
+    return ", ".join([words, *changed])
 
 
 def columns_of(
@@ -129,11 +158,13 @@ def columns_of(
     preset and timing of each seat where the log does not record its agents.
     """
     players = len(game.roles)
-    of_game = {"profile": game.profile.name, "players": f"{players} players"}
+    of_game = {
+        "profile": game.profile.name,
+        "rules": rule_set(game.profile),
+        "players": f"{players} players",
+    }
     if file:
         of_game["file"] = PurePath(file).name
-    if batch:
-        of_game["batch"] = batch
     seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
     if seed is not None:
         of_game["seed"] = str(seed)
@@ -144,9 +175,15 @@ def columns_of(
     if names:
         of_game["agents"] = ", ".join(sorted(set(names)))
         of_game["seating"] = ", ".join(names)
+    known = game.provenance
+    if known is not None:
+        labels = {**known.labels, **(labels or {})}
+        batch = batch or known.batch_id or ""
     for name, value in (labels or {}).items():
         taken = name in GAME_COLUMNS or name in SEAT_COLUMNS or name in _OTHER_NAMES
         of_game[f"label:{name}" if taken else name] = value
+    if batch:
+        of_game["batch"] = batch
     of_seats["role"] = tuple(role.value for role in game.roles)
     of_seats["side"] = tuple(game.side(seat).value for seat in range(1, players + 1))
     return GameColumns(players, of_game, of_seats)
@@ -168,7 +205,7 @@ def _of_agents(game: Game, specs: Sequence[Mapping[str, Any]] | None) -> dict[st
                 else "+".join(steps) or "none",
                 **{name: agent.parameters.get(name) for name in ("prompts", "memory", "timing")},
             }
-            for agent in seated.agents
+            for agent in seated
         ]
     elif specs is not None and len(specs) == len(game.roles):
         rows = list(specs)
@@ -207,12 +244,20 @@ class Contrast(NamedTuple):
 
     factor: Factor
     by: Factor | None = None
+    where: tuple[Condition, ...] = ()
+    """Only seats that meet these conditions are contrasted."""
+    question: str = ""
+    """The question in words, if somebody has put it."""
+    measure: str = ""
+    """The name of the one figure that decides the question; empty: none does alone."""
 
     def __str__(self) -> str:
-        return str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        words = str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        return f"{words}, {' and '.join(map(str, self.where))}" if self.where else words
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The columns whose levels are contrasted."""
         return (self.factor.column,) if self.by is None else (self.factor.column, self.by.column)
 
     @property
@@ -225,13 +270,35 @@ class Contrast(NamedTuple):
 
     def seats(self, columns: GameColumns) -> tuple[frozenset[Seat], ...]:
         """The seats of the game in each cell."""
+        kept = selected(columns, self.where)
         of_factor = columns.seats(self.factor.column)
-        ours = [of_factor.get(level, frozenset()) for level in (self.factor.first, self.factor.second)]
+        ours = [of_factor.get(level, frozenset()) & kept for level in (self.factor.first, self.factor.second)]
         if self.by is None:
             return tuple(ours)
         of_other = columns.seats(self.by.column)
         others = [of_other.get(level, frozenset()) for level in (self.by.first, self.by.second)]
         return tuple(seats & other for other in others for seats in ours)
+
+
+class Split(NamedTuple):
+    """By what the figures of a report are split, restricted and contrasted."""
+
+    group_by: str | None = None
+    where: tuple[Condition, ...] = ()
+    contrasts: tuple[Contrast, ...] = ()
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """The columns that are used, each with what names it: ``contrast``, ``where`` or ``group_by``."""
+        return {
+            **{
+                column: "contrast"
+                for contrast in self.contrasts
+                for column in (*contrast.columns, *(condition.column for condition in contrast.where))
+            },
+            **{condition.column: "where" for condition in self.where},
+            **({} if self.group_by is None else {self.group_by: "group_by"}),
+        }
 
 
 def column_name(text: str) -> str:
@@ -261,17 +328,22 @@ def _read_one(text: str, option: str) -> Condition:
 
 
 def read_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
-    """Conditions such as ``role=merlin,percival``. Raises UnknownColumn."""
+    """Conditions such as ``role=merlin,percival``. A value may hold commas itself, as names of rule sets do.
+    Raises UnknownColumn.
+    """
     return tuple(_read_one(text, "--where") for text in texts)
 
 
 def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
     """Contrasts such as ``preset=paper,direct`` or, as an interaction, ``preset=paper,direct x model=a,b``;
-    more than two levels give every pair. Raises UnknownColumn.
+    more than two levels give every pair. ``… where side=evil and model=a`` restricts a contrast. Raises
+    UnknownColumn.
     """
     found: list[Contrast] = []
     for text in texts:
-        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(text.strip())]
+        asked, *conditions = _WHERE.split(text.strip(), maxsplit=1)
+        where = read_conditions(re.split(r"\s+and\s+", conditions[0])) if conditions else ()
+        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(asked)]
         if len(parts) > 2:
             raise UnknownColumn(f"--contrast crosses two columns at most, got {text!r}")
         if len(parts) == 2 and parts[0].column == parts[1].column:
@@ -284,9 +356,9 @@ def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
                 )
             factors.append([Factor(part.column, *pair) for pair in combinations(part.values, 2)])
         if len(factors) == 1:
-            found += [Contrast(factor) for factor in factors[0]]
+            found += [Contrast(factor, None, where) for factor in factors[0]]
         else:
-            found += [Contrast(factor, other) for factor in factors[0] for other in factors[1]]
+            found += [Contrast(factor, other, where) for factor in factors[0] for other in factors[1]]
     return tuple(dict.fromkeys(found))
 
 
@@ -295,5 +367,6 @@ def selected(columns: GameColumns, where: Iterable[Condition]) -> frozenset[Seat
     seats = frozenset(range(1, columns.players + 1))
     for condition in where:
         by_value = columns.seats(condition.column)
-        seats &= frozenset().union(*(by_value.get(value, frozenset()) for value in condition.values))
+        values = {*condition.values, ", ".join(condition.values)}
+        seats &= frozenset().union(*(by_value.get(value, frozenset()) for value in values))
     return seats

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from evaluators.dataset.metrics import OWN_METRICS
 from evaluators.report.tables import GROUPS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.figures import FigureKey, FigureTally, Kind
 
@@ -95,6 +96,15 @@ _COMPARED: Final = (
         None,
         "number",
     ),
+    _Compared(OWN_METRICS, "Metrics of installed packages", ("metric", "by", "group"), {"share": "share"}),
+    _Compared(
+        OWN_METRICS,
+        "Metrics of installed packages: values",
+        ("metric", "by", "group"),
+        {"value": "mean"},
+        None,
+        "number",
+    ),
     _Compared(
         "hallucination",
         "Statements that the record refutes",
@@ -109,6 +119,7 @@ _MEANS: Final[Mapping[str, Kind]] = {"quest engagement": "mean_of_shares"}
 _NAMES: Final = {
     ("following", "number"): "groups_following_mean",
     ("correction_worth", "number"): "groups_change",
+    (OWN_METRICS, "number"): "groups_own_values",
 }
 
 

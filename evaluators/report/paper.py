@@ -4,7 +4,7 @@ The paper is InterIntent (EMNLP 2024). Its figures stand in columns or rows of t
 published.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 from statistics import fmean, pstdev
@@ -79,7 +79,7 @@ def dimensions(builder: ReportBuilder) -> ReportTable:
         }
         rows.append(TableRow((label,), {"ours": ours.get(label, nothing("by rater below")), **figures}))
         if label in _RATED_AFTER:
-            rows += _by_raters(tally, _RATED_AFTER[label])
+            rows += _by_raters(builder, _RATED_AFTER[label])
     return ReportTable(
         "dimensions",
         PAPER,
@@ -100,9 +100,19 @@ _RATED_AFTER: Final = {"summarisation F1": "summarisation", "guessing F1 on GPT-
 """The dimension whose raters are listed below a published row."""
 
 
-def _by_raters(tally: FigureTally, dimension: str) -> Iterator[TableRow]:
-    for table, filter_ in ((dimension, ""), (f"{dimension}_followed", ", only what was followed")):
-        for rater in sorted({key.of for key in tally.keys(table)}):
+def _by_raters(builder: ReportBuilder, dimension: str) -> Iterator[TableRow]:
+    """People first, as their mean and deviation, then each rater."""
+    tally = builder.tally
+    for table, filter_ in _ways(dimension):
+        raters = sorted({key.of for key in tally.keys(table)})
+        persons = [name for name in raters if builder.raters[name][:2] == ("human", "")]
+        if persons:
+            mean, deviation = _of_people(tally, table, persons)
+            if deviation.value is not None:
+                note = f"± {100 * deviation.value:.2f} over {len(persons)} persons"
+                mean = replace(mean, note="; ".join(filter(None, (note, mean.note))))
+            yield TableRow((f"{dimension} F1, people{filter_}",), {"ours": mean})
+        for rater in raters:
             key = FigureKey(table, rater, "all", "all", "f1")
             yield TableRow(
                 (f"{dimension} F1, {rater}{filter_}",),
@@ -112,6 +122,11 @@ def _by_raters(tally: FigureTally, dimension: str) -> Iterator[TableRow]:
                     "ceiling": tally.figure(key._replace(column="ceiling"), "fraction", "nothing was named"),
                 },
             )
+
+
+def _ways(dimension: str) -> tuple[tuple[str, str], ...]:
+    """The tables of a dimension, and what their names add to its own."""
+    return (dimension, ""), (f"{dimension}_followed", ", only what was followed")
 
 
 # --- people beside models -------------------------------------------------------------------------------
@@ -141,7 +156,7 @@ def people(builder: ReportBuilder) -> ReportTable:
         for model in models
     ]
     for dimension in ("summarisation", "guessing"):
-        for table, filter_ in ((dimension, ""), (f"{dimension}_followed", ", only what was followed")):
+        for table, filter_ in _ways(dimension):
             rows += _people_rows(builder, table, f"{dimension} F1{filter_}")
     return ReportTable(
         "people",
@@ -194,33 +209,51 @@ def _people_rows(builder: ReportBuilder, table: str, measure: str) -> Iterator[T
                 yield TableRow((words, model), {**missing, "model": figure})
 
 
-def _people_figures(tally: FigureTally, table: str, persons: Sequence[str], model: str) -> dict[str, Figure]:
+def _of_people(tally: FigureTally, table: str, persons: Sequence[str]) -> tuple[Figure, Figure]:
+    """Their mean F1, and its deviation over persons."""
     keys = [FigureKey(table, name, "all", "all", "f1") for name in persons]
-    own = [tally.figure(key, "f1", "no answers") for key in keys]
-    values = [figure.value for figure in own if figure.value is not None]
-    of_people = Clusters()
+    values = [figure.value for key in keys if (figure := tally.figure(key, "f1", "")).value is not None]
+    joint = _beside_each_other(tally, keys)
+    mean = replace(tally.figure_of(joint, _mean_f1, "no answers", SHARE), den=len(persons))
+    deviation = replace(
+        mean,
+        value=pstdev(values) if len(values) > 1 else None,
+        low=None,
+        high=None,
+        method="none",
+        note="over persons: no interval" if len(values) > 1 else "one person: no deviation",
+    )
+    return mean, deviation
+
+
+def _beside_each_other(tally: FigureTally, keys: Iterable[FigureKey]) -> Clusters:
+    joint = Clusters()
     for key in keys:
-        of_people = of_people.beside(tally.clusters(key))
-    count = Figure(float(len(persons)), num=len(persons), games=of_people.games, method="count", note=_COUNT)
-    figures = {
-        "people": replace(tally.figure_of(of_people, _mean_f1, "no answers", SHARE), den=len(persons)),
-        "deviation": Figure(
-            pstdev(values) if len(values) > 1 else None,
-            den=len(values),
-            games=of_people.games,
-            items=of_people.items or None,
-            note="over persons: no interval" if len(values) > 1 else "one person: no deviation",
-        ),
-        "persons": count,
-    }
+        joint = joint.beside(tally.clusters(key))
+    return joint
+
+
+def _people_figures(tally: FigureTally, table: str, persons: Sequence[str], model: str) -> dict[str, Figure]:
+    mean, deviation = _of_people(tally, table, persons)
+    count = replace(
+        deviation,
+        value=float(len(persons)),
+        num=len(persons),
+        den=None,
+        items=None,
+        method="count",
+        note=_COUNT,
+    )
+    figures = {"people": mean, "deviation": deviation, "persons": count}
     if not model:
         return {**figures, "model": nothing(_NO_MODEL), "people minus model": nothing(_NO_MODEL)}
-    key = FigureKey(table, model, "all", "all", "f1")
-    joint = of_people.beside(tally.clusters(key))
+    keys = [FigureKey(table, name, "all", "all", "f1") for name in (*persons, model)]
     return {
         **figures,
-        "model": tally.figure(key, "f1", "no answers"),
-        "people minus model": tally.figure_of(joint, _people_less_model, "no answers", SIGNED),
+        "model": tally.figure(keys[-1], "f1", "no answers"),
+        "people minus model": tally.figure_of(
+            _beside_each_other(tally, keys), _people_less_model, "no answers", SIGNED
+        ),
     }
 
 

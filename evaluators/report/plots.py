@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import altair as alt
 
+from evaluators.report.contrasts import CONTRASTS
 from evaluators.report.tables import Report, ReportTable
 from evaluators.statistics.figures import Figure
 
@@ -56,7 +57,18 @@ def plot_files(report: Report) -> Iterator[PlotFiles]:
     import vl_convert
 
     for name, _, _, spec in _drawn(report, "#000000"):
-        yield PlotFiles(name, vl_convert.vegalite_to_svg(spec), vl_convert.vegalite_to_pdf(spec))
+        yield PlotFiles(name, vl_convert.vegalite_to_svg(spec), _settled(vl_convert.vegalite_to_pdf(spec)))
+
+
+def _settled(pdf: bytes) -> bytes:
+    """The same PDF for the same plot. vl-convert lists the resources of a page in an order that differs from
+    time to time; sorted, they take as many bytes, so no place in the file moves.
+    """
+    return _RESOURCES.sub(lambda run: b"".join(sorted(run[0].splitlines(keepends=True))), pdf)
+
+
+_RESOURCES: Final = re.compile(rb"(?:^ +/[a-z]+\d+ [^\n]*\d 0 R\]?\n){2,}", re.MULTILINE)
+"""Resources of a page, a line for each: ``/fo0 1 0 R`` or ``/cs0 [/ICCBased 7 0 R]``."""
 
 
 def _drawn(report: Report, ink: str) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
@@ -95,14 +107,15 @@ _TEXT: Final = "#123457"
 
 
 def _config(ink: str) -> dict[str, Any]:
-    text = {"labelColor": ink, "titleColor": ink}
+    # One font, since a PDF lists several in an order that differs from time to time.
+    text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
     return {
         "font": "sans-serif",
         "view": {"stroke": None},
         "axis": {**text, "domainColor": ink, "tickColor": ink, "gridColor": "#88888844", "labelLimit": 210},
         # Below the plot, so that it is not wider than a narrow screen can show.
         "legend": {**text, "labelLimit": 260, "orient": "bottom", "columns": 2},
-        "header": text,
+        "header": {**text, "labelFontWeight": "normal"},
         "title": {"color": ink},
         "rule": {"color": ink},
     }
@@ -175,7 +188,7 @@ def _over_rounds(report: Report) -> Iterator[Chart]:
         _point(figure, guesser=labels[0], history=column.name, round=labels[1])
         for column in table.columns
         for labels, figure in _rows(table, column.name)
-        if labels[1] != "all"
+        if labels[1] != "all" and not labels[0].endswith("only what was followed")
     ]
     if points:
         base = alt.Chart(_data(points), width=340, height=260).encode(
@@ -183,11 +196,19 @@ def _over_rounds(report: Report) -> Iterator[Chart]:
             alt.Color("guesser:N", title=None, scale=alt.Scale(range=_COLOURS)),
         )
         value = _percent("y", "F1", scale=alt.Scale(domain=[0, 1]))
-        dash = alt.StrokeDash(
-            "history:N", title=None, scale=alt.Scale(domain=[c.name for c in table.columns], range=_DASHES)
+        names = [column.name for column in table.columns]
+        dash = alt.StrokeDash("history:N", scale=alt.Scale(domain=names, range=_DASHES), legend=None)
+        shape = alt.Shape(
+            "history:N",
+            title=None,
+            scale=alt.Scale(domain=names, range=["circle", "triangle-up"]),
+            legend=alt.Legend(orient="top", symbolFillColor="#808080", symbolStrokeColor="#808080"),
         )
-        lines = base.mark_line(point=True).encode(value, dash)
-        chart = lines + base.mark_rule(opacity=0.6).encode(alt.Y("low:Q", title="F1"), alt.Y2("high:Q"))
+        chart = (
+            base.mark_line().encode(value, dash)
+            + base.mark_point(filled=True, size=60, opacity=1).encode(value, shape)
+            + base.mark_rule(opacity=0.6).encode(alt.Y("low:Q", title="F1"), alt.Y2("high:Q"))
+        )
         yield "rounds_f1", "history", table.title, chart
 
 
@@ -287,10 +308,10 @@ def _with_intervals(
 def _beside_published(report: Report, name: str, title: str) -> Iterator[Chart]:
     table = report.table(name)
     points = [
-        _point(figure, label=", ".join(labels), by=column.name)
-        for column in table.columns
-        if column.name not in ("chance", "ceiling")
-        for labels, figure in _rows(table, column.name)
+        _point(figure, label=", ".join(row.labels), by=column)
+        for row in table.rows
+        for column, figure in row.figures.items()
+        if figure.value is not None and column not in ("chance", "ceiling")
     ]
     if any(point["by"] == "ours" for point in points):
         yield f"{name}_plot", name, title, _with_intervals(points, "%")
@@ -300,6 +321,18 @@ def _published(report: Report) -> Iterator[Chart]:
     yield from _beside_published(report, "dimensions", "The four dimensions beside the published figures")
     yield from _beside_published(report, "results", "Results beside the published figures")
     yield from _beside_published(report, "play", "How the sides play, beside the published figures")
+
+
+def _contrasts(report: Report) -> Iterator[Chart]:
+    """A plot for each contrast; a report without questions lacks the table."""
+    for table in report.tables:
+        if table.name == CONTRASTS:
+            by_contrast: dict[str, list[dict[str, Any]]] = {}
+            for (asked, measure), figure in _rows(table, "difference"):
+                by_contrast.setdefault(asked, []).append(_point(figure, label=measure, by=asked))
+            for number, (asked, points) in enumerate(by_contrast.items(), 1):
+                chart = _with_intervals(points, "difference", domain=(-1, 1))
+                yield f"contrast_{number}", table.name, f"Differences: {asked}", chart
 
 
 def _columns(
@@ -323,6 +356,7 @@ def _columns(
 
 _CHARTS: Final[tuple[Callable[[Report], Iterator[Chart]], ...]] = (
     _published,
+    _contrasts,
     _following,
     _guessers,
     _people,

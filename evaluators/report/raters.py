@@ -87,9 +87,13 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
             # A judge's scores are shown beside people's only if it agrees with them.
             why = "; ".join(filter(None, (lacking(rater, part) for rater in pair)))
             only = [_alone(tally, part, rater, pair) for rater in pair]
-            rows.append(
-                TableRow((words, *pair), _figures(comparison, sides, clusters, p, len(pairs), only, why))
-            )
+            figures = _figures(comparison, sides, clusters, p, len(pairs), only, why)
+            both = tally.games_of(clusters)
+            shown = {
+                name: figure if figure.of_games is not None or why else replace(figure, of_games=both)
+                for name, figure in figures.items()
+            }
+            rows.append(TableRow((words, *pair), shown))
     return ReportTable(
         _TABLE,
         OURS,

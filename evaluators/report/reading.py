@@ -11,6 +11,7 @@ from evaluators.measures.scoring import F1, Limits, Scores, limits_of
 from evaluators.report.counted import CountedColumn, counted_rows, published
 from evaluators.report.tables import PAPER, Column, ReportTable, TableRow, place
 from evaluators.statistics.figures import Clusters, FigureKey, FigureTally, nothing
+from evaluators.statistics.intervals import Counts
 
 __all__ = [
     "ANYBODY",
@@ -224,7 +225,9 @@ def confusions(tally: FigureTally) -> ReportTable:
 
 def _of_gold(tally: FigureTally, key: FigureKey) -> Clusters:
     """How often the pair occurs, of the items that have its first intention as gold, in every game."""
-    pairs, gold = tally.clusters(key).counts, tally.clusters(key._replace(label="", column="gold"))
-    counts = {name: (pairs[name][0] if name in pairs else 0, n) for name, (n,) in gold.counts.items()}
-    squares = None if gold.squares is None else (0, *gold.squares)
-    return Clusters({**counts}, gold.games, gold.items, gold.mask, squares)
+    pairs, gold = tally.clusters(key), tally.clusters(key._replace(label="", column="gold"))
+    counts: dict[str, Counts] = {
+        name: (*pairs.counts.get(name, (0,)), n) for name, (n,) in gold.counts.items()
+    }
+    squares = None if gold.squares is None else (*(pairs.squares or (0,)), *gold.squares)
+    return Clusters(counts, gold.games, gold.items, gold.mask, squares)

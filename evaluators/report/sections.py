@@ -1,17 +1,21 @@
 """The tables of a report, in the order of the page: first those of the paper, then ours."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
+from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
 from evaluators.measures.impact import ImpactCounts
 from evaluators.measures.judged import PARTS, sign_test
-from evaluators.measures.ratings import Rating, head_to_head
+from evaluators.measures.ratings import Played, Rating, head_to_head
 from evaluators.measures.scoring import STEPS
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
+from evaluators.report.contrasts import contrasted
+from evaluators.report.corrections import judges_corrected
 from evaluators.report.counted import CountedColumn, counted_rows, counted_table
 from evaluators.report.groups import side_by_side
 from evaluators.report.notices import warnings
@@ -27,7 +31,8 @@ from evaluators.report.paper import (
 )
 from evaluators.report.raters import raters_compared
 from evaluators.report.reading import confusions, guessers, history
-from evaluators.report.statements import statement_tables
+from evaluators.report.rulings import rulings
+from evaluators.report.statements import is_withheld, statement_tables
 from evaluators.report.tables import (
     DIMENSIONS,
     IMPACTFUL_BY,
@@ -55,14 +60,41 @@ def make_report(builder: ReportBuilder) -> Report:
     tables = list(_all_tables(builder))
     if builder.set_aside is not None:
         tables = list(_joined(builder, tables))
+    if builder.limited:
+        tables = [_without_games(builder, table) for table in tables]
+    notes_on_gold = list(builder.notes_on_gold())
+    if builder.contrasts:
+        aside = None if builder.set_aside is None else builder.set_aside.contrasts
+        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key), builder.level)
+        tables[:0] = found.tables
+        notes_on_gold[:0] = found.notes
     return Report(
         title=builder.title,
         made_of=builder.made_of(),
         excluded={about: dict(sorted(n.items())) for about, n in sorted(builder.excluded.items())},
         tables=in_order(tables),
         notes=tuple(builder.notes()),
-        notes_on_gold=(*builder.notes_on_gold(), *warnings(builder, tables)),
+        notes_on_gold=(*notes_on_gold, *warnings(builder, tables)),
     )
+
+
+_OF_GAMES: Final = frozenset({"results", "rounds", "link", "standings", "duels", "models", EXCLUDED})
+"""The tables whose figures are those of whole games, not of seats."""
+
+
+def _without_games(builder: ReportBuilder, table: ReportTable) -> ReportTable:
+    if table.name not in _OF_GAMES:
+        return table
+    why = f"these are figures of whole games, which {builder.where_words()} does not select"
+    return replace(table, rows=(), empty=why)
+
+
+def _is_withheld(builder: ReportBuilder, key: FigureKey) -> bool:
+    """Whether the figure of a judge may not be shown beside those of people or of the rules."""
+    if key.table == "judges":
+        beside_people = bool(builder.judgements.keys() - builder.judges)
+        return beside_people and bool(_lacking(builder, key.label, key.column))
+    return key.table == "hallucination_judged" and is_withheld(builder.tally, key.of)
 
 
 def _joined(builder: ReportBuilder, tables: Sequence[ReportTable]) -> Iterator[ReportTable]:
@@ -78,6 +110,8 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     """Every table; an empty table says why it is empty."""
     tally = builder.tally
     yield dimensions(builder)
+    if builder.limited:
+        yield _seats(tally)
     yield from _selection(builder)
     yield _following(builder)
     for dimension in ("summarisation", "guessing"):
@@ -102,8 +136,12 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield from _role_guesses(tally)
     yield _hallucination(tally)
     yield from _correction(tally)
+    if installed_metrics():
+        yield _own_metrics(tally)
     yield from statement_tables(tally)
     yield _judges(builder)
+    yield judges_corrected(builder.tally)
+    yield rulings(builder.tally)
     yield raters_compared(builder.tally, lambda judge, part: _lacking(builder, judge, part))
     yield from _agents(builder)
     yield _defaults(builder.tally)
@@ -113,6 +151,20 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
 
 _BY: Final = {"group": "by", "label": "group"}
 _NO_THOUGHTS: Final = "no items: imported games and plain bots hold no thoughts"
+
+
+def _seats(tally: FigureTally) -> ReportTable:
+    return counted_table(
+        tally,
+        "seats",
+        PAPER,
+        "Seats: games won",
+        "Of the games of these seats, those that their side won; several seats of one game count each.",
+        {"label": "side"},
+        [CountedColumn("won", counts="share")],
+        empty="no finished games",
+        audience="full",
+    )
 
 
 # --- the four dimensions --------------------------------------------------------------------------
@@ -371,6 +423,22 @@ def _sign_test(tally: FigureTally, aspect: str, turns: str) -> Figure:
     )
 
 
+def _own_metrics(tally: FigureTally) -> ReportTable:
+    return counted_table(
+        tally,
+        OWN_METRICS,
+        OURS,
+        "Metrics of installed packages",
+        "Functions of one speaking turn, from the entry points interintent.metrics. A share: of the turns "
+        "that the metric says something about, those for which it says yes. A value: the sum of its "
+        "numerators over the sum of its denominators.",
+        {"of": "metric", **_BY},
+        [CountedColumn("share"), CountedColumn("value", "mean", "number")],
+        empty="no metric said anything about these turns",
+        audience="full",
+    )
+
+
 def _hallucination(tally: FigureTally) -> ReportTable:
     return counted_table(
         tally,
@@ -505,8 +573,17 @@ def _rating(rating: Rating) -> Figure:
     return Figure(rating.mu, rating.low, rating.high, games=rating.games, method="rating", note=note)
 
 
+def _with_own_ids(played: Iterable[Played]) -> Iterator[Played]:
+    """The games, each under an id of its own: simulated games of one seed have the same id in every file."""
+    times: Counter[str] = Counter()
+    for game in played:
+        times[game.game_id] += 1
+        n = times[game.game_id]
+        yield game if n == 1 else replace(game, game_id=f"{game.game_id} ({n})")
+
+
 def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
-    table = head_to_head(builder.played)
+    table = head_to_head(_with_own_ids(builder.played))
     empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
     standings = {row.agent: row for row in table.standings}
     yield ReportTable(

@@ -19,7 +19,7 @@ from evaluators.report.tables import OURS, Column, ReportTable, TableRow, place
 from evaluators.statistics.agreement import BAR
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
 
-__all__ = ["count_statements", "statement_tables"]
+__all__ = ["count_statements", "is_withheld", "statement_tables"]
 
 _READ: Final = "hallucination_judged"
 _JUDGES: Final = "statement_judges"
@@ -138,6 +138,14 @@ def statement_tables(tally: FigureTally) -> Iterator[ReportTable]:
         tuple(_judge(tally, judge, agreement[judge]) for judge in judges),
         "" if judges else _NOBODY,
     )
+
+
+def is_withheld(tally: FigureTally, name: str) -> bool:
+    """Whether the figures of this reader are not shown, since its judge does not agree with the rules."""
+    for judge in {key.label for key in tally.keys(_JUDGES)}:
+        if name in (_name("judge", judge), _name("together", judge)):
+            return not _against(tally, judge).shown
+    return False
 
 
 _NOBODY: Final = "no model judged statements"

@@ -99,7 +99,9 @@ class ReportTable:
     one reveal that part."""
 
     def as_json(self, sources: "_Sources | None" = None) -> dict[str, Any]:
-        """``words``: the sentence of each intention that a label names, by its id."""
+        """``words``: the sentence of each intention that a label names, by id. ``items``: the dimension of
+        the items that the figures count, and whether only followed ones; the labels name rater and group.
+        """
         return {
             "name": self.name,
             "section": self.section,
@@ -108,6 +110,7 @@ class ReportTable:
             "heads": list(self.heads),
             "columns": [{"name": column.name, "unit": column.unit} for column in self.columns],
             "empty": self.empty,
+            **({"items": _ITEMS_OF[self.name]} if self.name in _ITEMS_OF else {}),
             "rows": [
                 {
                     "labels": list(row.labels),
@@ -125,6 +128,34 @@ class ReportTable:
             if row.labels == wanted:
                 return row.figures[column]
         raise KeyError(wanted)
+
+
+_ITEMS_OF: Final[dict[str, dict[str, Any]]] = {
+    **{
+        f"{dimension}{followed}{single}": {"dimension": dimension, "followed": bool(followed)}
+        for dimension in ("summarisation", "guessing")
+        for followed in ("", "_followed")
+        for single in ("", "_intentions")
+    },
+    **{
+        f"{dimension}{single}": {"dimension": dimension, "followed": False}
+        for dimension in ("selection", "following")
+        for single in ("", "_intentions")
+    },
+    **{
+        name: {"dimension": "guessing", "followed": False}
+        for name in (
+            "guessers",
+            "confusions",
+            "beliefs",
+            "beliefs_intentions",
+            "role_guesses",
+            "reliability",
+        )
+    },
+}
+"""By table. There are too many items to be listed for every figure: those of a figure are the items of this
+dimension in the figure's games, in the group that the row names, that the row's rater answered or judged."""
 
 
 def _with_words(row: TableRow) -> dict[str, dict[str, str]]:

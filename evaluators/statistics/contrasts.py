@@ -387,6 +387,8 @@ def _mid_p(seen: float, drawn: "Array", weights: "Array | None" = None) -> float
     bar = min(abs(seen), 1e300)
     slack = 1e-9 * max(bar, 1e-6)
     beyond, equal = size > bar + slack, np.abs(size - bar) <= slack
+    if equal.all():
+        return 1.0
     if weights is not None:
         total = float(weights.sum())
         return min(1.0, float((weights * (beyond + 0.5 * equal)).sum()) / total)

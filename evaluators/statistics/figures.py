@@ -71,9 +71,9 @@ which is not a sample and has no interval.
 MEANS: Final = frozenset[Kind]({"mean", "score", "rate"})
 """The kinds of figures that need not lie in [0, 1]."""
 
-FigureMethod = IntervalMethod | Literal["rating", "published", "count"]
-"""How the interval was computed. count: there is none, since the figure counts input and reveals nothing
-about gold."""
+FigureMethod = IntervalMethod | Literal["rating", "published", "count", "difference"]
+"""How the interval was computed. difference: from those of two levels (``contrasts``). count: there is none,
+since the figure counts input and reveals nothing about gold."""
 
 
 class GameSet(NamedTuple):
@@ -164,7 +164,12 @@ class Clusters:
             for name in sorted(self.counts.keys() | other.counts.keys())
         }
         mask = self.mask | other.mask
-        return Clusters(counts, mask.bit_count(), self.items + other.items, mask)
+        squares = (
+            None
+            if self.squares is None or other.squares is None
+            else (*_wide(self.squares, width), *_wide(other.squares, more))
+        )
+        return Clusters(counts, mask.bit_count(), self.items + other.items, mask, squares)
 
     def add(self, cluster: str, counts: Counts) -> None:
         """Adds to the counts of a game or block."""
@@ -275,7 +280,11 @@ class FigureTally:
         if not clusters.counts:
             return nothing(empty)
         made = _figure(clusters, kind, empty, within)
-        return replace(made, of_games=GameSet(self._names, clusters.mask))
+        return replace(made, of_games=self.games_of(clusters))
+
+    def games_of(self, clusters: Clusters) -> GameSet:
+        """The games with counts."""
+        return GameSet(self._names, clusters.mask)
 
 
 def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None) -> Figure:

@@ -20,12 +20,12 @@ from typing import Any
 
 import psutil
 
+from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
 from app.edge.auth import hash_of, new_key
 from app.edge.tokens import Grant, Secrets
 from app.games.schemas import NewGames
 from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
-from app.store.db import now_ms
 from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey
@@ -33,20 +33,20 @@ from tests.app.real_server import Served, local_settings, running_server
 from tests.app.twins import SocketWire
 
 SETTLE_S = 30.0
-"""How long to wait for what a broken connection leaves behind to go."""
+"""Seconds to wait until the service has cleaned up after a broken connection."""
 
 
 @dataclass
 class Target:
-    """A service with keys, a manual game on it, and credentials for the game, good and bad."""
+    """A service with keys, a manual game, and valid and invalid credentials for the game."""
 
     served: Served
     game: str
     other: str
     revoked: str
-    """A key that was."""
+    """A revoked key."""
     seated: list[str] = field(default_factory=list)
-    """Games that wait for a seat; they are ended when the abuse is over."""
+    """Games that wait for a seat; they are cancelled at the end."""
 
     async def end_games(self) -> None:
         for game in self.seated:
@@ -79,7 +79,7 @@ async def _manual(served: Served) -> str:
 
 
 async def _ending(wire: SocketWire) -> str:
-    """How the connection ends: the close code, or ``cut`` where it just breaks off."""
+    """How the connection ends: its close code, or ``cut`` if there is no close frame."""
     try:
         async with asyncio.timeout(SETTLE_S):
             while (frame := await wire.frame())["t"] != "close":
@@ -103,7 +103,7 @@ async def _welcomed(target: Target, token: str | None = None) -> SocketWire:
 
 
 def frame(opcode: int, data: bytes = b"", *, fin: bool = True, rsv: int = 0, mask: bool = True) -> bytes:
-    """A frame as it stands on the wire, sound or not."""
+    """The bytes of a frame, valid or not."""
     head = bytes([(fin << 7) | (rsv << 4) | opcode])
     bit = 0x80 if mask else 0
     if len(data) < 126:
@@ -119,7 +119,7 @@ Abuse = Callable[[Target], Awaitable[str]]
 
 
 def _first(data: bytes) -> Abuse:
-    """Bytes in the place of identify."""
+    """Sends these bytes instead of identify."""
 
     async def abuse(target: Target) -> str:
         wire = await _opened(target)
@@ -132,7 +132,7 @@ def _first(data: bytes) -> Abuse:
 
 
 def _then(*data: bytes) -> Abuse:
-    """Bytes of one who was welcomed."""
+    """Sends these bytes after welcome."""
 
     async def abuse(target: Target) -> str:
         wire = await _welcomed(target)
@@ -158,7 +158,7 @@ def _identify(make: Callable[[Target], Mapping[str, Any]]) -> Abuse:
 
 
 async def _too_often(target: Target) -> str:
-    """A bot that comes back at once, for ever."""
+    """A bot that reconnects without a pause, for ever."""
     game = await _manual(target.served)
     token = target.token(game=game)
     ended = ""
@@ -173,7 +173,7 @@ async def _too_often(target: Target) -> str:
 
 
 def _abort(wire: SocketWire) -> None:
-    """Vanishes without a goodbye: RST."""
+    """Resets the connection (RST) without a close frame."""
     sock = wire.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     wire.abort()
@@ -256,7 +256,7 @@ async def _answered(wire: SocketWire, request: str, action: Any, name: str = "a"
 
 
 def _acts(request: str, *actions: Any, **wish: Any) -> Abuse:
-    """Answers one after the other; told is what came of the last."""
+    """Sends these answers one after another. Returns the outcome of the last."""
 
     async def abuse(target: Target) -> str:
         wire, _ = await _seated(target, **wish)
@@ -300,7 +300,7 @@ async def _reader_that_acts(target: Target) -> str:
 
 
 async def _gone_with_an_act_under_way(target: Target) -> str:
-    """The answer was sent and nobody heard whether it was taken: sent again, it is one answer."""
+    """Sends an answer, disconnects before the ack, and sends it again: it counts once."""
     wire, game = await _seated(target)
     wire.say({"t": "act", "id": "a", "request_id": "1.1.speak.2", "action": {"text": "so"}})
     _abort(wire)
@@ -326,8 +326,8 @@ ABUSES: Mapping[str, tuple[Abuse, str]] = {
     "a continuation of nothing": (_first(frame(0, b"{}")), "1002"),
     "a ping in fragments": (_then(frame(9, b"x", fin=False)), "1002"),
     "a ping that is too long": (_then(frame(9, b"x" * 126)), "1002"),
-    "a close with a code that is none": (_then(frame(8, struct.pack(">H", 1005))), "1002"),
-    # messages that are none
+    "a close with an invalid code": (_then(frame(8, struct.pack(">H", 1005))), "1002"),
+    # invalid messages
     "binary": (_first(frame(2, b"\0\1")), "1003"),
     "broken UTF-8": (_first(frame(1, b"\xff\xfe")), "1007"),
     "no JSON": (_first(frame(1, b"hello?")), "4400"),
@@ -356,13 +356,13 @@ ABUSES: Mapping[str, tuple[Abuse, str]] = {
         "4401",
     ),
     "a token of another game": (_identify(lambda at: {"token": at.token(game=at.other)}), "4403"),
-    "a game that is none": (_identify(lambda at: {"game": "g_none"}), "4403"),
+    "an unknown game": (_identify(lambda at: {"game": "g_none"}), "4403"),
     "another seat's eyes": (_identify(lambda at: {"viewer": "seat:1"}), "4403"),
     "everybody's eyes": (_identify(lambda at: {"viewer": "full"}), "4403"),
     "an after of the wrong kind": (_identify(lambda at: {"after": "7"}), "4400"),
     "an after beyond the head": (_identify(lambda at: {"after": 10**6}), "4416"),
     "another version": (_identify(lambda at: {"v": 2}), "4426"),
-    "an identify a moment, for ever": (_too_often, "4429"),
+    "identify again and again": (_too_often, "4429"),
     "an act of a watcher": (_wrong_act, "unknown-request"),
     # seats
     "an act out of turn": (_acts("1.1.vote.2", {"approve": True}), "unknown-request"),
@@ -382,7 +382,7 @@ ABUSES: Mapping[str, tuple[Abuse, str]] = {
     "gone in the middle of a frame": (_vanish_in_a_frame, "gone"),
     "gone during a commit": (_vanish_during_a_commit, "gone"),
 }
-"""By what is done: how, and how it must end."""
+"""Each abuse by name: the function that does it, and how its connection must end."""
 
 
 def _left_over(served: Served) -> list[str]:
@@ -392,7 +392,7 @@ def _left_over(served: Served) -> list[str]:
 
 
 async def settled(served: Served) -> list[str]:
-    """What connections have left behind when they had time to go: nothing."""
+    """What connections have left behind after enough time to clean up; it should be nothing."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(SETTLE_S):
             while _left_over(served):  # noqa: ASYNC110  # there is no event for it
@@ -401,7 +401,7 @@ async def settled(served: Served) -> list[str]:
 
 
 async def abused(times: int, only: Sequence[str] = ()) -> dict[str, Any]:
-    """Does every abuse so often. ``wrong`` names those that did not end as they must."""
+    """Does every abuse this many times. ``wrong`` names those that did not end as they must."""
     endings: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as directory:
         settings = local_settings(

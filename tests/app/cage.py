@@ -1,4 +1,4 @@
-"""Games in which every seat thinks in words that nobody else uses, so that who is shown one shows."""
+"""Games in which every seat thinks in words of its own, so that a leaked word names its owner."""
 
 import secrets
 from collections.abc import Callable
@@ -31,16 +31,16 @@ __all__ = ["PLAYERS", "Cage", "Canaries", "caged", "play_on"]
 PLAYERS = 5
 
 Canaries = dict[str, Viewer]
-"""Each word, and the seat that may see it beside ``full``; FULL: nobody else."""
+"""The seat that may see each word; FULL: only the full viewer may."""
 
 
 class Cage:
-    """Makes words, and remembers whose they are."""
+    """Makes up words, and remembers their owners."""
 
     def __init__(self) -> None:
         self.owners: Canaries = {}
         self.kinds: dict[str, str] = {}
-        """The type of the event that each word is in."""
+        """The type of the event that contains each word."""
 
     def word(self, owner: Viewer, kind: str = "") -> str:
         made = f"canary{secrets.token_hex(8)}"
@@ -89,7 +89,7 @@ def play_on(
     steps: int | None,
     thinks: Callable[[], bool] = lambda: True,
 ) -> State:
-    """The same for a game that has begun: so many steps, or to its end."""
+    """The same for a game that has begun: plays this many steps, or to the end."""
     while (asked := rules.pending(game)) and (steps is None or steps > 0):
         steps = None if steps is None else steps - 1
         answers: list[tuple[int, Any]] = []

@@ -1,4 +1,4 @@
-"""Callers of the service: one inside this process, one process of its own, and what both want to know."""
+"""Ways to call the service: inside this process, or as a process of its own; with readers of the answers."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from tests.app.real_server import local_settings
 PROJECT = Path(__file__).parents[2]
 
 WITHIN_S = 100.0
-"""No test waits longer for games that are well."""
+"""The longest that a test waits for a game that makes progress."""
 
 NAMES = {
     "game_id": "g_abc",
@@ -41,7 +41,7 @@ NAMES = {
     "code": "stale",
     "name": "Act",
 }
-"""What a path may name, by parameter; no such game, batch or evaluation is there."""
+"""A value for each path parameter. No such game, batch or evaluation exists."""
 
 Line = dict[str, Any]
 
@@ -69,20 +69,20 @@ class Caller(httpx.AsyncClient):
         return services
 
     async def create(self, **wish: Any) -> tuple[str, list[str]]:
-        """The batch and its games, as far as the answer names them."""
+        """The batch and those of its games that the answer names."""
         answer = await self.post("/games", json=wish)
         assert answer.status_code in (201, 202), answer.text
         body = answer.json()
         return body["batch_id"], [game["game_id"] for game in body["games"]]
 
     async def played(self, **wish: Any) -> tuple[str, list[str]]:
-        """The same when every game is over."""
+        """As ``create``, but waits until every game is over."""
         batch, found = await self.create(**wish)
         await self.over(batch)
         return batch, found
 
     async def over(self, batch: str) -> Line:
-        """The batch, when it is over."""
+        """Waits until the batch is over, and returns it."""
         async with asyncio.timeout(WITHIN_S):
             while True:
                 view: Line = (await self.get(f"/batches/{batch}")).json()
@@ -114,7 +114,7 @@ async def calling(database_url: str, **settings: Any) -> AsyncIterator[Caller]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Returns when it holds; what cannot be waited for otherwise."""
+    """Waits until the condition holds, when there is no event to wait for."""
     async with asyncio.timeout(WITHIN_S):
         while not condition():  # noqa: ASYNC110  # there is no event to wait for
             await asyncio.sleep(0.01)
@@ -126,7 +126,7 @@ def read_ndjson(content: bytes) -> list[Line]:
 
 
 def without_times(lines: Iterable[Mapping[str, Any]]) -> list[Line]:
-    """Event lines without what must differ between two runs: the commit time and the game's id."""
+    """Event lines without commit times and game ids, which always differ between two runs."""
     return [{name: value for name, value in line.items() if name not in ("at", "game")} for line in lines]
 
 
@@ -164,7 +164,7 @@ async def undisturbed(
 
 
 def problem(answer: httpx.Response, status: int, code: str, pointer: str | None = None) -> Line:
-    """The problem in an answer, checked for everything that holds of all problems."""
+    """The problem in an answer, after checking what all problems have in common."""
     assert answer.status_code == status, (answer.status_code, answer.text[:600])
     assert answer.headers["content-type"] == "application/problem+json"
     body: Line = answer.json()
@@ -205,12 +205,12 @@ class Process:
         self._bound.set()
 
     def kill(self) -> None:
-        """As -9 does: no goodbye."""
+        """Kills the process (SIGKILL)."""
         self.process.kill()
         self.wait()
 
     def terminate(self) -> int:
-        """SIGTERM; the exit status."""
+        """Stops the process (SIGTERM), and returns its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait()
 
@@ -224,7 +224,7 @@ class Process:
 
 @contextlib.contextmanager
 def serving_process(database_url: str, directory: Path, *arguments: str) -> Iterator[Process]:
-    """A process that serves; gone at the end, whatever happened."""
+    """A serving process, which is killed at the end in any case."""
     one = Process(database_url, directory, *arguments)
     try:
         yield one

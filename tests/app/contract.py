@@ -1,4 +1,4 @@
-"""Every answer over HTTP beside what openapi.json says of it."""
+"""Compares every HTTP answer with openapi.json."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def _validator(path: str, method: str, status: str, media_type: str) -> Draft202
 
 
 def check_answer(answer: httpx.Response) -> None:
-    """Raises where a JSON answer of a documented operation is not as documented."""
+    """Raises if a JSON answer of a documented operation differs from the document."""
     method, address = answer.request.method.lower(), answer.request.url.path
     path = next((path for pattern, path in _paths() if pattern.fullmatch(address)), "")
     media_type = answer.headers.get("content-type", "").partition(";")[0]

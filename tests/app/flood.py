@@ -1,8 +1,8 @@
-"""A flood of messages from many sockets while games go on (F11).
+"""A flood of messages from many sockets while games are played (F11).
 
-``python -m tests.app.flood --seconds 60`` prints what the flood said, how its connections ended, and what a
-bot and a watcher of the same service saw of it: nothing. It fails where a stream differs, a default was
-played, the service has died, or something is left over.
+``python -m tests.app.flood --seconds 60`` prints what the flood sent, how its connections ended, and what a
+bot and a watcher of the same service noticed: it should be nothing. It fails if a stream differs, a default
+was played, the service has died, or something is left over.
 """
 
 import argparse
@@ -35,7 +35,7 @@ SEATS: Final = [{"agent": "remote"}, *[{"agent": "random"}] * 4]
 
 @dataclass
 class Seen:
-    """What those saw who play and watch."""
+    """What the bot and the watcher saw."""
 
     games: int = 0
     wrong_streams: int = 0
@@ -65,7 +65,7 @@ async def _play(served: Served, server: Server, seen: Seen) -> None:
 
 
 async def flooded(seconds: float, sockets: int = 60) -> dict[str, Any]:
-    """Floods a service, plays on it meanwhile, and returns the figures."""
+    """Floods a service while games are played on it. Returns the figures."""
     me = psutil.Process()
     with tempfile.TemporaryDirectory() as directory:
         settings = local_settings(f"sqlite:///{Path(directory) / 'games.sqlite'}", identify_within_s=2)
@@ -117,7 +117,7 @@ def _spread(waits: list[float]) -> dict[str, float]:
 
 
 def violated(found: dict[str, Any]) -> list[str]:
-    """What is not as it must be."""
+    """The figures that break a bound."""
     none = ("wrong_streams", "defaults", "left_over", "exit")
     wrong = [name for name in none if found[name]]
     wrong += [name for name in ("games", "still_serves", "messages") if not found[name]]
@@ -125,7 +125,7 @@ def violated(found: dict[str, Any]) -> list[str]:
 
 
 def main() -> int:
-    """The command; 1 where something is wrong."""
+    """The command. Exits with 1 if something is wrong."""
     parser = argparse.ArgumentParser(description="A flood from many sockets (F11).")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--sockets", type=int, default=60)

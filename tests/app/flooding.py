@@ -1,4 +1,4 @@
-"""Many sockets that say as much as they can: the other side of ``tests.app.flood``, in a process of its own.
+"""Many sockets that send as much as they can: the flood of ``tests.app.flood``, in a process of its own.
 
 ``python -m tests.app.flooding URL GAME SECONDS SOCKETS`` prints what was sent and how connections ended.
 """
@@ -18,21 +18,21 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 __all__ = ["KINDS"]
 
 AT_ONCE: Final = 50
-"""Messages before a flooder looks whether it is still heard."""
+"""Messages that a flooder sends before it checks whether it is still connected."""
 
 PING: Final = '{"t":"ping","id":"x"}'
 ACT: Final = '{"t":"act","id":"x","request_id":"1.1.vote.1","action":{"approve":true}}'
 
 
 class Flooder:
-    """One of them: comes back as soon as it is thrown out."""
+    """One flooder, which reconnects as soon as it is disconnected."""
 
     def __init__(self, game: str, told: Counter[str]) -> None:
         self._game = game
         self._told = told
 
     async def pings(self, socket: ClientConnection) -> None:
-        """Well-formed, and far too many."""
+        """Valid pings, far too many of them."""
         await self._identify(socket)
         await self._say(socket, PING)
 
@@ -42,22 +42,22 @@ class Flooder:
         await self._say(socket, ACT)
 
     async def garbage(self, socket: ClientConnection) -> None:
-        """Nothing that could be read."""
+        """Messages that cannot be read."""
         await self._identify(socket)
         await self._say(socket, "{" * 2000)
 
     async def large(self, socket: ClientConnection) -> None:
-        """One message beyond the limit."""
+        """A message above the size limit."""
         await self._identify(socket)
         await self._say(socket, "x" * 40_000)
 
     async def strangers(self, socket: ClientConnection) -> None:
-        """No such token, again and again."""
+        """An unknown token, again and again."""
         await self._identify(socket, token="eyJhbGciOiJIUzI1NiJ9.e30.x")
         await self._say(socket, PING)
 
     async def idle(self, socket: ClientConnection) -> None:
-        """Watches everything from the start, reads nothing of it, and goes."""
+        """Watches a game from the start, reads nothing, and leaves."""
         await self._identify(socket)
         await asyncio.sleep(0.2)
         socket.transport.abort()
@@ -86,7 +86,7 @@ KINDS: Final[Mapping[str, Callable[[Flooder, ClientConnection], Awaitable[None]]
 
 
 LISTEN: Final = frozenset({"pings", "garbage", "large", "strangers"})
-"""Those that take in what they are told; the others do not notice that they were thrown out."""
+"""Flooders that read what they are sent; the others do not notice that they were disconnected."""
 
 
 async def _flood(url: str, flooder: Flooder, kind: str, until: float, told: Counter[str]) -> None:
@@ -117,7 +117,7 @@ async def _flood(url: str, flooder: Flooder, kind: str, until: float, told: Coun
 
 
 async def flood(url: str, game: str, seconds: float, sockets: int) -> Counter[str]:
-    """Floods for so long from so many sockets, of every kind in turn."""
+    """Floods for this many seconds from this many sockets, with every kind of flooder in turn."""
     told: Counter[str] = Counter()
     until = time.monotonic() + seconds
     kinds = list(KINDS)

@@ -1,4 +1,4 @@
-"""Every frame of a socket beside its schema, both ways."""
+"""Checks every frame of a socket, in both directions, against its schema."""
 
 from functools import cache
 from typing import Any, Final
@@ -37,12 +37,12 @@ _EVENTS: Final = {name: kind.__name__ for name, kind in EVENT_TYPES.items()}
 
 
 def check_event(item: dict[str, Any]) -> None:
-    """Raises where an event is not as its schema says."""
+    """Raises if an event does not match its schema."""
     _validator(_EVENTS[item["type"]]).validate(item)
 
 
 def check_frame(frame: dict[str, Any]) -> None:
-    """Raises where a frame from the server is not as its schema says."""
+    """Raises if a frame from the server does not match its schema."""
     name = _FROM_SERVER.get(frame["t"]) or ("ActAck" if "request_id" in frame else "Ack")
     _validator(name).validate(frame)
     for item in frame["items"] if name == "Events" else ():
@@ -50,17 +50,17 @@ def check_frame(frame: dict[str, Any]) -> None:
 
 
 class Frames:
-    """One connection's frames. What a client sent is checked once the server has taken it."""
+    """One connection's frames. A client's message is checked once the server has accepted it."""
 
     def __init__(self) -> None:
         self._sent: dict[str | None, dict[str, Any]] = {}
 
     def sent(self, message: dict[str, Any]) -> None:
-        """Remembers it until it is answered."""
+        """Remembers the message until it is answered."""
         self._sent[None if message.get("t") == "identify" else message.get("id")] = message
 
     def received(self, frame: dict[str, Any]) -> None:
-        """Raises where the frame, or the message it accepts, is not as its schema says."""
+        """Raises if the frame, or the message that it accepts, does not match its schema."""
         check_frame(frame)
         taken = self._sent.pop(frame.get("re"), None) if frame["t"] in ("welcome", "ack") else None
         if taken is not None:

@@ -1,8 +1,9 @@
-"""Hostile text through every field that stores text: it comes back as it was sent, or is refused (F13).
+"""Sends hostile text through every field that stores text: it comes back unchanged, or is refused (F13).
 
-``python -m tests.app.hostile_strings 500000 --seed 7`` sends so many, on SQLite or with ``--database-url`` on
-another database, and prints what happened as JSON. It fails where a stored text is not the one that was
-sent, a sound one is refused, an unsound one taken, a refusal names no place, or the service breaks.
+``python -m tests.app.hostile_strings 500000 --seed 7`` sends this many texts, on SQLite or with
+``--database-url`` on another database, and prints what happened as JSON. It fails if a stored text differs
+from the one that was sent, a valid text is refused, an invalid one is accepted, a refusal has no pointer, or
+the service breaks.
 """
 
 import argparse
@@ -145,8 +146,8 @@ PIECES: Final = (
 
 
 def is_sound(text: str, least: int, most: int) -> bool:
-    """What PROTOCOL says of text, in words of our own: length in characters, and no control character but
-    tab and newline, no U+0000, no lone surrogate.
+    """PROTOCOL's rule for texts, written again: a length in characters, no control character except tab and
+    newline, no U+0000, no lone surrogate.
     """
     return least <= len(text) <= most and not any(
         (ord(one) < 32 and one not in "\t\n") or ord(one) == 127 or 0xD800 <= ord(one) < 0xE000
@@ -155,13 +156,13 @@ def is_sound(text: str, least: int, most: int) -> bool:
 
 
 class Texts:
-    """Hostile texts, drawn by a seed."""
+    """Hostile texts, drawn from a seed."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
 
     def any(self, most: int) -> str:
-        """Anything, now and then at its longest, or one longer."""
+        """Any text, sometimes as long as allowed, sometimes one character longer."""
         chance = self.chance
         text = "".join(chance.choice(PIECES) for _ in range(chance.randint(0, 4)))
         if chance.random() < 0.1:
@@ -175,13 +176,13 @@ class Texts:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
     def sound(self, most: int, least: int = 0) -> str:
-        """One that is to be taken."""
+        """A text that must be accepted."""
         while not is_sound(text := self.any(most), least, most):
             pass
         return text
 
     def unsound(self, most: int, least: int = 0, *, too_long: bool = True) -> str:
-        """One that is to be refused."""
+        """A text that must be refused."""
         while is_sound(text := self.any(most), least, most) or (
             not too_long and is_sound(text, 0, len(text))
         ):
@@ -191,7 +192,7 @@ class Texts:
 
 @dataclass
 class Outcome:
-    """What came of it."""
+    """What happened to the texts."""
 
     strings: int = 0
     kept: Counter[str] = field(default_factory=Counter)
@@ -199,14 +200,14 @@ class Outcome:
     wrong: list[str] = field(default_factory=list)
 
     def same(self, name: str, sent: Any, stored: Any) -> None:
-        """Counts one that was taken; it must be what was sent."""
+        """Counts an accepted text, which must equal what was sent."""
         self.strings += 1
         self.kept[name] += 1
         if stored != sent:
             self.wrong.append(f"{name}: sent {sent!r:.200}, stored {stored!r:.200}")
 
     def refusal(self, name: str, sent: str, answer: httpx.Response, pointer: str) -> None:
-        """Counts one that must be refused, with the place in what was sent."""
+        """Counts a text that must be refused with a pointer to its place."""
         self.strings += 1
         self.refused[name] += 1
         found = answer.json() if answer.status_code < 500 else {}
@@ -477,7 +478,7 @@ def _speech(intention: str, text: Any) -> list[dict[str, Any]]:
 
 
 def _strings_of(value: Any) -> Iterator[str]:
-    """Every text in a value, names of fields included."""
+    """Every text in a value, including the names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -490,7 +491,7 @@ def _strings_of(value: Any) -> Iterator[str]:
 
 
 async def hostile(database_url: str, strings: int, seed: int) -> dict[str, Any]:
-    """Sends at least so many texts. ``wrong`` is empty where all is well."""
+    """Sends at least this many texts. ``wrong`` is empty if all is well."""
     async with calling(database_url) as caller:
         with structlog.testing.capture_logs() as logged:
             game = (await caller.played(seeds={"from": 40}))[1][0]
@@ -532,7 +533,7 @@ async def _items(caller: Caller, game: str, dimension: str) -> list[dict[str, An
 
 
 def main() -> int:
-    """The command; 1 where something is wrong."""
+    """The command. Exits with 1 if something is wrong."""
     parser = argparse.ArgumentParser(description="Hostile text through every field (F13).")
     parser.add_argument("strings", type=int, nargs="?", default=2000, help="How many. [2000]")
     parser.add_argument("--seed", type=int, default=1)

@@ -21,7 +21,7 @@ PRICES = {"prompt": 1.0, "cached": 0.1, "completion": 2.0}
 
 
 def endpoints(fake: FakeModel, **more: Any) -> dict[str, Any]:
-    """The setting ``models`` with that one model."""
+    """The setting ``models`` with the fake model alone."""
     return {"fake": {"base_url": f"{fake.url}/v1", "model": "fake", "prices": PRICES, **more}}
 
 
@@ -35,13 +35,13 @@ async def faking(options: FakeOptions | None = None) -> AsyncIterator[FakeModel]
 
 @contextlib.asynccontextmanager
 async def calling_with(fake: FakeModel, database_url: str, **settings: Any) -> AsyncIterator[Caller]:
-    """A service that asks it."""
+    """A service that asks this fake model."""
     async with calling(database_url, **{"models": endpoints(fake), **settings}) as caller:
         yield caller
 
 
 async def stored_calls(url: str) -> int:
-    """How many answers of models a database keeps, whoever serves it."""
+    """The number of models' answers in a database, whichever process serves it."""
     database = Database(local_settings(url))
     try:
         async with database.read_engine.connect() as connection:

@@ -1,8 +1,8 @@
-"""One effect a key, while the service is killed under the requests (F15).
+"""Each idempotency key has one effect, although the service is killed during the requests (F15).
 
-``python -m tests.app.once --keys 100`` prints what happened as JSON, and fails where a key had two
-effects or two answers. Each key is sent eight times at once; the service is killed at a random moment
-and started again, and whoever heard nothing asks again.
+``python -m tests.app.once --keys 100`` prints what happened as JSON, and fails if a key had two effects or
+two answers. Each key is sent eight times at once. The service is killed at a random moment and started again,
+and every request without an answer is sent again.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tests.app.calling import PROJECT, Process
 
 AT_ONCE = 8
 TOGETHER = 5
-"""Keys between two kills."""
+"""The number of keys between two kills."""
 
 RECORD = (PROJECT / "tests" / "records" / "last-team-goes.json").read_bytes()
 WISH = json.dumps({"drive": "manual", "count": 3}).encode()
@@ -32,7 +32,7 @@ WISH = json.dumps({"drive": "manual", "count": 3}).encode()
 
 @dataclass
 class Outcome:
-    """What came of it."""
+    """What happened to the keys."""
 
     keys: int
     kills: int = 0
@@ -75,7 +75,7 @@ async def _heard(url: str, number: int, outcome: Outcome) -> Any | None:
 
 
 async def one_effect_a_key(database_url: str, directory: Path, keys: int, seed: int) -> Outcome:
-    """Sends every key, killing in between, and looks at what is there in the end."""
+    """Sends every key, kills the service in between, and counts the effects at the end."""
     rng = random.Random(seed)
     outcome = Outcome(keys)
     answers: dict[int, set[str]] = {number: set() for number in range(keys)}

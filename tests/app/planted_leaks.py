@@ -1,7 +1,6 @@
 """The eight leaks that twins must find (RELIABILITY 3), each put into the service while a block lasts.
 
-They live here and nowhere else: each replaces one function from outside, so no switch of the service
-can turn one on.
+Each leak replaces one function of the service from here, so no setting of the service can turn one on.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -129,11 +128,11 @@ LEAKS: Mapping[str, tuple[str, Callable[[], Any]]] = {
     "vote sent early": ("vote", lambda: _seen_by_all("vote_cast")),
     "quest card sent early": ("card", lambda: _seen_by_all("card_played")),
 }
-"""By name: the kind of twins that sees it, and the patch."""
+"""Each leak by name: the kind of twins that finds it, and the patch."""
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """The service leaks so while the block lasts."""
+    """Puts this leak into the service while the block lasts."""
     with LEAKS[name][1]():
         yield

@@ -1,11 +1,11 @@
-"""What a credential reaches by any chain of calls (F19).
+"""Explores what a credential reaches by any chain of calls (F19).
 
-An explorer starts with one credential in a laboratory of games whose hidden facts are known one by one. It
-makes every call there is about every game it can name, goes on with every credential and every game that
-an answer holds, and judges each hidden fact in each answer by a table kept by hand (``may_know``): what the
-credential it began with is documented to reach.
+An explorer starts with one credential, in a laboratory of games in which every hidden fact is known. It
+makes every possible call about every game that it can name, and goes on with every credential and game that
+it finds in the answers. A table written by hand (``may_know``) says which hidden facts the first credential
+may reach.
 
-``python -m tests.app.reach`` begins with every pair of scopes.
+``python -m tests.app.reach`` starts with every pair of scopes.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ import httpx
 from sqlalchemy import select
 from websockets.exceptions import ConnectionClosed
 
+from app.base.clock import now_ms
 from app.edge.auth import SCOPES
-from app.store.db import now_ms
 from app.store.games import OPEN, NewGame, new_id
 from app.store.rows import BatchRow
 from app.store.tables import games
@@ -56,14 +56,14 @@ ROLES: Final = frozenset(role.value for role in Role)
 
 
 class Fact(NamedTuple):
-    """Something hidden."""
+    """A hidden fact."""
 
     game: str
-    """Its name in the laboratory: of the game in which it happened first, not of a fork of that one."""
+    """The laboratory's name of the game in which the fact first occurred, not of a fork."""
     owner: Viewer
     """The seat that may know it, or FULL."""
     kind: str
-    """The type of its event; ``roles``: everybody's roles; ``gold``: what is the right answer to items."""
+    """The type of its event; ``roles``: everybody's roles; ``gold``: the right answers to items."""
 
 
 # --- the table kept by hand ------------------------------------------------------------------------
@@ -71,16 +71,17 @@ class Fact(NamedTuple):
 READERS_SEE: Final = frozenset(
     {"role_learned", "round_summarised", "vote_cast", "card_played", "speech_drafted"}
 )
-"""Of what a seat alone saw, what items show: they hold what their reader saw, and of its own thoughts none
-but the draft of a speech, which its speaker is asked to summarise."""
+"""Private events of a seat that items show: what the item's reader saw, but of the reader's own thoughts only
+the draft of the speech that it is asked to summarise.
+"""
 
 RATERS_SEE: Final = READERS_SEE | {"intentions_selected"}
-"""What raters judge: also what was chosen, and why."""
+"""Private events that raters judge; they include what was chosen, and why."""
 
 
 def may_know(scopes: Iterable[str], fact: Fact, *, over: bool, reveal: str) -> bool:
-    """Whether a key of these scopes may know it, by docs/operating.md and docs/evaluation.md. ``over``: its
-    game is.
+    """Whether a key with these scopes may know the fact, according to docs/operating.md and
+    docs/evaluation.md. ``over``: whether the game is over.
     """
     if over and reveal == "all":
         return True  # the whole log is public
@@ -114,7 +115,7 @@ class Sample:
     log: State
     reveal: str
     root: str
-    """The name of the game whose past it carries; its own for one that is no fork."""
+    """The name of the game that it was forked off; its own name if it is no fork."""
 
 
 class Laboratory:
@@ -127,7 +128,7 @@ class Laboratory:
         self.over: set[str] = set()
 
     async def lay(self, seed: int) -> None:
-        """Lays everything anew: other games of the same kinds, for the next explorer."""
+        """Creates new games of the same kinds, for the next explorer."""
         self.samples, self.words = {}, {}
         rng = Random(seed)
         running = await self._game("running", rng, steps=12, thinks=0.8)
@@ -197,7 +198,7 @@ class Laboratory:
         return sample
 
     async def look(self) -> None:
-        """Looks which games are over by now."""
+        """Updates which games are over."""
         names = {sample.game_id: name for name, sample in self.samples.items()}
         query = select(games.c.game_id).where(games.c.game_id.in_(names), games.c.status.not_in(OPEN))
         async with self.served.services.database.read_engine.connect() as connection:
@@ -301,8 +302,9 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "POST /batches/{batch_id}/retry": [("", {})],
     "POST /batches/{batch_id}/cancel": [("", None)],
 }
-"""By operation of the OpenAPI document: each query and body it is called with; ``{game}`` and ``{batch}`` are
-all the games that the explorer can name."""
+"""For each operation of the OpenAPI document, the queries and bodies to call it with. ``{game}`` and
+``{batch}`` stand for everything that the explorer can name.
+"""
 
 LOOKS: Final = tuple(one for one in CALLS if one.startswith(("GET /games/", "GET /batches/")))
 
@@ -315,28 +317,30 @@ class _Target:
     """A game that the explorer can name."""
 
     name: str
-    """In the laboratory, of the game whose past it carries; ``own``: the explorer has made it."""
+    """The laboratory's name of the game, or of the game that it was forked off; ``own``: the explorer made
+    it.
+    """
     game_id: str
     batch_id: str
 
 
 @dataclass
 class Explorer:
-    """Everything that can be done from one credential on."""
+    """Everything that can be done with one credential, and with what it leads to."""
 
     laboratory: Laboratory
     caller: Caller
     scopes: frozenset[str] = frozenset()
-    """Of the key that it begins with; none for a token."""
+    """The scopes of the first key; empty for a token."""
     grants: Callable[[Fact], bool] = lambda fact: False
-    """What a token that it begins with shows."""
+    """What the first token shows."""
     facts: set[Fact] = field(default_factory=set)
     """Every hidden fact that was in an answer."""
     surprises: dict[Fact, str] = field(default_factory=dict)
-    """Facts that the first credential must not lead to, and where they were told."""
+    """Facts that the first credential must not reach, and the answers that revealed them."""
     calls: int = 0
     operations: set[str] = field(default_factory=set)
-    """Those that have answered with success."""
+    """Operations that have succeeded."""
 
     def __post_init__(self) -> None:
         self._credentials: list[str] = []
@@ -348,7 +352,7 @@ class Explorer:
         ]
 
     async def explore(self, credential: str) -> None:
-        """Makes every call, then goes on with what was found until nothing new is."""
+        """Makes every call, and repeats this with what was found, until nothing new is found."""
         self._credentials.append(credential)
         known = list(self._targets)
         for operation in CALLS:
@@ -452,7 +456,7 @@ class Explorer:
         self._learn(where, answer.text + str(answer.headers), values, target)
 
     def _take_up(self, made: dict[str, Any], target: _Target) -> None:
-        """New games: a fork carries what its source hid, others are the explorer's own."""
+        """Takes up new games: a fork hides what its source hides; all others are the explorer's own."""
         batch = made.get("batch_id")
         for game in made.get("games") or [made]:
             if batch is not None and "game_id" in game:
@@ -479,7 +483,7 @@ class Explorer:
         return self.grants(fact) or may_know(self.scopes, fact, over=over, reveal=sample.reveal)
 
     def _structure(self, values: list[Any], target: _Target) -> Iterator[Fact]:
-        """Hidden facts by the form in which they are told."""
+        """Hidden facts that are recognised by the structure of the answer."""
         names = {one.game_id: one.name for one in self._targets}
         for found in _dicts(values):
             here = found.get("game") or found.get("game_id")
@@ -521,7 +525,7 @@ def _claims(credential: str) -> dict[str, Any]:
 
 
 def _kind(credential: str) -> str:
-    """A key; a token of a seat or for watching, of a game or a batch."""
+    """The kind of a credential: a key, or a seat or watch token of a game or a batch."""
     claims = _claims(credential)
     return " ".join((str(claims.get("sub")), *(name for name in ("game", "batch") if name in claims)))
 
@@ -534,7 +538,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def _may_open(credential: str, target: _Target) -> bool:
-    """Whether it is worth trying: tokens of other games are another test's (authorization.yaml)."""
+    """Whether to try this: tokens of other games are tested elsewhere (authorization.yaml)."""
     claims = _claims(credential)
     if "game" in claims:
         return bool(claims["game"] == target.game_id)
@@ -542,7 +546,7 @@ def _may_open(credential: str, target: _Target) -> bool:
 
 
 async def explored(laboratory: Laboratory, *scopes: str, seed: int = 1) -> Explorer:
-    """What a new key of these scopes has reached in new games."""
+    """What a new key with these scopes reaches in new games."""
     await laboratory.lay(seed)
     async with Caller(laboratory.served.app) as caller:
         explorer = Explorer(laboratory, caller, frozenset(scopes))

@@ -13,12 +13,12 @@ from app.serving.server import Server, listen
 from app.settings import Settings
 
 WITHIN_S = 30.0
-"""No test waits longer for a server that is well."""
+"""The longest that a test waits for a healthy server."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """A server that answers."""
+    """A running server."""
 
     url: str
     app: FastAPI
@@ -26,7 +26,7 @@ class Served:
 
     @property
     def services(self) -> Composition:
-        """The parts inside, for what a client cannot see or do."""
+        """The parts of the service, for checks that no client can make."""
         services: Composition = self.app.state.composition
         return services
 
@@ -36,13 +36,13 @@ class Served:
 
 
 def local_settings(database_url: str, **more: Any) -> Settings:
-    """Settings of a test: nothing from the environment's file, a free port."""
+    """Settings for a test: no ``.env`` file, and a free port."""
     return Settings(_env_file=None, DATABASE_URL=database_url, **{"port": 0, "drain_s": 1, **more})
 
 
 @contextlib.asynccontextmanager
 async def running_server(settings: Settings) -> AsyncIterator[Served]:
-    """Serves while the block lasts. What the server dies of is raised at the end of the block."""
+    """Serves while the block lasts. If the server fails, its error is raised at the end of the block."""
     app = create_app(settings)
     bound: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = Server(app, settings, bound.set_result)

@@ -34,17 +34,17 @@ from tests.postgres import PostgresServer, fresh_database
 SEATS: list[Frame] = [{"agent": "remote"}, {"agent": "random"}, {"agent": "remote"}, {"agent": "random"}, {}]
 
 PATIENT = dict.fromkeys(("propose_team", "vote", "card", "assassinate"), 3600)
-"""Kills take as long as a service takes to start: no deadline shall pass meanwhile."""
+"""Deadlines for the kills: longer than the service takes to start again."""
 
 WAVE_S = 1200.0
-"""No wave of games takes longer, kills included, on whatever machine."""
+"""The longest that a wave of games may take on any machine, kills included."""
 
 RACED_S = 1.5
-"""The deadline that answers race."""
+"""The deadline against which answers race."""
 
 
 WITHIN_MS = 250
-"""How far from its deadline a default may be committed."""
+"""How long after its deadline a default may be committed."""
 
 
 # --- kills ------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ WITHIN_MS = 250
 
 @dataclass
 class Kills:
-    """After kills of the service (F4)."""
+    """The figures after kills of the service (F4)."""
 
     games: int = 0
     kills: int = 0
@@ -79,7 +79,7 @@ class Kills:
 
 
 class Hesitant(Bot):
-    """Takes a moment, so that kills come in the middle of everything."""
+    """A bot that waits a moment before it answers, so that kills hit every stage."""
 
     async def _answer(self, socket: Any, request: Frame) -> None:
         await asyncio.sleep(self._chance.uniform(0, 0.1))
@@ -87,7 +87,7 @@ class Hesitant(Bot):
 
 
 class Phoenix:
-    """A service that is killed and started again, behind one address."""
+    """A service behind one address that is killed and started again."""
 
     def __init__(self, url: str, directory: Path) -> None:
         self._url = url
@@ -106,7 +106,7 @@ class Phoenix:
 
 @contextlib.asynccontextmanager
 async def phoenix(url: str, directory: Path) -> AsyncIterator[Phoenix]:
-    """Serves while the block lasts, as far as it is not killed."""
+    """Serves while the block lasts, except while it is killed."""
     one = Phoenix(url, directory)
     async with one.balancer:
         try:
@@ -120,8 +120,8 @@ async def phoenix(url: str, directory: Path) -> AsyncIterator[Phoenix]:
 async def kills(
     url: str, directory: Path, *, games: int, kills: int, seed: int, pause_s: float = 1.5, together: int = 8
 ) -> Kills:
-    """Bots play ``games`` games and more, until the service has been killed so often; then each ack is
-    looked for in the logs.
+    """Bots play at least ``games`` games, until the service has been killed this often. Then looks for each
+    ack in the logs.
     """
     chance = random.Random(seed)
     found = Kills()
@@ -183,16 +183,16 @@ async def _lines(client: httpx.AsyncClient, game: str, **query: Any) -> list[Fra
 
 @dataclass
 class Races:
-    """After answers raced deadlines on two processes (F14)."""
+    """The figures after answers raced deadlines on two processes (F14)."""
 
     races: int = 0
     answers_won: int = 0
     deadlines_won: int = 0
     two_outcomes: int = 0
-    """Acknowledged and defaulted, or neither, or the log tells another answer."""
+    """Races that were acknowledged and defaulted, or neither, or whose log holds another answer."""
     early: int = 0
     off_by_ms: list[int] = field(default_factory=list)
-    """Of each default: its commit less its deadline."""
+    """For each default, its commit time minus its deadline."""
 
     @property
     def late(self) -> int:
@@ -204,7 +204,7 @@ class Races:
 
     @property
     def one_each(self) -> bool:
-        """Whether every race had one outcome, and none before its time."""
+        """Whether every race had exactly one outcome, and no default came before its deadline."""
         return not self.two_outcomes and not self.early and self.races > 0
 
 
@@ -271,7 +271,7 @@ def _ms(at: str) -> int:
 
 @dataclass
 class Cuts:
-    """After seats' connections were cut at random bytes (F7)."""
+    """The figures after the connections of seats were cut at random bytes (F7)."""
 
     clients: int = 0
     cuts: int = 0
@@ -284,7 +284,7 @@ class Cuts:
 
 
 async def cuts(served: Served, *, clients: int, cuts: int, seed: int) -> Cuts:
-    """Bots play in every seat, and are cut off again and again until so many cuts a client were made."""
+    """Bots play in every seat and are disconnected until each client has been cut off this often."""
     chance = random.Random(seed)
     found = Cuts()
     wish: Frame = {} if clients > 20 else {"rules": SHORT}

@@ -18,7 +18,7 @@ from tests.app.watcher import SUBPROTOCOL
 Frame = dict[str, Any]
 
 SHORT: Frame = {"summaries": False, "reconsideration": False, "discussion": "none"}
-"""Rules of a game that asks for little: teams, votes, cards, the shot."""
+"""The rules of a short game: only teams, votes, cards and the shot."""
 
 COME_BACK = {1001, 1006, 1011, 1012, 1013, 4408, 4413}
 
@@ -26,7 +26,7 @@ PLAY_WITHIN_S = 100.0
 
 
 def choose(request: Frame, chance: random.Random) -> Frame:
-    """A legal answer by the request alone."""
+    """A legal answer, chosen from the request alone."""
     if request["legal"]:
         action: Frame = chance.choice(request["legal"])
         return action
@@ -36,7 +36,7 @@ def choose(request: Frame, chance: random.Random) -> Frame:
 
 
 def thoughts_for(request: Frame) -> list[Frame]:
-    """What a careful bot adds to a speech."""
+    """The thoughts that a careful bot adds to a speech."""
     if request["menu"] is None:
         return []
     chosen = [{"id": intention} for intention in request["menu"][:2]]
@@ -44,7 +44,7 @@ def thoughts_for(request: Frame) -> list[Frame]:
 
 
 class Bot:
-    """One seat's program over the socket. Connects anew whenever it is cut off, until the game is over."""
+    """One seat's program over the socket. It reconnects whenever it is cut off, until the game is over."""
 
     def __init__(
         self, url: Callable[[], str], game: str, token: str | None, seat: int, seed: int = 0
@@ -59,7 +59,7 @@ class Bot:
         self._chance = random.Random(f"{seed}/{seat}")
         self.items: list[Frame] = []
         self.acked: dict[str, Frame] = {}
-        """Every acknowledged action by its request."""
+        """Every acknowledged action, by request."""
         self.duplicates = 0
         self.connections = 0
         self.errors: list[Frame] = []
@@ -68,7 +68,9 @@ class Bot:
         self._answers: dict[str, Frame] = {}
 
     async def play(self, within_s: float = PLAY_WITHIN_S) -> "Bot":
-        """Returns when the server has closed with 1000. What is closed for good raises."""
+        """Plays until the server closes with 1000. Raises if it closes with another code that forbids a
+        return.
+        """
         async with asyncio.timeout(within_s):
             while True:
                 try:
@@ -157,7 +159,7 @@ class HttpBot:
         self.acked: dict[str, Frame] = {}
 
     async def play(self) -> "HttpBot":
-        """Returns when the game is over."""
+        """Plays until the game is over."""
         async with asyncio.timeout(PLAY_WITHIN_S):
             while True:
                 answer = await self._client.get(
@@ -179,7 +181,9 @@ class HttpBot:
 
 
 def in_log(items: Sequence[Frame], seat: int) -> dict[str, list[Frame]]:
-    """What a stream says this seat did, by request; the short rules only. Each list should hold one."""
+    """The seat's answers in a stream, by request; for games with the short rules. Each list should hold
+    one.
+    """
     found: dict[str, list[Frame]] = {}
     round_ = attempt = 0
     for item in items:
@@ -201,10 +205,11 @@ def in_log(items: Sequence[Frame], seat: int) -> dict[str, list[Frame]]:
 
 
 def rough_line(chance: random.Random) -> Callable[[], int]:
-    """Bytes after which each connection is cut, so that nothing is safe and everything arrives in the end.
+    """Draws the number of bytes after which each connection is cut. In the end everything arrives all the
+    same.
 
-    Every other connection, as chance has it, ends in its handshake, its welcome, its events or its first
-    request; the rest get a few requests through, of which each has some 5 kB.
+    About half of the connections end during the handshake, the welcome, the events or the first request; the
+    others get a few requests through, each of about 5 kB.
     """
 
     def cut_after() -> int:
@@ -214,11 +219,13 @@ def rough_line(chance: random.Random) -> Callable[[], int]:
 
 
 class Balancer:
-    """A plain TCP balancer: each connection to the next backend, cut off at will after so many bytes."""
+    """A plain TCP balancer: it passes each connection to the next backend, and may cut it after some
+    bytes.
+    """
 
     def __init__(self, backends: Sequence[str], cut_after: Callable[[], int | None] = lambda: None) -> None:
         self.backends = list(backends)
-        """host:port; one that does not answer is passed over."""
+        """Addresses as host:port; one that does not answer is skipped."""
         self._cut_after = cut_after
         self._next = 0
         self._server: asyncio.Server | None = None
@@ -245,7 +252,7 @@ class Balancer:
         return f"ws://{self.url}/ws"
 
     def cut_all(self) -> None:
-        """Ends every connection without a goodbye."""
+        """Cuts every connection without a close frame."""
         for writer in self._writers:
             writer.transport.abort()
 

@@ -1,8 +1,8 @@
 """A service under games and viewers that come and go: nothing grows, nothing is left over (F12).
 
-``python -m tests.app.soak --seconds 300`` soaks for so long and prints what was done, the memory along the
-way, and what sockets, tasks, files and database connections there were before and after. The first third is
-for warming up; it fails where memory has grown by 5 % or more from then to the end, or anything is left over.
+``python -m tests.app.soak --seconds 300`` prints what was done, the memory over time, and the sockets,
+tasks, files and database connections before and after. The first third is for warming up. The command fails
+if memory grows by 5 % or more after that, or if anything is left over.
 """
 
 import argparse
@@ -30,11 +30,11 @@ PROJECT: Final = Path(__file__).parents[2]
 GROWTH: Final = 0.05
 
 SAMPLES: Final = 60
-"""How often the memory is looked at, spread over the time."""
+"""How many times the memory is measured during a run."""
 
 
 def _held(served: Served) -> dict[str, int]:
-    """What the service holds on to now."""
+    """What the service holds now."""
     pools = {served.services.database.write_engine.pool, served.services.database.read_engine.pool}
     return {
         "files": psutil.Process().num_fds(),
@@ -71,7 +71,7 @@ async def _fill(served: Served, games: int) -> None:
 async def soaked(
     seconds: float, at_once: int = 6, database_url: str | None = None, *, kept_games: int = 140
 ) -> dict[str, Any]:
-    """Soaks a service and returns the figures. ``kept_games``: how many are evaluated before."""
+    """Soaks a service and returns the figures. ``kept_games``: how many games are evaluated before."""
     with tempfile.TemporaryDirectory() as directory:
         url = database_url or f"sqlite:///{Path(directory) / 'games.sqlite'}"
         async with running_server(local_settings(url)) as served:
@@ -108,13 +108,13 @@ async def soaked(
 
 
 def violated(found: dict[str, Any]) -> list[str]:
-    """What is not as it must be."""
+    """The figures that are not as they must be."""
     wrong = [name for name, count in found["after"].items() if count > found["before"][name]]
     return wrong + ["growth"] * (found["growth"] >= GROWTH) + ["games"] * (not found["games"])
 
 
 def main() -> int:
-    """The command; 1 where something is wrong."""
+    """The command. Exits with 1 if something is wrong."""
     parser = argparse.ArgumentParser(description="Games and viewers that come and go (F12).")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--at-once", type=int, default=6, help="Games at once. [6]")

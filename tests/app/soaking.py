@@ -1,4 +1,4 @@
-"""Games, viewers and raters that come and go: the other side of ``tests.app.soak``, in a process of its own.
+"""Games, viewers and raters that come and go: the clients of ``tests.app.soak``, in a process of their own.
 
 ``python -m tests.app.soaking URL SECONDS AT_ONCE`` prints what was done.
 """
@@ -46,7 +46,7 @@ async def _play(server: Server, chance: random.Random, told: Counter[str]) -> No
 
 
 async def soak(url: str, seconds: float, at_once: int) -> Counter[str]:
-    """Goes on for so long."""
+    """Plays for this many seconds."""
     told: Counter[str] = Counter()
     until = time.monotonic() + seconds
 

@@ -1,11 +1,10 @@
 """Twin games over the wire: what a viewer is sent must be equal byte for byte (F3).
 
-The engine's twins (tests/engine/twins.py) say what happens in both games; here two services keep them,
-and everything that one viewer can get of them over sockets and HTTP is compared as it comes off the
-connection: frames, bodies, headers, chunks, close codes. Time, ids and traces are held still, and no
-field is left out.
+The engine's twins (tests/engine/twins.py) fix what happens in both games. Here two services store the two
+games, and everything that one viewer can get over sockets and HTTP is compared as it arrives: frames,
+bodies, headers, chunks, close codes. Time, ids and traces are fixed, and no field is left out.
 
-``python -m tests.app.twins --sets 300`` compares so many sets of six-player games for seven viewers.
+``python -m tests.app.twins --sets 300`` compares this many sets of six-player games for seven viewers.
 """
 
 import argparse
@@ -49,20 +48,22 @@ VIEWERS: tuple[Viewer, ...] = (PUBLIC, *range(1, PLAYERS + 1))
 NOW_MS = 1_800_000_000_000
 SECRET = "s" * 64
 READER = "ik_" + "r" * 43
-"""A key that lists games and reads batches, and sees what is public."""
+"""A key that may list games and read batches, and sees only what is public."""
 
 SINGLE, TOGETHER = 8, 16
-"""Of the steps of a game, how many in a row are appended alone, and how many others at a time."""
+"""How many successive steps of a game are appended one by one, and how many of the others at a time."""
 
 WITHIN_S = 20.0
-"""How long to wait for what must come; a service that is well needs milliseconds."""
+"""Seconds to wait for what must arrive; a healthy service needs milliseconds."""
 
 
 class Still(clock.Clock):
-    """No time passes, and chance gives the same to both twins: it depends on the request alone."""
+    """A clock in which no time passes. Its random bits depend on the request alone, so both twins get the
+    same.
+    """
 
     turn = 0
-    """The request that is being answered, by both."""
+    """The request that both services are answering."""
 
     def now_ms(self) -> int:
         return NOW_MS
@@ -76,15 +77,17 @@ class Still(clock.Clock):
 
 @dataclass
 class Pair:
-    """Two games that one viewer cannot tell apart, and the appends that they are made of."""
+    """Two games that one viewer cannot tell apart, as lists of appends."""
 
     first: tuple[Sequence[Event], Sequence[Event]]
     steps: list[tuple[Sequence[Event], Sequence[Event]]] = field(default_factory=list)
     ends: bool = False
-    """Whether they were played to an end that looks equal."""
+    """Whether both were played to an end, and the ends look equal."""
 
     def coarser(self, rng: Random) -> None:
-        """Puts steps together, but for some in a row: each append costs, and a few in each game will do."""
+        """The same games with most steps appended together: appends take time, and a few single ones are
+        enough.
+        """
         # The last ones always: a vote that is compared up to the reveal is the last step.
         start = rng.randrange(len(self.steps) + 1)
         single = range(start, start + SINGLE)
@@ -101,7 +104,7 @@ class Pair:
 
 
 def pair_of(kind: str, number: int, viewer: Viewer) -> Pair | None:
-    """The pair of that set for that viewer; None where no other deal looks the same to it."""
+    """The pair of this set for this viewer; None if no other deal looks the same to the viewer."""
     rng = Random(f"{kind}/{number}")
     profile = random_profile(rng, players=PLAYERS)
     deal = new_game(profile, number).roles
@@ -168,7 +171,7 @@ def _answers(
 
 
 class Wire:
-    """A TCP connection; ``taken`` is everything that came."""
+    """A TCP connection; ``taken`` is everything that was received."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -194,7 +197,7 @@ class Wire:
         self._writer.write(data)
 
     async def headers(self) -> dict[bytes, bytes]:
-        """The status line under the empty name, then the headers."""
+        """The status line, under an empty name, and the headers."""
         found = {b"": (await self.line()).strip()}
         while (line := (await self.line()).strip()) != b"":
             name, _, value = line.partition(b": ")
@@ -206,7 +209,7 @@ class Wire:
         return self._writer.get_extra_info("socket")
 
     def abort(self) -> None:
-        """Drops the connection as it is."""
+        """Drops the connection at once."""
         self._writer.transport.abort()
 
     async def close(self) -> None:
@@ -240,10 +243,10 @@ class Ask:
 
 
 class HttpWire(Wire):
-    """Requests one after the other on one connection."""
+    """Requests on one connection, one after another."""
 
     async def ask(self, ask: Ask, credential: str) -> bytes:
-        """The whole answer, as it came: status, headers, chunks."""
+        """The whole answer as it was received: status, headers, chunks."""
         start = len(self.taken)
         self.send(ask.text(credential))
         headers = await self.headers()
@@ -269,7 +272,7 @@ class FollowWire(Wire):
         assert (await self.headers())[b"transfer-encoding"] == b"chunked"
 
     async def until(self, lines: int) -> None:
-        """Reads until so many lines have come, or the stream has ended."""
+        """Reads until this many lines have been received, or the stream has ended."""
         while self.lines < lines:
             size = int((await self.line()).strip(), 16)
             self.lines += (await self.exactly(size + 2)).count(b"\n") - (1 if size else 0)
@@ -289,7 +292,7 @@ class SocketWire(Wire):
     """The request that was sent last."""
 
     async def open(self) -> None:
-        """Up to and with the hello."""
+        """Connects, and reads the hello."""
         lines = ["GET /ws HTTP/1.1", "host: localhost", "upgrade: websocket", "connection: Upgrade"]
         lines += ["sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", "sec-websocket-version: 13"]
         self.send(("\r\n".join([*lines, "sec-websocket-protocol: avalon.v1"]) + "\r\n\r\n").encode())
@@ -306,7 +309,7 @@ class SocketWire(Wire):
         self.send(b"\x81" + size + b"\0\0\0\0" + data)
 
     async def frame(self) -> dict[str, Any]:
-        """The next frame, read; a close as its code."""
+        """The next frame, parsed; for a close frame, its code."""
         head = await self.exactly(2)
         size = head[1]
         if size == 126:
@@ -329,12 +332,12 @@ class SocketWire(Wire):
         return frame
 
     async def until(self, seq: int, asked: str | None = None) -> None:
-        """Reads until so many events have come, and this request if there is one."""
+        """Reads until this many events have been received, and this request, if there is one."""
         while (self.seq < seq or asked not in (None, self.asked)) and not self.closed:
             await self.frame()
 
     async def answered(self) -> None:
-        """Until what was said last has its answer."""
+        """Reads until the last message has its answer."""
         while not self.closed and (await self.frame())["t"] not in ("ack", "error"):
             pass
 
@@ -347,7 +350,7 @@ class SocketWire(Wire):
 
 
 class Difference(Exception):
-    """The viewer could tell the two games apart: where, and by what."""
+    """A difference by which the viewer could tell the two games apart, and its place."""
 
 
 def _compare(what: str, one: bytes, other: bytes) -> None:
@@ -358,7 +361,7 @@ def _compare(what: str, one: bytes, other: bytes) -> None:
 
 
 OPEN = "0.0.open.0"
-"""Stands for the request that the seat was asked last."""
+"""A placeholder for the seat's latest request."""
 
 SAID: tuple[dict[str, Any], ...] = (
     {"t": "act", "id": "e", "request_id": OPEN, "action": {"team": [1, 1]}},
@@ -370,7 +373,7 @@ SAID: tuple[dict[str, Any], ...] = (
     {"t": "act", "id": "c", "request_id": "9.9.speak.9", "action": {"text": "so"}},
     {"t": "jump", "id": "d"},
 )
-"""What a viewer may try on its socket; fewer than would end the connection."""
+"""Messages that a viewer tries on its socket; too few to end the connection."""
 
 
 class Side:
@@ -380,7 +383,7 @@ class Side:
         self.served = served
 
     async def lay(self, game_id: str, batch_id: str, log: Sequence[Event]) -> TellingJournal:
-        """A new game with this beginning, and the journal to go on with."""
+        """A new game with this beginning, and its journal."""
         services = self.served.services
         # Played from outside, so that requests are sent; and driven by nobody but the comparison.
         seats = [{"agent": "remote", "options": {}}] * PLAYERS
@@ -404,12 +407,13 @@ class Twins:
         self._still = still
         self._numbers = itertools.count()
         self.pairs = self.requests = self.compared = 0
-        """Pairs of games, HTTP requests, and bytes that were found equal."""
+        """The numbers of pairs of games, HTTP requests and bytes that were equal."""
 
     async def compare(self, kind: str, number: int, viewer: Viewer, *, thorough: float) -> str | None:
-        """What tells the pair of this set apart for this viewer; None: nothing, or there is no pair.
+        """The difference by which this viewer could tell the pair of this set apart; None if there is none,
+        or no pair.
 
-        ``thorough``: the share of the steps after which HTTP is asked too.
+        ``thorough``: the share of steps after which answers over HTTP are compared, too.
         """
         pair = pair_of(kind, number, viewer)
         if pair is None:
@@ -493,7 +497,7 @@ class Twins:
     async def _refused_sockets(
         self, stack: contextlib.AsyncExitStack, game: str, viewer: Viewer, credential: str, head: int
     ) -> None:
-        """Connections that end at once, for their close frames."""
+        """Opens connections that are closed at once, to compare the close frames."""
         other = f"seat:{viewer % PLAYERS + 1}"
         attempts: list[dict[str, Any]] = [{"viewer": "full"}, {"viewer": other}]
         for more in (*attempts, {"after": head + 1}, {"after": max(head - 3, 0)}):
@@ -541,7 +545,7 @@ class Twins:
 
 
 def asks_of_a_game(game: str, viewer: Viewer, seen: int, after: int) -> list[Ask]:
-    """What a seat or a watcher may ask about its game, and what it is refused."""
+    """Requests of a seat or a watcher about its game, allowed and forbidden ones."""
     path = f"/games/{game}"
     other = viewer % PLAYERS + 1
     own = "public" if viewer == PUBLIC else f"seat:{viewer}"
@@ -568,7 +572,7 @@ def asks_of_a_game(game: str, viewer: Viewer, seen: int, after: int) -> list[Ask
 
 
 def asks_of_a_batch(game: str, batch: str) -> list[Ask]:
-    """What a reader of public things may ask beside them."""
+    """Further requests, for a reader who sees only what is public."""
     path = f"/batches/{batch}"
     return [
         Ask(path),
@@ -587,7 +591,7 @@ def asks_of_a_batch(game: str, batch: str) -> list[Ask]:
 
 @contextlib.asynccontextmanager
 async def twins() -> AsyncIterator[Twins]:
-    """Two services, equal but for the games to come; time and chance stand still."""
+    """Two services that differ only in their games; time and random bits are fixed."""
     with contextlib.ExitStack() as stack:
         still = Still()
         stack.enter_context(clock.use_clock(still))
@@ -618,7 +622,7 @@ async def twins() -> AsyncIterator[Twins]:
 async def faults_of(
     sets: Sequence[tuple[str, int]], thorough: float, tell: Callable[[str], object] = lambda line: None
 ) -> tuple[Twins, list[str]]:
-    """Compares sets of twins. Returns what was counted, and every difference; ``tell`` hears of each set."""
+    """Compares sets of twins. Returns the counts and every difference; calls ``tell`` after each set."""
     faults: list[str] = []
     async with twins() as found:
         for kind, number in sets:
@@ -631,13 +635,13 @@ async def faults_of(
 
 
 def all_sets(count: int) -> Iterator[tuple[str, int]]:
-    """So many sets, of the four kinds in turn."""
+    """This many sets, of the four kinds in turn."""
     for index in range(count):
         yield KINDS[index % len(KINDS)], index // len(KINDS)
 
 
 async def _tell_planted(sets: int) -> int:
-    """Prints, by leak and kind, the share of comparisons that flagged; 1 where a leak is missed."""
+    """Prints the share of comparisons that found each leak, by kind. Returns 1 if a leak was missed."""
     from tests.app.planted_leaks import LEAKS, planted
 
     table: dict[str, dict[str, float]] = {}

@@ -1,4 +1,4 @@
-"""The command line, typed in this process."""
+"""Runs the command line in this process."""
 
 import logging
 
@@ -11,7 +11,7 @@ __all__ = ["interintent"]
 
 
 def interintent(*words: object, stdin: bytes | str | None = None) -> Result:
-    """What ``interintent`` with these words does. No exception leaves a command but an exit."""
+    """The result of ``interintent`` with these arguments. A command may raise nothing but an exit."""
     typed = [str(word) for word in words]
     handlers, level = logging.root.handlers[:], logging.root.level
     try:

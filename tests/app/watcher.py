@@ -1,5 +1,5 @@
-"""A client of the socket for tests: connects, identifies, collects what it is sent, and checks each frame
-against its schema.
+"""A client of the socket for tests: it connects, identifies, collects all frames, and checks each against its
+schema.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ class Watcher:
         self.welcome: dict[str, Any] = {}
         self.items: list[dict[str, Any]] = []
         self.frames: list[dict[str, Any]] = []
-        """Everything that came after welcome."""
+        """Every frame after welcome."""
         self._checked = Frames()
 
     async def receive(self) -> dict[str, Any]:
-        """The next frame, read; the raised ConnectionClosed tells the code."""
+        """The next frame, parsed. Raises ConnectionClosed, which has the code."""
         async with asyncio.timeout(60):
             frame = json.loads(await self.connection.recv())
         assert isinstance(frame, dict)
@@ -46,14 +46,14 @@ class Watcher:
         await self.connection.send(json.dumps(message))
 
     async def identify(self, game: str, **more: Any) -> dict[str, Any]:
-        """Identifies, and gives the welcome."""
+        """Identifies, and returns the welcome."""
         await self.send(t="identify", v=1, game=game, **more)
         self.welcome = await self.receive()
         assert self.welcome["t"] == "welcome", self.welcome
         return self.welcome
 
     async def next(self) -> dict[str, Any]:
-        """The next frame after welcome, kept as well."""
+        """The next frame after welcome; it is also kept."""
         frame = await self.receive()
         self.frames.append(frame)
         if frame["t"] == "events":
@@ -65,7 +65,7 @@ class Watcher:
             await self.next()
 
     async def until_closed(self) -> int:
-        """Reads on to the end, and gives the close code."""
+        """Reads to the end, and returns the close code."""
         try:
             while True:
                 await self.next()
@@ -78,7 +78,7 @@ class Watcher:
 
 @contextlib.asynccontextmanager
 async def watching(ws_url: str, **options: Any) -> AsyncIterator[Watcher]:
-    """A connection that has had its hello."""
+    """A connection that has received its hello."""
     # The library gives up after 10 s, which is no hang on a machine that is busy.
     options = {"open_timeout": 60, **options}
     async with connect(ws_url, subprotocols=[SUBPROTOCOL], proxy=None, **options) as connection:  # type: ignore[list-item]
@@ -88,7 +88,7 @@ async def watching(ws_url: str, **options: Any) -> AsyncIterator[Watcher]:
 
 
 async def watched_to_the_end(ws_url: str, game: str, **identify: Any) -> Watcher:
-    """The whole stream of a game, until the server closes; the close must be 1000."""
+    """The whole stream of a game, up to the close, whose code must be 1000."""
     async with watching(ws_url) as one:
         await one.identify(game, **identify)
         assert await one.until_closed() == 1000
@@ -96,7 +96,7 @@ async def watched_to_the_end(ws_url: str, game: str, **identify: Any) -> Watcher
 
 
 async def projection(services: Composition, game: str, viewer: Viewer) -> list[dict[str, Any]]:
-    """What this viewer must have been sent, made from the log by the engine alone."""
+    """What this viewer must have been sent, computed from the log by the engine alone."""
     log = await services.reader.events(game)
     times = [line.at for line in await services.reader.lines(game, FULL, 0, len(log))]
     seen = [(at, event) for at, event in zip(times, log, strict=True) if visible(event, viewer)]

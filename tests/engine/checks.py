@@ -1,7 +1,7 @@
-"""What the invariants mean, as functions that name every difference they find.
+"""The invariants, as functions that name every violation they find.
 
-The tests call them on the engine as it is and expect nothing; the planted faults call them on an
-engine broken on purpose and expect something.
+Tests call them on the real engine and expect nothing. Tests of planted faults call them on an engine that was
+broken on purpose, and expect a violation.
 """
 
 from engine import rules, state, view
@@ -12,8 +12,8 @@ from tests.engine.games import Choose, canonical, random_game, served, snapshot,
 
 
 def fold_faults(game: State, every: int = 7) -> list[str]:
-    """Invariant 1: whole, by steps, and by way of the wire form, the log folds to the same state;
-    so does every prefix (every seventh, unless told).
+    """Invariant 1: the log folds to the same state at once, step by step, and after a trip through the wire
+    form; so does every prefix (by default every seventh).
     """
     whole = state.fold(game.log)
     faults = (
@@ -36,8 +36,8 @@ def fold_faults(game: State, every: int = 7) -> list[str]:
 
 
 def purity_faults(game: State, choose: Choose) -> list[str]:
-    """Invariant 2, on the way to the game's end: ``decide`` changes nothing, twice gives the same, and
-    the answers one by one in seat order give the same events as all at once.
+    """Invariant 2, checked at every step of a game: ``decide`` changes nothing, gives the same events twice,
+    and gives the same events for answers one by one in seat order as for all at once.
     """
     faults = []
     while requests := rules.pending(game):
@@ -85,7 +85,7 @@ def view_faults(game: State) -> list[str]:
 
 
 def position_faults(game: State) -> list[str]:
-    """Invariant 7: positions run 1, 2, 3 … for each viewer, and are the same without all that is hidden."""
+    """Invariant 7: each viewer's positions are 1, 2, 3 …, and do not depend on anything hidden."""
     faults = []
     for viewer in viewers(game.table.players):
         lines = served(game, viewer).split(b"\n")

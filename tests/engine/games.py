@@ -1,7 +1,7 @@
-"""Random games for the proofs: random settings, random thoughts, random play, all from one number.
+"""Random games for the proofs: random settings, thoughts and play, all from one number.
 
-Everything that is random comes from ``random.Random`` of the number, so a game that fails is played
-again by naming it. The engine is called through its modules, so that a planted fault takes hold.
+All randomness comes from ``random.Random`` with this number, so the number of a failing game is enough to
+play it again. The engine is called through its modules, so that planted faults take effect.
 """
 
 import json
@@ -57,7 +57,7 @@ def canonical(events: Iterable[Event]) -> bytes:
 
 
 def viewers(players: int) -> tuple[Viewer, ...]:
-    """Everybody who may look: public, full and every seat."""
+    """All viewers: public, full and every seat."""
     return (PUBLIC, FULL, *range(1, players + 1))
 
 
@@ -77,7 +77,7 @@ def random_deck(rng: Random, players: int) -> tuple[Role, ...]:
 
 
 def random_profile(rng: Random, players: int | None = None, **fixed: Any) -> Profile:
-    """One of all the rule sets there are; ``fixed`` rules stay as given."""
+    """A random rule set, except for the ``fixed`` rules."""
     n = players or rng.randint(5, 10)
     choices: dict[str, Sequence[Any]] = {
         "approval": ("strict_majority", "at_least_half"),
@@ -103,7 +103,7 @@ def random_profile(rng: Random, players: int | None = None, **fixed: Any) -> Pro
 
 
 def random_thoughts(rng: Random, table: Table, hand: Hand, request: Request) -> tuple[Note, ...]:
-    """Legal notes of one seat: any number, of any kind this request admits."""
+    """Legal notes of one seat: any number of them, of any kind that the request allows."""
     seat, notes = hand.seat, list[Note]()
     if rng.random() < 0.6:
         return ()
@@ -164,7 +164,7 @@ def random_action(
 
 
 def random_team(rng: Random, table: Table) -> tuple[Seat, ...]:
-    """A legal team in any order, now and then as a list."""
+    """A legal team in any order, sometimes as a list."""
     kind = list if rng.random() < 0.1 else tuple
     return kind(rng.sample(range(1, table.players + 1), table.profile.team_sizes[table.round - 1]))  # type: ignore[return-value]
 
@@ -175,12 +175,12 @@ def chooser(rng: Random, *, think: bool = True) -> Choose:
 
 
 def new_game(profile: Profile, seed: int, **create: Any) -> State:
-    """A game just opened."""
+    """A game with its first events only."""
     return state.fold(rules.create(profile, seed, **create))
 
 
 def step(game: State, choose: Choose) -> tuple[Event, ...]:
-    """Everybody asked answers at once."""
+    """Plays one step, in which all seats that are asked answer together."""
     events = rules.decide(game, [(request.seat, choose(game, request)) for request in rules.pending(game)])
     state.apply(game, events)
     return events
@@ -211,7 +211,7 @@ def numbered(events: Sequence[Event]) -> bytes:
 
 
 def snapshot(value: Any) -> Any:
-    """A deep picture of a state, of values alone: what changed nothing leaves equal."""
+    """A deep copy of a state as plain values, to notice any change of the state."""
     if isinstance(value, State | Table | Hand):
         # What a private slot caches is in a property: a cache that is cold is no difference.
         names = [name for name in type(value).__slots__ if not name.startswith("_")]

@@ -1,4 +1,4 @@
-"""A game by hand, for the rule examples: a known deal, and one short method for each thing done."""
+"""A game that is played by hand, for examples of rules: a known deal, and a short method for each action."""
 
 from typing import Any, Self
 
@@ -11,15 +11,17 @@ from engine.terms import EVIL_ROLES, Role
 from tests.engine.ways import both_ways
 
 FIVE = "merlin percival servant assassin morgana"
-"""Loyal in seats 1 to 3, evil in 4 and 5."""
+"""Seats 1 to 3 are loyal, seats 4 and 5 are evil."""
 SEVEN = "merlin percival servant servant assassin morgana mordred"
 
 
 class Play:
-    """One game; every method that acts returns the events it wrote, by name and payload."""
+    """One game. Every method that acts returns the new events, as names and payloads."""
 
     def __init__(self, deal: str = FIVE, profile: str = "official", **rules: Any) -> None:
-        """Official rules without talk, seat 1 leading, unless ``rules`` say otherwise."""
+        """By default official rules without talk, and seat 1 as the first leader; ``rules`` overrides
+        them.
+        """
         roles = [Role(name) for name in deal.split()]
         quiet = (
             {"discussion": "none", "reconsideration": False, "summaries": False}
@@ -44,7 +46,7 @@ class Play:
 
     @property
     def kind(self) -> str:
-        """What is asked for; empty when the game is over."""
+        """The kind of the open requests; empty when the game is over."""
         return self.asked[0][0] if self.asked else ""
 
     @property
@@ -52,13 +54,13 @@ class Play:
         return self.state.table.leader
 
     def skip(self, *kinds: str) -> Self:
-        """Plays defaults while one of these kinds is asked for."""
+        """Plays defaults as long as the open requests are of one of these kinds."""
         while self.kind in kinds:
             self.do(*((r.seat, default(self.state.table, r)) for r in pending(self.state)))
         return self
 
     def propose(self, *team: int, text: str = "") -> list[tuple[str, dict[str, Any]]]:
-        """The leader's team; without one, the first seats."""
+        """Proposes this team; by default the first seats."""
         size = self.profile.team_sizes[self.state.table.round - 1]
         return self.do((self.leader, ProposeTeam(team or tuple(range(1, size + 1)), text)))
 
@@ -67,7 +69,7 @@ class Play:
         return self.do(*((seat, CastVote(seat <= yes)) for _, seat in self.asked))
 
     def quest(self, fails: int = 0) -> list[tuple[str, dict[str, Any]]]:
-        """The team's last seats of evil play so many fails."""
+        """Plays the quest with this many fails, by the last evil seats of the team."""
         evil = [seat for _, seat in self.asked if self.state.hand(seat).role in EVIL_ROLES]
         failing = evil[len(evil) - fails :]
         return self.do(*((seat, PlayCard(seat not in failing)) for _, seat in self.asked))
@@ -80,7 +82,7 @@ class Play:
         return self.vote(0)
 
     def round(self, *, fails: int = 0) -> list[tuple[str, dict[str, Any]]]:
-        """A quest that everybody approves; its team is the first seats, or the last where it must fail."""
+        """A quest that everybody approves. Its team is the first seats, or the last ones if it must fail."""
         self.skip("speak")
         table = self.state.table
         size = self.profile.team_sizes[table.round - 1]
@@ -99,5 +101,5 @@ def said(event: Event) -> tuple[str, dict[str, Any]]:
 
 
 def names(events: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    """The events' names alone."""
+    """The names of the events."""
     return [name for name, _ in events]

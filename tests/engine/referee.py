@@ -1,12 +1,12 @@
-"""An independent referee: the rules written a second time, to hold the engine against.
+"""An independent referee: the rules written a second time, to check the engine against them.
 
-Written from the paper's rules, the replay format's settings and the board game's rulebook, as one
-straight script a game that stops wherever seats are asked. It shares no code with the engine and
-speaks JSON values only; of the engine it reads the fields of actions and the wire form of thoughts.
+It is written from the paper's rules, the replay format's settings and the board game's rulebook, as one
+script that plays a whole game and stops wherever seats are asked. It shares no code with the engine and uses
+JSON values only; from the engine it reads the fields of actions and the wire form of thoughts.
 
-Where the sources leave a choice open, the referee takes these: a shot offered after any quest comes
-before the summaries of that quest, which are asked when the game goes on; it is also offered after
-a quest that rejections failed; after a miss it is not offered again.
+Where the sources leave a choice open, the referee decides as follows. A shot that is offered after any quest
+comes before the summaries of that quest, which are asked for if the game continues. The shot is also offered
+after a quest that failed by rejections. After a miss it is not offered again.
 """
 
 import json
@@ -82,7 +82,7 @@ class Asked(NamedTuple):
 
 
 class GameOver(Exception):
-    """Ends the script from wherever it stands."""
+    """Ends the script from any place in it."""
 
 
 def shown(roles: Sequence[str], seat: int) -> list[int]:
@@ -100,7 +100,7 @@ def shown(roles: Sequence[str], seat: int) -> list[int]:
 
 
 def menu(role: str, *, opener: bool, first_quest: bool) -> list[str]:
-    """The intentions this role is offered in this turn, read from the data file."""
+    """The intentions that this role is offered in this turn, from the data file."""
     offered = []
     for entry in INTENTIONS:
         if not (
@@ -115,7 +115,9 @@ def menu(role: str, *, opener: bool, first_quest: bool) -> list[str]:
 
 
 class Referee:
-    """Follows one game: ``asked`` is open, ``may`` judges an action, ``answer`` says what follows."""
+    """Follows one game: ``asked`` lists the open requests, ``may`` judges an action, ``answer`` gives the new
+    events.
+    """
 
     def __init__(
         self, rules: Mapping[str, Any], roles: Sequence[str], leader: int, shooter: int | None, seed: int
@@ -143,7 +145,7 @@ class Referee:
         return not self.asked
 
     def answer(self, answers: Answers) -> list[Said]:
-        """What is written when these seats, all of them asked, answer so."""
+        """The new events when these seats, which are all being asked, answer like this."""
         self._go(answers)
         out, self._out = self._out, []
         return out
@@ -300,7 +302,7 @@ class Referee:
     # --- what is allowed ---
 
     def may(self, seat: object, action: Any) -> bool:
-        """Whether this seat may do this now."""
+        """Whether the seat may take this action now."""
         open_ = next((one for one in self.asked if type(seat) is int and one.seat == seat), None)
         if open_ is None or type(action) is not ACTIONS[open_.kind]:
             return False
@@ -333,7 +335,7 @@ class Referee:
         return self._is_seat(target) and target != seat
 
     def menu(self, open_: Asked) -> list[str]:
-        """The intentions of this request; empty where none are chosen."""
+        """The intentions that this request offers; empty if it offers none."""
         talk = self.rules["discussion"]
         opener = (open_.kind == "propose_team" and talk == "after_proposal") or (
             open_.kind == "speak" and talk == "before_proposal" and open_.seat == self.leader
@@ -356,7 +358,7 @@ class Referee:
         return True
 
     def _for_a_leader(self, open_: Asked) -> list[str]:
-        """What a seat that opens may choose besides what is published."""
+        """The intentions that an opening seat may choose in addition to the published ones."""
         anew = {"concern_failed_quest_member", "question_missing_vote", "question_changed_statements"}
         own = {"defend_self", "stay_hidden", "express_no_information", "pretend_no_information"}
         if open_.kind == "propose_team":
@@ -385,7 +387,7 @@ class Referee:
         )
 
     def enumerated(self, seat: int) -> list[tuple[str, Any]] | None:
-        """All the seat may do, without texts: (kind, value). None where text is all there is to it."""
+        """All actions of the seat without texts, as (kind, value). None if the action is only a text."""
         kinds = [one.kind for one in self.asked if one.seat == seat]
         if not kinds:
             return []

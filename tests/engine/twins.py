@@ -1,8 +1,9 @@
-"""Twin games that differ only in what a viewer may not know, and what that viewer could tell apart.
+"""Twin games that differ only in what a viewer may not know, and the differences that the viewer could
+notice.
 
-A twin set is one random public course of a game, played twice with everybody's public behaviour
-equal. The viewer's whole stream, positions included, must be equal byte for byte, and so must the
-outcome and the words of every action it could try. Four kinds, since each sees leaks the others
+A twin set is one random game, played twice with the same public behaviour. The viewer's whole stream,
+positions included, must be equal byte for byte, and so must the outcome of every action that the viewer
+could try, and the text of every refusal. There are four kinds, since each finds leaks that the others
 cannot: roles, hidden behaviour, an unrevealed vote, a hidden card.
 """
 
@@ -44,15 +45,15 @@ KINDS = ("roles", "behaviour", "vote", "card")
 
 
 class Course(NamedTuple):
-    """The hidden side of one twin: who holds what, and what its seats do unseen."""
+    """The hidden part of one twin: the roles, and what seats do unseen."""
 
     deal: tuple[Role, ...]
     think: int
-    """The number that fixes the thoughts of every seat but the viewer's."""
+    """The number that fixes the thoughts of every seat except the viewer's."""
 
 
 def permuted(rng: Random, deal: Sequence[Role], viewer: Viewer) -> tuple[Role, ...] | None:
-    """Another deal that looks the same to the viewer; None where a few hundred tries find none."""
+    """Another deal that looks the same to the viewer; None if a few hundred tries find none."""
     others = [seat for seat in range(1, len(deal) + 1) if seat != viewer]
     for _ in range(300):
         held = [deal[seat - 1] for seat in others]
@@ -67,7 +68,7 @@ def permuted(rng: Random, deal: Sequence[Role], viewer: Viewer) -> tuple[Role, .
 
 
 def twin_faults(kind: str, number: int) -> list[str]:
-    """What one twin set of that kind gives away, for each viewer it is about. Empty: nothing."""
+    """What one twin set of this kind reveals to each of its viewers; empty if nothing."""
     rng = Random(f"{kind}/{number}")
     profile = random_profile(rng, players=5 + number % 6)
     game = new_game(profile, number)
@@ -133,7 +134,9 @@ def _compare(
 
 
 def _news_differ(one: State, other: State, viewer: Viewer, since: int) -> str | None:
-    """The first difference in what is public beyond the first ``since`` events, and in a seat's own news."""
+    """The first difference between the new events: public ones after the first ``since``, and the seat's
+    own.
+    """
     pairs = [[game.public[since:] for game in (one, other)]]
     if viewer > 0:
         pairs.append([[event for _, event in game.hand(viewer).own[-8:]] for game in (one, other)])
@@ -143,7 +146,7 @@ def _news_differ(one: State, other: State, viewer: Viewer, since: int) -> str | 
 def _plan(
     rng: Random, one: State, other: State, viewer: Viewer, asked: Sequence[Request]
 ) -> tuple[dict[Seat, SeatAction], dict[Seat, SeatAction]]:
-    """What every seat does in both games: equal in public; cards equal in number."""
+    """What every seat does in both games: the same in public, and equally many fail cards."""
     table, kind = one.table, asked[0].kind
     text = rng.choice(WORDS)
     if kind == "card":
@@ -182,7 +185,7 @@ def _cards(
 
 
 class Script:
-    """Thoughts of one twin: the viewer's own are equal in both, those of others are not."""
+    """The thoughts of one twin. The viewer's own are equal in both twins, those of others are not."""
 
     def __init__(self, number: int, viewer: Viewer, think: int) -> None:
         self.viewer = viewer
@@ -196,7 +199,7 @@ class Script:
 
 
 def _flip_a_vote(rng: Random, game: State, viewer: Viewer, answers: list[tuple[Seat, Any]]) -> list[str]:
-    """One other seat's ballot turned round: nobody else sees a difference before all are revealed."""
+    """Changes one other seat's ballot, which nobody else can see before the votes are revealed."""
     flipped = rng.choice([seat for seat, _ in answers if seat != viewer])
     turned = [(s, CastVote(not a.approve, a.thoughts) if s == flipped else a) for s, a in answers]
     written = [_before_reveal(rules.decide(game, given)) for given in (answers, turned)]
@@ -221,7 +224,7 @@ def _before_reveal(events: Sequence[Event]) -> list[Event]:
 def _swap_cards(
     rng: Random, game: State, viewer: Viewer, answers: list[tuple[Seat, Any]]
 ) -> list[tuple[Seat, Any]]:
-    """Two other evil seats on the team change cards: the number of fails stays."""
+    """Swaps the cards of two other evil seats on the team; the number of fails stays the same."""
     able = [(s, a) for s, a in answers if s != viewer and game.hand(s).role in EVIL_ROLES]
     failing = [pair for pair in able if not pair[1].success]
     passing = [pair for pair in able if pair[1].success]
@@ -235,8 +238,8 @@ def _swap_cards(
 
 
 def served_differ(one: State, other: State, viewer: Viewer) -> str | None:
-    """The first difference of what the two games serve this viewer: by its kept stream, by the projection
-    of the log, and by the table everybody shares.
+    """The first difference in what the two games show this viewer: in its stored stream, in the projection of
+    the log, or in the public table.
     """
     left, right = served(one, viewer), served(other, viewer)
     if left != right:
@@ -276,7 +279,7 @@ BATTERY: tuple[Any, ...] = (
 
 
 def refusals_differ(rng: Random, one: State, other: State, viewer: Viewer) -> list[str]:
-    """Invariant 6: whatever the viewer tries, both games answer in the same words."""
+    """Invariant 6: whatever the viewer tries, both games respond with the same text."""
     if viewer < 1:
         return []
     tried = list(BATTERY)

@@ -1,4 +1,4 @@
-"""``decide`` by both of its ways: the short one of simple answers (ADR 0022) and the long one of the rest."""
+"""Runs ``decide`` along both of its paths: the fast one for simple answers (ADR 0022) and the general one."""
 
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
@@ -14,11 +14,13 @@ from engine.state import State
 __all__ = ["both_ways", "long_way", "short_way"]
 
 _SIMPLE: Final = {repr(action): action for action in (APPROVE, REJECT, SUCCESS, FAIL, NOTHING)}
-"""By their looks: True equals 1, and is another vote."""
+"""Actions by their ``repr``, since True equals 1 but is another vote."""
 
 
 def short_way(state: State, answers: Answers) -> Answers:
-    """The same answers by the very objects that ``legal`` lists, in seat order: as simple as they can be."""
+    """The same answers as the objects that ``legal`` lists, in seat order, so that the fast path takes
+    them.
+    """
     listed = [(seat, _listed(state, action)) for seat, action in answers]
     ordered = all(type(seat) is int for seat, _ in listed)
     return sorted(listed, key=lambda answer: answer[0]) if ordered else listed
@@ -32,7 +34,7 @@ def _listed(state: State, action: Action) -> Action:
 
 
 def long_way(answers: Answers) -> Answers:
-    """The same answers by objects of their own, which no short way takes."""
+    """The same answers as new objects, so that the fast path does not take them."""
     return [(seat, _copied(action)) for seat, action in answers]
 
 
@@ -45,7 +47,9 @@ def _copied(action: Action) -> Action:
 
 
 def both_ways(state: State, answers: Answers) -> tuple[Event, ...]:
-    """What ``decide`` says by either way. Raises IllegalAction, and AssertionError where they differ."""
+    """The result of ``decide`` on both paths. Raises IllegalAction, or AssertionError if the results
+    differ.
+    """
     short = _outcome(lambda: rules.decide(state, short_way(state, answers)))
     long = _outcome(lambda: rules.decide(state, long_way(answers)))
     assert repr(short) == repr(long), f"the two ways differ after {answers!r}: {short!r}, {long!r}"

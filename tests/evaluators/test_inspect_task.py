@@ -44,6 +44,9 @@ def model(answers):
 def scores(task, *answers):
     (log,) = run(task, model=model(answers), display="none", log_dir=f"{folder}/logs", max_connections=1)
     assert log.status == "success", log.error
+    for sample in [*log.samples, *log.reductions[0].samples]:
+        score = sample if hasattr(sample, "value") else sample.scores["intentions"]
+        assert score.metadata["source"]["game_id"] == "s1", score.metadata
     return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
 
 g, s = f"{folder}/guessing.jsonl", f"{folder}/summarisation.jsonl"
@@ -119,6 +122,7 @@ assert evaluators.__file__.startswith(package), evaluators.__file__
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("install", ["wheel", "editable", "clone"])
 @pytest.mark.parametrize("task", ["guessing", "summarisation"])
 def test_inspect_finds_the_tasks_by_name_in_every_install(tmp_path: Path, install: str, task: str) -> None:

@@ -1,1 +1,1 @@
-"""Games with a model server at fault: every way to misbehave, and what holds of every game all the same."""
+"""Games with a faulty model server: every fault, and what must be true of every game in spite of it."""

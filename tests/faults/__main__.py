@@ -1,4 +1,4 @@
-"""Twenty games with every fault: ``python -m tests.faults [GAMES]`` prints one line a group."""
+"""Plays twenty games with every fault: ``python -m tests.faults [GAMES]`` prints a line for each group."""
 
 import asyncio
 import sys

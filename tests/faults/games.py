@@ -1,4 +1,4 @@
-"""Batches of one service, each with an endpoint of its own at fault."""
+"""Batches of one service, each with a faulty endpoint of its own."""
 
 import asyncio
 import contextlib
@@ -23,10 +23,11 @@ from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, STOPPING, WAITED_FO
 __all__ = ["Shown", "Trial", "shown", "table", "trials"]
 
 WITHIN_S: Final = 3_600.0
-"""For the batches of a whole run, in one process."""
+"""The seconds for all batches of a run, in one process."""
 
 SLACK_S: Final = 60.0
-"""A machine may be slow; a call that hangs is slower."""
+"""Seconds that a call may take beyond its ``total_s``: enough for a slow machine, not for a call that hangs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What came of a trial."""
+    """The results of a trial."""
 
     trial: Trial
     requests: int
-    """Of seats, over all games."""
+    """Over all seats of all games."""
     defaulted: int
     calls: int
     http_calls: int
@@ -54,9 +55,9 @@ class Shown:
 
 
 def trials(games: int, *, brief: bool = False) -> Iterator[Trial]:
-    """Every fault: in half of the games all the time, in the other half now and then.
+    """Trials of every fault: it always happens in half of the games, and sometimes in the other half.
 
-    ``brief``: nobody talks, whatever the fault.
+    ``brief``: games without talk, whatever the fault.
     """
     for title, group in GROUPS.items():
         if brief:
@@ -68,7 +69,7 @@ def trials(games: int, *, brief: bool = False) -> Iterator[Trial]:
 
 
 async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
-    """Plays the trials in one service and checks each. ``url``: of an empty database."""
+    """Plays the trials in one service and checks each. ``url`` names an empty database."""
     async with contextlib.AsyncExitStack() as stack:
         # Nobody waits for long: neither by the pauses nor because a fault asks for an hour.
         stack.enter_context(
@@ -99,8 +100,8 @@ async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
 
 
 async def _over(caller: Caller, batch: str, fake: FakeModel) -> bool:
-    """Returns when the batch is over: whether it waited for its endpoint, was suspended or failed. The faults
-    end then, and what stopped goes on.
+    """Waits until the batch is over. Returns whether it waited for its endpoint, was suspended or failed; in
+    these cases the faults are switched off, and the batch goes on.
     """
     waited = False
     async with asyncio.timeout(WITHIN_S):
@@ -126,7 +127,7 @@ async def _faulty(trial: Trial) -> AsyncIterator[FakeModel]:
 
 @contextlib.contextmanager
 def _standard_log() -> Iterator[list[str]]:
-    """What reaches the standard library's log as a warning or worse: tasks that died unheard, say."""
+    """Records of the standard library's log from warnings up, such as tasks that failed unnoticed."""
     lines: list[str] = []
 
     class Collecting(logging.Handler):
@@ -172,7 +173,7 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *,
 
 
 def _check_bounds(where: str, trial: Trial, stored: Sequence[Call]) -> None:
-    """Attempts and time."""
+    """Checks the number of attempts and the time."""
     attempts = trial.group.endpoint.get("attempts", 4)
     total_s = trial.group.endpoint.get("total_s", 180.0)
     for call in stored:
@@ -183,7 +184,7 @@ def _check_bounds(where: str, trial: Trial, stored: Sequence[Call]) -> None:
 def _check_account(
     where: str, trial: Trial, view: Line, stored: Sequence[Call], fake: FakeModel, *, waited: bool
 ) -> None:
-    """What the batch tells is the sum of what is stored, and no less than what was served."""
+    """Checks that the batch's figures are the sums of what is stored, and not less than what was served."""
     tokens = sum(call.usage.prompt + call.usage.completion for call in stored)
     assert view["tokens"] == tokens, where
     (model,) = view["models"]
@@ -202,7 +203,9 @@ def _check_account(
 
 
 def _check_game(where: str, lines: Sequence[Line], calls: Sequence[Call]) -> tuple[int, int]:
-    """A game ended by the rules; every default is marked, and none is hidden. Returns requests, defaults."""
+    """Checks that a game ended by the rules and that every default is marked. Returns requests and
+    defaults.
+    """
     log = read_log(lines)
     assert isinstance(log[-1], GameEnded), where
     assert fold(log).table.over, where
@@ -221,7 +224,7 @@ def _check_game(where: str, lines: Sequence[Line], calls: Sequence[Call]) -> tup
 
 
 def table(found: Sequence[Shown]) -> str:
-    """One line a group."""
+    """A table with one line for each group."""
     sums: dict[str, Counter[str]] = {}
     for one in found:
         total = sums.setdefault(one.trial.name, Counter())

@@ -1,4 +1,4 @@
-"""The faults as the client's promise lists them, and how a game with each is set up."""
+"""The faults, in the groups that the client promises to handle, and the set-up of games with them."""
 
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -10,28 +10,28 @@ __all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "STOPPING", "WAITED_FOR", "Group"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Faults that are alike, and games that show what they do."""
+    """Similar faults, and games that show their effect."""
 
     faults: tuple[str, ...]
     read: bool = False
-    """The client gets over it: nothing is defaulted."""
+    """Whether the client recovers, so that no default is played."""
     endpoint: dict[str, Any] = field(default_factory=dict)
-    """Settings beside the address."""
+    """The endpoint's settings in addition to its address."""
     seat: dict[str, Any] = field(default_factory=dict)
     game: dict[str, Any] = field(default_factory=dict)
 
 
 _BRISK: Final = {"attempts": 2, "timeout_s": 0.25, "total_s": 1.0, "retry_after_s": 0.05}
-"""Where a fault takes time: long enough for an answer of a fake model, were there one."""
+"""Short limits for faults that take time. Any answer of a fake model fits into them."""
 
 RULES_ALONE: Final = {
     "profile": "official",
     "rules": {"discussion": "none", "reconsideration": False, "summaries": False, "max_rejections": 2},
 }
-"""Proposals, votes, cards and the assassination: for what befalls any answer alike."""
+"""A game of proposals, votes, cards and the assassination, for faults that affect all answers alike."""
 
 _TALKING: Final = {"profile": "interintent", "rules": {"max_rejections": 1}}
-"""Every kind of request, one attempt a round: for what befalls the content."""
+"""A game with every kind of request and one attempt in each round, for faults in the content."""
 
 DIRECT: Final = {"mechanism": "direct"}
 _COMPACT: Final = {"mechanism": "compact", "options": {"repairs": 1}}
@@ -103,9 +103,9 @@ WAITED_FOR: Final = frozenset(
         *("silence", "silence_after_headers", "slow_drip"),
     }
 )
-"""Faults that are no answer: where they befall every request, games wait, or stop, until they are over."""
+"""Faults without an answer. While they affect every request, games wait or stop."""
 
 STOPPING: Final = frozenset({"status_401", "status_404", "quota", "context_length"})
-"""Faults that stop a game or its batch. What they cost, which is nothing, is stored nowhere."""
+"""Faults that stop a game or its batch. They cost nothing, so no cost is stored."""
 
 assert sorted(fault for group in GROUPS.values() for fault in group.faults) == sorted(FAULTS)

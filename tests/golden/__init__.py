@@ -1,1 +1,1 @@
-"""Golden playthroughs: whole games as text, kept to notice what changes unseen."""
+"""Golden playthroughs: whole games as text, so that no change goes unnoticed."""

@@ -1,4 +1,4 @@
-"""Writes the golden files anew and says which changed: ``make golden``."""
+"""Writes the golden files again and prints which have changed: ``make golden``."""
 
 import sys
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from tests.golden import games, prompts
 
 
 def main() -> None:
-    """Every golden game and every golden prompt written; files of neither are removed."""
+    """Writes every golden game and every golden prompt, and removes all other files."""
     write(games.FOLDER, {name: games.written(name) for name in games.GOLDEN})
     write(prompts.FOLDER, prompts.prompts_written())
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """The texts as the folder's files, by name."""
+    """Writes the texts to files of the folder, by name."""
     folder.mkdir(exist_ok=True)
     for name, text in texts.items():
         path = folder / f"{name}.txt"

@@ -1,6 +1,6 @@
-"""The golden games: what is played, and the text that is kept of each.
+"""The golden games, and the text that is kept of each.
 
-Their choices come from the engine's own chance, so the files are the same on every Python.
+Their choices are drawn by the engine's own functions, so the files are the same in every version of Python.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ SAID: Final = ("I trust this team.", "Seat 2 is too quiet.", "Who let that quest
 
 @dataclass(frozen=True)
 class Golden:
-    """One game: its profile, its seed, and how willingly seats approve."""
+    """One game: its profile, its seed, and how often seats approve."""
 
     profile: Profile
     seed: int
@@ -121,7 +121,7 @@ GOLDEN: Final[Mapping[str, Golden]] = {
 
 
 def written(name: str) -> str:
-    """What the golden file of that name must hold."""
+    """The text that the golden file of this name must have."""
     return text_of(GOLDEN[name].state())
 
 

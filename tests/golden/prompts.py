@@ -1,6 +1,6 @@
-"""The golden prompts: what a seat's model is sent, to the byte, in a game whose seed is fixed.
+"""The golden prompts: the exact text that a seat's model is sent in a game with a fixed seed.
 
-The seats think as the scripted ones do, so that the files read like a game.
+The seats think like scripted seats, so that the files read like a game.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ SEED: Final = 3
 
 @dataclass(frozen=True)
 class GoldenPrompt:
-    """All that one seat is asked for one request."""
+    """All prompts of one seat for one request."""
 
     request_id: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ EVERY: Final = "every-prompt-of-a-game"
 
 
 def played_out(profile: str, options: tuple[tuple[str, Any], ...]) -> dict[Seat, list[Sent]]:
-    """What each seat's model was sent in the whole game."""
+    """Everything that each seat's model was sent in the whole game."""
     seats = {seat: Puppet(seat, dict(options)) for seat in range(1, 6)}
     asyncio.run(play(create(make_profile(profile), SEED), seats, MemoryJournal()))
     return {seat: puppet.mind.sent for seat, puppet in seats.items()}

@@ -1,5 +1,5 @@
-"""Games against a server of other people's making: llama.cpp with a tiny model of random weights.
+"""Games against a real model server: llama.cpp with a tiny model of random weights.
 
-A server that keeps to grammars makes every answer of such a model valid JSON of the asked form, and noise
-in its content: what is wrong in a game then is ours.
+With a grammar, every answer of such a model is valid JSON of the requested form, with random content. So any
+fault in a game is ours.
 """

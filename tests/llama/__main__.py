@@ -10,7 +10,7 @@ from tests.llama.games import Game, checked_noise, checked_prose, played
 from tests.llama.server import serving, stripping
 
 SHORT = 60
-"""Tokens of an answer where nothing but chance ends it."""
+"""The most tokens of an answer that only chance ends."""
 
 GAMES = (
     *(("direct", 5), ("contemplation", 5), ("one_pass", 5), ("paper", 5)),

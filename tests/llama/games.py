@@ -1,4 +1,4 @@
-"""One game of language-model seats against a server, and what must hold of it."""
+"""One game of language-model seats against a server, and what must be true of it."""
 
 import json
 from collections import Counter
@@ -33,7 +33,7 @@ SEED = 5
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """A game that is over."""
+    """A finished game."""
 
     profile: str
     players: int
@@ -43,9 +43,9 @@ class Game:
     prompt_tokens: int
     completion_tokens: int
     finishes: Counter[str]
-    """Why the server stopped, in its words."""
+    """The server's reasons for stopping."""
     requests: frozenset[str]
-    """What seats were asked for."""
+    """The kinds of the requests to the seats."""
     answers: list[str]
 
     def of(self, kind: type[Event]) -> list[Any]:
@@ -91,7 +91,7 @@ def played(
 
 
 def checked_noise(game: Game) -> None:
-    """A game with a server that keeps to the grammar: complete, and nothing defaulted."""
+    """Checks a game with a server that follows the grammar: it is complete, and no default was played."""
     assert fold(game.log).table.over
     assert set(game.finishes) == {"stop"}, "an answer was cut off"
     assert not game.of(ActionDefaulted)
@@ -105,7 +105,9 @@ def checked_noise(game: Game) -> None:
 
 
 def checked_prose(game: Game) -> None:
-    """A game with a server that ignores the format: over, and everything defaulted and marked."""
+    """Checks a game with a server that ignores the format: it ended, and every decision is a marked
+    default.
+    """
     assert fold(game.log).table.over
     marked = game.of(ActionDefaulted)
     assert {event.request_id for event in marked} == game.requests
@@ -116,7 +118,7 @@ def checked_prose(game: Game) -> None:
 
 
 def _doubled(value: Any) -> bool:
-    """Whether a list in it names an intention twice."""
+    """Whether a list in the value names an intention twice."""
     if isinstance(value, dict):
         return any(map(_doubled, value.values()))
     if not isinstance(value, list):

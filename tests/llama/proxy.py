@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Passes a request on without what asks for a format."""
+    """Passes requests on without their ``response_format``."""
 
     protocol_version = "HTTP/1.1"
     target = ""

@@ -16,10 +16,10 @@ from tests.ports import steady_port
 __all__ = ["AT_ONCE", "serving", "stripping"]
 
 AT_ONCE: Final = 4
-"""Requests that it works on at the same time."""
+"""The number of requests that the server handles at the same time."""
 
 _ROOM: Final = 4 * 32_768
-"""Tokens of context, all requests together."""
+"""Tokens of context for all requests together."""
 
 _WITHIN_S: Final = 60.0
 

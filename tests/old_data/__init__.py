@@ -1,1 +1,3 @@
-"""Databases and exports that earlier versions wrote. They open, go on and score with every later one."""
+"""Databases and exports that earlier versions wrote. Every later version must open, continue and score
+them.
+"""

@@ -1,7 +1,7 @@
 """Writes what this version stores, for later versions to open: ``python -m tests.old_data.make 0.1``.
 
-Run it once for each version that is released, before the next one changes anything; never write an
-existing folder anew, since what it holds must be what that version wrote.
+Run it once for each released version, before the next version changes anything. Never write an existing
+folder again: its contents must come from that version.
 """
 
 import argparse
@@ -49,7 +49,7 @@ async def _submit(caller: Caller, body: dict[str, Any]) -> str:
 
 
 async def _guesses(caller: Caller, batch: str, dimension: str, place: int) -> list[dict[str, Any]]:
-    """One intention an item, out of those it offers."""
+    """Guesses one of the offered intentions for each item."""
     query = {"batch": batch, "dimension": dimension, "limit": 200}
     listed = (await caller.get("/evaluations/items", params=query)).json()["items"]
     return [
@@ -59,7 +59,7 @@ async def _guesses(caller: Caller, batch: str, dimension: str, place: int) -> li
 
 
 async def _evaluate(caller: Caller, batch: str) -> list[str]:
-    """Guesses, summaries, people's judgements and judges: every way in which a score is stored."""
+    """Stores scores in every way: guesses, summaries, people's judgements, and judges."""
     rater = {"name": "guesser", "kind": "program"}
     submitted = []
     for dimension in ("guessing", "summarisation"):
@@ -82,7 +82,7 @@ async def _evaluate(caller: Caller, batch: str) -> list[str]:
 
 
 async def _answer_once(caller: Caller, game: str, seat: int) -> None:
-    """The seat answers what it is asked now."""
+    """Answers the seat's open request."""
     asked = (await caller.get(f"/games/{game}/requests", params={"viewer": f"seat:{seat}"})).json()
     for request in asked["requests"]:
         taken = await caller.post(

@@ -1,7 +1,7 @@
-"""Game records: our own beside this file, and the real ones where they are at hand.
+"""Game records: our own in this folder, and real ones where they are available.
 
-Ours were written by hand to cover every variation of the format; none comes from a game that was
-played, and none was written by the engine that they test.
+Ours were written by hand to cover every variation of the format. None comes from a played game, and none was
+written by the engine that they test.
 """
 
 import json
@@ -25,7 +25,7 @@ needs_real_games = pytest.mark.skipif(
 
 
 def load(name: str) -> dict[str, Any]:
-    """One of our records, or a real one, by its name without ending; a fresh copy each time."""
+    """One of our records or a real one, by its name without the extension. Every call returns a new copy."""
     folder = HERE if (HERE / f"{name}.json").exists() else REAL
     record: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
     return record

@@ -1,8 +1,8 @@
 """Ways to break a record, each with the move at which a reader must stop.
 
-A break is a function from a record to (what was done, broken copy, moves at which it may be refused);
-None among the moves stands for a refusal that blames no move. Breaks that leave a record legal are
-left out where they arise, each with its reason.
+A break is a function from a record to (what was done, broken copy, moves at which it may be refused). None
+among the moves stands for a refusal that names no move. Breaks that leave a record legal are skipped, with a
+reason.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def with_outcome(record: Record, **fields: Any) -> Record:
 
 
 def next_rule_move(record: Record, index: int) -> int:
-    """Number of the first rule move from ``index`` on; behind the last move when there is none."""
+    """The number of the first rule move from ``index`` on; one beyond the last move if there is none."""
     for at, _ in moves(record, *RULE_MOVES):
         if at >= index:
             return at + 1
@@ -66,7 +66,7 @@ def evil_on(record: Record, team: list[int]) -> int:
 
 
 def failed_by_rejections(record: Record, at: int) -> bool:
-    """Whether this quest move only repeats that rejections failed the quest: the form needs none."""
+    """Whether this quest move only repeats that rejections failed the quest; the format does not need it."""
     before = [move for move in record["moves"][:at] if move["type"] in RULE_MOVES][-1]
     rule = record["config"]["on_max_rejections"]
     return rule == "quest_fails" and before["type"] == "vote" and not before["approved"]

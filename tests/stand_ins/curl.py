@@ -1,4 +1,4 @@
-"""As much of curl as examples/bot.sh uses, for machines without it."""
+"""The part of curl that examples/bot.sh uses, for machines without curl."""
 
 import http.client
 import sys

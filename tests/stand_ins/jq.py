@@ -1,4 +1,4 @@
-"""As much of jq as examples/bot.sh uses, for machines without it: libjq, from Python."""
+"""The part of jq that examples/bot.sh uses, for machines without jq, by libjq from Python."""
 
 import json
 import sys

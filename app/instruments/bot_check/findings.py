@@ -25,7 +25,7 @@ def close_check(code: int) -> str:
 
 _SOCKET: Final = {
     "identify": "identifies first and in time, with its token, game and version 1",
-    "frames": "sends text frames that the protocol knows, with no field of its own",
+    "frames": "sends only text frames and fields that the protocol defines",
     "resume": "comes back with `after` = the last seq it was sent",
     "ack-lost": "plays on when an answer was committed and the connection cut before the ack",
     "answer-lost": "answers again when its answer never arrived and the request is sent again",

@@ -1,5 +1,5 @@
-"""The game of the mock server. It has real rules and one seat for the bot; the other seats play in such a way
-that every kind of request comes often.
+"""The game of the mock server, with real rules and one seat for the bot. The other seats play so that every
+kind of request comes often.
 """
 
 from collections.abc import Mapping

@@ -5,6 +5,7 @@ import contextlib
 from typing import Final
 
 from app.base.listening import stop_listening
+from app.base.tasks import end_tasks
 
 __all__ = ["Proxy"]
 
@@ -30,9 +31,7 @@ class Proxy:
         """Stops listening, and ends every connection."""
         if self._server is not None:
             await stop_listening(self._server)
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(*self._tasks)
 
     def cut(self) -> None:
         """Cuts every connection without a closing handshake."""

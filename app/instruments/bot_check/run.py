@@ -1,4 +1,4 @@
-"""Runs the check: serves the mock game, starts the bot anew for each ending, and watches the time."""
+"""Runs the check: serves the mock game, starts the bot once for each ending, and watches the time."""
 
 import asyncio
 import contextlib
@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from app.base.tasks import end_tasks
 from app.instruments.bot_check.calls import serve_call
 from app.instruments.bot_check.findings import STOPPING, Findings
 from app.instruments.bot_check.proxy import Proxy
@@ -119,9 +120,7 @@ class _Bot:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        if self._reader is not None:
-            self._reader.cancel()
-            await asyncio.gather(self._reader, return_exceptions=True)
+        await end_tasks(self._reader)
 
 
 class _MockServer:

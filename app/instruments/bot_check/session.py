@@ -1,4 +1,4 @@
-"""One session of the check: the next situation, what the bot has to do, and since when."""
+"""One session of the check: the current situation, what the bot must do next, and since when."""
 
 import json
 import time
@@ -108,7 +108,7 @@ class Session:
         self.answered_once = False
         self.calls_after_end = 0
         self.forgiving = False
-        """Whether a few calls are allowed after the end: over HTTP they are, over a socket they are not."""
+        """Whether the bot may make a few calls after the end, as it may over HTTP but not over a socket."""
         self.fresh = True
         """Whether the bot's process is new and knows no events."""
         self.events_read = 0
@@ -153,9 +153,7 @@ class Session:
             return
         if self._allowance.spend(time.monotonic()):
             return
-        self.findings.wrong(
-            "flood", "sent more than 10 messages a second that nobody had asked for, after a burst of 20"
-        )
+        self.findings.wrong("flood", "sent more than 10 unrequested messages a second, after a burst of 20")
 
     def connected(self) -> float | None:
         """Checks a new connection or call. Returns the seconds since the bot was disconnected, or None."""
@@ -208,7 +206,7 @@ class Session:
         self.findings.ok("thoughts")
 
     def ack(self, re: str | None, request_id: str, *, duplicate: bool) -> ActAck:
-        """The frame that acknowledges an accepted answer, each time that the bot sends the answer."""
+        """The frame that acknowledges an accepted answer. Every repetition of the answer gets one."""
         left_out = self._left_out[request_id]
         return ActAck(re=re, request_id=request_id, duplicate=duplicate, thoughts_refused=left_out)
 

@@ -1,4 +1,4 @@
-"""The mock server's socket, which asks each request in a different situation."""
+"""The socket of the mock server. It puts the bot into another situation with each request."""
 
 import asyncio
 import json
@@ -71,7 +71,6 @@ class MockConnection:
         self._extra: dict[str, Any] = {}
         self._left_out: tuple[RefusedThought, ...] = ()
         """The refused thoughts of the last answer."""
-        self._gone = False
 
     async def run(self) -> None:
         """Serves the connection from hello to its end."""
@@ -88,7 +87,6 @@ class MockConnection:
         except Left:
             pass
         except WebSocketDisconnect as gone:
-            self._gone = True
             if session.due is None and not session.ended:
                 self._findings.wrong(session.failing, f"closed the connection by itself (code {gone.code})")
                 session.disconnect(session.failing)
@@ -134,9 +132,9 @@ class MockConnection:
         session, head = self._session, len(self._game.items)
         read, sent = session.events_read, session.events_sent
         if after > sent:
-            self._findings.wrong("resume", f"came with after={after}, had been sent {sent} events")
+            self._findings.wrong("resume", f"resumed with after={after}, but only {sent} events were sent")
         elif after < read and not session.fresh:
-            self._findings.wrong("resume", f"came with after={after}, had certainly read {read} events")
+            self._findings.wrong("resume", f"resumed with after={after}, but had already read {read} events")
         elif not session.fresh:
             self._findings.ok("resume")
         session.fresh = False
@@ -162,7 +160,7 @@ class MockConnection:
     # --- one request --------------------------------------------------------------------------
 
     async def _next(self) -> None:
-        """Asks the open request in the first situation that fits the request and was not tried yet."""
+        """Sends the open request in the first situation that fits it and has not been tried yet."""
         session = self._session
         request = self._game.request
         assert request is not None
@@ -330,7 +328,6 @@ class MockConnection:
         await self._ack(act)
         # In the middle of the frame; the four bytes of its head tell its length.
         self._session.cut("half-a-frame", after=30)
-        self._gone = True
         page = self._game.items[self._sent :]
         await self._websocket.send_text(json.dumps({"t": "events", "items": page}))
         await asyncio.sleep(0.1)
@@ -366,7 +363,6 @@ class MockConnection:
     def _cut(self, check: str) -> None:
         self._session.expect(check)
         self._session.cut(check)
-        self._gone = True
         raise Left
 
     async def _close(self, code: int, reason: str, *, back: bool = False) -> NoReturn:
@@ -374,7 +370,6 @@ class MockConnection:
         await self._hang_up(code, reason)
 
     async def _hang_up(self, code: int, reason: str) -> NoReturn:
-        self._gone = True
         await self._websocket.close(code, reason)
         raise Left
 

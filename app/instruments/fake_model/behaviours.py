@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.instruments.fake_model.faults import ConnectionRefused, FaultyAnswer
+from app.instruments.fake_model.faults import ConnectionRefused, FaultyAnswer, format_of
 
 __all__ = ["BEHAVIOURS", "Behaviour"]
 
@@ -43,11 +43,6 @@ class Behaviour:
         return refused
 
 
-def _format(request: Request) -> str:
-    asked = request.get("response_format")
-    return str(asked.get("type")) if isinstance(asked, Mapping) else "text"
-
-
 def _without(field: str, message: str, status: int = 400) -> Rule:
     """Refuses requests with this field."""
     refused = ConnectionRefused(status, message, param=field)
@@ -55,7 +50,7 @@ def _without(field: str, message: str, status: int = 400) -> Rule:
 
 
 def _not_format(kind: str, message: str) -> Rule:
-    return lambda request: ConnectionRefused(400, message) if _format(request) == kind else None
+    return lambda request: ConnectionRefused(400, message) if format_of(request) == kind else None
 
 
 def _not_hotter(most: float) -> Rule:

@@ -18,6 +18,7 @@ __all__ = [
     "Fault",
     "FaultyAnswer",
     "change",
+    "format_of",
     "read_fault",
     "refuse",
 ]
@@ -35,7 +36,7 @@ class Fault:
 
     def __post_init__(self) -> None:
         if self.name not in FAULTS:
-            raise ValueError(f"no such fault: {self.name!r}; there are {', '.join(FAULTS)}")
+            raise ValueError(f"unknown fault {self.name!r}; choose one of {', '.join(FAULTS)}")
         if not 0 <= self.rate <= 1:
             raise ValueError(f"the rate of {self.name} must be a share from 0 to 1, got {self.rate}")
 
@@ -90,7 +91,8 @@ _BOUNDS: Final = (
 )  # fmt: skip
 
 
-def _format(request: Mapping[str, Any]) -> str:
+def format_of(request: Mapping[str, Any]) -> str:
+    """The type of the request's ``response_format``; ``text`` without one."""
     asked = request.get("response_format")
     return str(asked.get("type")) if isinstance(asked, Mapping) else "text"
 
@@ -131,12 +133,14 @@ def _bounds_refused(request: Mapping[str, Any]) -> ConnectionRefused | None:
 _REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
     "json_schema_500": (
         "json_schema is answered with 500",
-        _when(lambda asked: _format(asked) == "json_schema", ConnectionRefused(500, "Internal Server Error")),
+        _when(
+            lambda asked: format_of(asked) == "json_schema", ConnectionRefused(500, "Internal Server Error")
+        ),
     ),
     "json_schema_400": (
         "json_schema is refused by name",
         _when(
-            lambda asked: _format(asked) == "json_schema",
+            lambda asked: format_of(asked) == "json_schema",
             ConnectionRefused(
                 400, "Invalid value: 'json_schema'. 'response_format.type' is 'text' or 'json_object'."
             ),
@@ -146,7 +150,7 @@ _REFUSALS: Final[dict[str, tuple[str, Refusing]]] = {
     "object_schema_400": (
         "json_object with a schema is refused",
         _when(
-            lambda asked: _format(asked) == "json_object" and "schema" in asked["response_format"],
+            lambda asked: format_of(asked) == "json_object" and "schema" in asked["response_format"],
             ConnectionRefused(
                 400, "Unknown parameter: 'response_format.schema'.", param="response_format.schema"
             ),

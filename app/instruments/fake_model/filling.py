@@ -141,8 +141,9 @@ _FITTING_TRIES: Final = 60
 
 
 def spans(sketch: str) -> dict[str, Span]:
-    """The lengths of lists by the names of their fields, from a sketch such as
-    ``{"team": [1|2|3, … 2 of them]}``, for schemas without bounds.
+    """The least and the most items of each list in a sketch of an answer, by the list's field.
+
+    An example of a sketch is ``{"team": [1|2|3, … 2 of them]}``. It is used where the schema has no bounds.
     """
     return {name: (int(low), int(high or low)) for name, low, high in _SPAN.findall(sketch)}
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from app.base.listening import stop_listening
+from app.base.tasks import end_tasks
 
 __all__ = ["HttpConnection", "HttpRequest", "HttpServer", "Response", "encode"]
 
@@ -73,8 +74,7 @@ class HttpConnection(asyncio.Protocol):
 
     def __init__(self, server: "HttpServer") -> None:
         self._server = server
-        self._buffer = bytearray()
-        self._received = asyncio.Event()
+        self._reader = asyncio.StreamReader(MAX_HEAD)
         self._transport: asyncio.Transport | None = None
         self._serving: asyncio.Task[None] | None = None
         self.stale = False
@@ -83,6 +83,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not subclasses of asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        self._reader.set_transport(transport)
         self._server.connections.add(self)
         if self._server.refusing:
             self.reset()  # accepted in the same iteration of the loop in which listening stopped
@@ -90,10 +91,7 @@ class HttpConnection(asyncio.Protocol):
         self._serving = asyncio.create_task(self._serve(), name="fake-model-connection")
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if len(self._buffer) > MAX_HEAD + MAX_BODY:
-            self.reset()
-        self._received.set()
+        self._reader.feed_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(self)
@@ -140,17 +138,12 @@ class HttpConnection(asyncio.Protocol):
             self.send(Response(fault.status, b"", headers=(("Connection", "close"),)))
             self.close()
 
-    async def _until(self, ready: Callable[[], bool]) -> None:
-        while not ready():
-            self._received.clear()
-            await self._received.wait()
-
     async def _read(self) -> HttpRequest:
-        await self._until(lambda: b"\r\n\r\n" in self._buffer or len(self._buffer) > MAX_HEAD)
-        head, complete, _ = self._buffer.partition(b"\r\n\r\n")
-        if not complete or len(head) > MAX_HEAD:
-            raise _UnreadableRequest(413)
-        first, *lines = head.decode("latin-1").split("\r\n")
+        try:
+            head = await self._reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            raise _UnreadableRequest(413) from None
+        first, *lines = head[:-4].decode("latin-1").split("\r\n")
         parts = first.split(" ")
         if len(parts) != 3:
             raise _UnreadableRequest(400)
@@ -168,10 +161,7 @@ class HttpConnection(asyncio.Protocol):
             raise _UnreadableRequest(413)
         if headers.get("expect", "").lower() == "100-continue":
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        end = len(head) + 4 + length
-        await self._until(lambda: len(self._buffer) >= end)
-        body = bytes(self._buffer[len(head) + 4 : end])
-        del self._buffer[:end]
+        body = await self._reader.readexactly(length)
         url = urlsplit(parts[1])
         return HttpRequest(parts[0], url.path, dict(parse_qsl(url.query)), headers, body)
 
@@ -226,9 +216,7 @@ class HttpServer:
 
     async def stop(self) -> None:
         """Stops listening and ends every connection."""
-        if self._opening is not None:
-            self._opening.cancel()
-            await asyncio.wait({self._opening})
+        await end_tasks(self._opening)
         connections = list(self.connections)
         await self._close()
         for connection in connections:

@@ -43,7 +43,7 @@ def read_latency(text: str) -> Latency:
     if not colon:
         kind, listed = "fixed", text
     if kind not in _DRAWS:
-        raise ValueError(f"no such latency: {text!r}; there are {', '.join(_DRAWS)}")
+        raise ValueError(f"unknown latency {text!r}; choose one of {', '.join(_DRAWS)}")
     try:
         numbers = tuple(map(float, listed.split(",")))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Reads a prompt of our own language-model seats back into the seat's view of the game.
+"""Reads a prompt of one of our language-model seats, and gives the seat's view of the game.
 
 Only the lines that docs/models.md defines are read, so the rest of a template may be worded in any way. The
 prompt is the only input.

@@ -58,7 +58,7 @@ def answer(messages: list[dict[str, Any]], schema: dict[str, Any] | None, seed: 
         draft = _draft_of(prompt, seed)
     except (LookupError, ValueError, ArithmeticError, AssertionError) as fault:
         # Even if every line of the record is valid, there may be no game that has this record.
-        raise NotOurs(f"nothing follows from the record: {fault!r}") from fault
+        raise NotOurs(f"no game has this record: {fault!r}") from fault
     if schema is not None:
         chance = random.Random(f"{seed_of(prompt, seed)}/{prompt.question}")
         draft = fitted(schema, draft, chance, spans(prompt.form))
@@ -76,7 +76,7 @@ def _draft_of(prompt: Prompt, seed: int) -> Draft:
         for belief in _beliefs(prompt.preamble, prompt.record, question.request):
             if belief.about == question.about:
                 return _belief(belief)
-        raise NotOurs(f"nothing to believe about seat {question.about}")
+        raise NotOurs(f"the seat has no belief about seat {question.about}")
     step, joined, then = question.step.partition("+")
     chance = seed_of(prompt, seed)
     action = _action(prompt.preamble, prompt.record, question.request, prompt.menu, chance)
@@ -91,7 +91,7 @@ def _draft_of(prompt: Prompt, seed: int) -> Draft:
 
 def _step(name: str) -> Callable[["_Act"], Draft]:
     if name not in _STEPS:
-        raise NotOurs(f"no step is called {name!r}")
+        raise NotOurs(f"there is no step {name!r}")
     return _STEPS[name]
 
 
@@ -109,7 +109,7 @@ def _after(prompt: Prompt, action: SeatAction) -> tuple[str, Request]:
     state = fold([*before, *done])
     request = asked(state.table, state.hands[seat - 1])
     if request is None:
-        raise NotOurs("nothing is asked after this")
+        raise NotOurs("the seat has no request after this action")
     return "\n".join(record_of([*before, *done], seat).splitlines()[1:]), request
 
 
@@ -179,7 +179,7 @@ class _Act:
         for thought in self.action.thoughts:
             if isinstance(thought, kind) and getattr(thought, "stage", "") == stage:
                 return thought
-        raise NotOurs(f"the seat's answer holds no {kind.__name__}")
+        raise NotOurs(f"the seat's answer has no {kind.__name__}")
 
     @property
     def why(self) -> str:

@@ -54,7 +54,7 @@ MOST_BLOCKS: Final = 4_000_000
 """The cache is emptied when it has this many blocks, about half a gigabyte."""
 
 MOST_KEYS: Final = 1_000_000
-"""The most keys that are counted one by one; all further keys are counted together, as ``other``."""
+"""The most keys that have a count of their own. All further keys share one count, ``other``."""
 
 _ABOUT: Final = (
     b"interintent fake-model: a test instrument that speaks the OpenAI chat-completions protocol.\n"
@@ -162,7 +162,7 @@ class FakeModel:
         self._fired: dict[str, int] = {}
         name = self.options.behave
         if name is not None and name not in BEHAVIOURS:
-            raise ValueError(f"no such provider: {name!r}; there are {', '.join(BEHAVIOURS)}")
+            raise ValueError(f"unknown provider {name!r}; choose one of {', '.join(BEHAVIOURS)}")
         self._behave = Behaviour() if name is None else BEHAVIOURS[name]
         self._http = HttpServer(self._handle)
         self._file: TextIO | None = None

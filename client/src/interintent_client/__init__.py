@@ -7,6 +7,7 @@ async with Server("http://localhost:8000") as server:
             await seat.act(request, request.default)
 """
 
+from interintent_client.data import DataSet, NotADataSet, load
 from interintent_client.errors import (
     ApiError,
     Closed,
@@ -44,6 +45,7 @@ __all__ = [
     "Asked",
     "Batch",
     "Closed",
+    "DataSet",
     "Evaluation",
     "Event",
     "ExportBroken",
@@ -55,6 +57,7 @@ __all__ = [
     "Json",
     "Judgement",
     "NoSuchGame",
+    "NotADataSet",
     "Rater",
     "Refused",
     "Replaced",
@@ -68,4 +71,5 @@ __all__ = [
     "TokenRefused",
     "Unacknowledged",
     "Unreachable",
+    "load",
 ]

@@ -23,13 +23,10 @@ from interintent_client.evaluations import (
 from interintent_client.http import Http
 from interintent_client.records import Json
 
-__all__ = ["EvaluationCalls", "GroupBy", "Items"]
+__all__ = ["EvaluationCalls", "Items"]
 
 REPORT_S: Final = 600.0
 """Seconds that a report may take: one on thousands of games takes minutes."""
-
-GroupBy = Literal["agent", "model", "mechanism", "timing", "profile", "players"]
-"""The groups that a report compares."""
 
 FIRST_LOOK_S: Final = 0.2
 LAST_LOOK_S: Final = 5.0
@@ -236,7 +233,9 @@ class EvaluationCalls:
         *,
         batch: str,
         format: Literal["json"] = "json",
-        group_by: GroupBy | None = None,
+        group_by: str | None = None,
+        where: Sequence[str] = (),
+        contrasts: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> Json: ...
     @overload
@@ -245,7 +244,9 @@ class EvaluationCalls:
         *,
         batch: str,
         format: Literal["html", "csv", "latex"],
-        group_by: GroupBy | None = None,
+        group_by: str | None = None,
+        where: Sequence[str] = (),
+        contrasts: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> str: ...
     async def report(
@@ -253,15 +254,25 @@ class EvaluationCalls:
         *,
         batch: str,
         format: Literal["json", "html", "csv", "latex"] = "json",  # noqa: A002
-        group_by: GroupBy | None = None,
+        group_by: str | None = None,
+        where: Sequence[str] = (),
+        contrasts: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> Json | str:
         """The report on a batch's finished games: an object for ``json``, else text. A large report takes
-        minutes; the call waits for it, and raises Unreachable after ``timeout_s``. ``group_by`` compares
-        groups; it needs ``export:full``.
+        minutes; the call waits for it, and raises Unreachable after ``timeout_s``. By columns of games and
+        seats, and with ``export:full`` only: ``group_by`` sets groups side by side, ``where``
+        (``["role=merlin"]``) restricts what is counted, ``contrasts`` (``["preset=paper,direct"]``) tests
+        differences.
         """
         made = await self._http.made(
-            "/reports", timeout_s=timeout_s, batch=batch, format=format, group_by=group_by
+            "/reports",
+            timeout_s=timeout_s,
+            batch=batch,
+            format=format,
+            group_by=group_by,
+            where=";".join(where) or None,
+            contrast=";".join(contrasts) or None,
         )
         if format == "json":
             report: Json = made.json()

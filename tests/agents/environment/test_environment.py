@@ -1,4 +1,4 @@
-"""The PettingZoo environment: its own tests pass, its games are the engine's, its rows tell no secret."""
+"""The PettingZoo environment passes PettingZoo's own tests, plays the engine's games and leaks nothing."""
 
 import contextlib
 import itertools
@@ -15,7 +15,7 @@ import pytest
 from pettingzoo.test import api_test, seed_test
 
 from agents.environment import AvalonEnv, env, raw_env
-from engine.chance import pick, shuffled
+from engine.chance import draw, ordered, pick
 from engine.errors import IllegalAction, InvalidAction, InvalidProfile
 from engine.knowledge import sees
 from engine.profile import make_profile, without_talk
@@ -163,7 +163,7 @@ def test_other_roles_change_no_byte_of_a_seats_rows() -> None:
             twins = {
                 tuple(other)
                 for n in range(40)
-                if (other := shuffled(deal, seed, "twin", n))[viewer - 1] is deal[viewer - 1]
+                if (other := ordered(deal, draw(seed, "twin", n)))[viewer - 1] is deal[viewer - 1]
                 and sees(other, viewer) == sees(deal, viewer)
                 and other.index(Role.ASSASSIN) == shooter
             } - {tuple(deal)}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from agents.model.completion import Completion, CompletionReader
+from agents.model.wire import nap_s
 from app.instruments.fake_model.http import Response
 from tests.agents.model.scripted import USABLE, answering, completion, error, events, streamed
 from tests.agents.model.serving import table
@@ -208,3 +209,17 @@ async def test_the_time_to_the_first_token_is_kept_where_the_answer_comes_in_pie
         assert 0 < reply.first_s <= reply.latency_s
     async with answering(completion()) as here:
         assert (await here.ask()).first_s is None
+
+
+@pytest.mark.parametrize("silence_s", [0.04, 2.0, 60.0])
+def test_calls_wake_up_together_and_sleep_far_less_than_a_silence_may_last(silence_s: float) -> None:
+    elapsed, ends = [0.001 * 1.3**n for n in range(40)], set()
+    for number, since in enumerate(elapsed):
+        now = 1000 + 0.0001 * number
+        slept = nap_s(now, since, silence_s)
+        assert 0 < slept <= silence_s / 4
+        assert slept <= max(0.05, since * 0.05 + 0.05)
+        ends.add(round((now + slept) / 0.05, 6))
+    if silence_s >= 2:
+        # Forty calls that began at different times wake up at six.
+        assert ends == set(map(float, range(20001, 20007)))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -125,8 +126,56 @@ def test_a_second_import_changes_nothing_and_says_so(folder: Path, tmp_path: Pat
     assert "stored as batch" not in again.stdout
     assert "judgements of selection and following stored" in first.stdout
     assert "judgements of selection and following stored" not in again.stdout
+    assert "guesses and summaries stored" in first.stdout
+    assert "guesses and summaries were stored before; nothing changed for them" in again.stdout
     told = json.loads(interintent("import", folder, "--database-url", url, "--json").stdout)
     assert (told["batch"], told["new"], len(told["known"])) == (None, [], 2)
+    assert told["answers_stored"] == 0
+    run, _ = taken(FILES)
+    assert told["answers_known"] == sum(map(len, run.items.values())) > 10
+    batch = re.search(r"stored as batch (b_\w+)", first.stdout)
+    assert batch is not None
+    stored = report_of("--batch", batch[1], "--database-url", url)
+    files = [tmp_path / name for name in ("games.ndjson", "judgements.ndjson", "answers.ndjson")]
+    options = [
+        word
+        for name, file in zip(("out", "judgements", "answers"), files, strict=True)
+        for word in (f"--{name}", file)
+    ]
+    assert interintent("import", folder, *options).exit_code == 0
+    # The same answers give the same figures, out of the store and out of files.
+    from_files = report_of(files[0], "--judgements", files[1], "--answers", files[2])
+    for dimension, raters in (("guessing", 2), ("summarisation", 1)):
+        figures = f1_by_rater(stored, dimension)
+        assert len(figures) == raters
+        assert figures == f1_by_rater(from_files, dimension)
+        assert all(0 < value < 1 for value in figures.values())
+
+
+def report_of(*words: object) -> Any:
+    done = interintent("report", *words)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def f1_by_rater(report: Any, dimension: str) -> dict[str, float]:
+    (table,) = (table for table in report["tables"] if table["name"] == dimension)
+    return {
+        row["labels"][0]: row["figures"]["f1"]["value"]
+        for row in table["rows"]
+        if row["labels"][1:] == ["all", "all"]
+    }
+
+
+def test_an_answer_about_a_turn_that_is_not_there_is_left_out_and_told(folder: Path, tmp_path: Path) -> None:
+    guesses = json.loads((folder / "guesses.json").read_text())
+    first = next(iter(guesses))
+    game = first.partition("-player")[0]
+    guesses[f"{game}-player3-5"] = {**guesses[first], "id": f"{game}-player3-5"}
+    (folder / "guesses.json").write_text(json.dumps(guesses))
+    out = tmp_path / "games.ndjson"
+    told = json.loads(interintent("import", folder, "--out", out, "--json").stdout)
+    assert f"guesses.json: {game}-player3-5: the run has no such turn: left out" in told["odd"]
 
 
 def test_a_game_that_does_not_read_is_named_and_the_others_are_taken(folder: Path, tmp_path: Path) -> None:

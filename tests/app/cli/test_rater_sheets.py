@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import Result
 
 from engine.events import payload, type_name
 from engine.intentions import BY_ID
+from evaluators.ground.provenance import AgentProvenance, Provenance
 from tests.app.calling import calling
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.typed import interintent
@@ -66,6 +68,40 @@ def test_raters_share_some_turns_and_each_has_turns_of_all_games(tmp_path: Path)
     again = run("sheet", games, "--out", tmp_path / "x.csv", "--tasks", 6, "--shared", 2, "--rater", "ann")
     assert again.exit_code == 0, again.output
     assert (tmp_path / "x.csv").read_bytes() == (tmp_path / "sheet-ann.csv").read_bytes()
+
+
+def test_models_and_labels_that_a_file_names_are_drawn_alike(tmp_path: Path) -> None:
+    path = tmp_path / "games.ndjson"
+    lines = []
+    for seed in range(1, 13):
+        # Ten games of one condition, two of the other; seats 1 to 3 and 4 to 5 are held by two models.
+        label, models = ("few", "yyyxx") if seed > 10 else ("many", "xxxyy")
+        agents = [
+            AgentProvenance(seat, "llm", model=model, mechanism="paper").as_json()
+            for seat, model in enumerate(models, 1)
+        ]
+        log = scripted_log(seed)
+        known = Provenance.read(
+            {
+                "game": f"s{seed}",
+                "profile": "interintent",
+                "players": 5,
+                "names": list("12345"),
+                "server": "1",
+            }
+            | {"agents": agents, "labels": {"memory": label}, "catalogue": "c"}
+        )
+        lines.append(known.line(full=True).decode())
+        for seq, event in enumerate(log, 1):
+            line = {"seq": seq, "type": type_name(event), "game": f"s{seed}", **payload(event)}
+            lines.append(json.dumps(line, default=str) + "\n")
+    path.write_text("".join(lines))
+    out = tmp_path / "sheet.csv"
+    assert run("sheet", path, "--out", out, "--tasks", 20).exit_code == 0
+    turns = {tuple(row["key"].split("/")[:2]): int(row["seat"]) for row in rows_in(out)}
+    assert Counter(int(game[1:]) > 10 for game, _ in turns) == {True: 10, False: 10}
+    held = Counter((seat <= 3) is (int(game[1:]) <= 10) for (game, _), seat in turns.items())
+    assert held == {True: 10, False: 10}
 
 
 @pytest.mark.parametrize("form", ["xlsx", "json"])

@@ -288,7 +288,9 @@ def test_a_missing_path_is_noticed_before_anything_is_replayed(tmp_path: Path) -
 def test_metrics_of_the_real_games_are_those_expected() -> None:
     result = run("metrics", REAL, "--json")
     assert result.exit_code == 0
-    assert json.loads(result.stdout) == json.loads((REAL / "expected.json").read_text())["metrics_all_12"]
+    told = json.loads(result.stdout)
+    told.pop("rule_sets", None)
+    assert told == json.loads((REAL / "expected.json").read_text())["metrics_all_12"]
 
 
 def test_only_games_that_follow_the_rules_are_counted(tmp_path: Path) -> None:
@@ -297,11 +299,28 @@ def test_only_games_that_follow_the_rules_are_counted(tmp_path: Path) -> None:
     result = run("metrics", HERE, bad, "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["games"] == len(NAMES)
+    sets = "; ".join(f"replay, {players} players: {n}" for players, n in ((10, 1), (5, 6), (6, 2), (7, 1)))
     assert result.stderr.splitlines() == [
         f"{bad}: forced-team: quest 1, attempt 1: move 3: leader: expected 2, found 3",
         "1 failed and are not counted",
+        f"4 rule sets are pooled (set apart with --group-by rules): {sets}",
     ]
     assert run("metrics", HERE, bad, "--json", "--skip-failed").exit_code == 0
+
+
+def test_metrics_of_groups_add_up_to_those_of_all() -> None:
+    told = json.loads(run("metrics", HERE, "--json", "--group-by", "players", "--intervals").stdout)
+    groups = told["groups"]
+    assert list(groups) == ["10 players", "5 players", "6 players", "7 players"]
+    for name in ("loyal_win_rate", "approve_ballot_rate_evil"):
+        for part in ("num", "den"):
+            assert sum(group[name][part] for group in groups.values()) == told[name][part]
+    assert groups["5 players"]["intervals"]["win rate"]["loyal"]["games"] == 6
+    sides = json.loads(run("metrics", HERE, "--json", "--group-by", "side").stdout)["groups"]
+    assert sides["loyal"]["approve_ballot_rate_loyal"] == told["approve_ballot_rate_loyal"]
+    assert sides["loyal"]["approve_ballot_rate_evil"]["den"] == sides["loyal"]["games"] == 0
+    assert "no game has a column 'mood'" in run("metrics", HERE, "--group-by", "mood").stderr
+    assert "no column is called" in run("metrics", HERE, "--group-by", "a b").stderr
 
 
 def test_metrics_make_a_table_with_the_published_figures() -> None:

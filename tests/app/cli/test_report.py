@@ -87,7 +87,10 @@ def test_raters_in_files_are_compared_as_the_report_compares_them(games: Path, t
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
     report = json.loads(interintent("report", games, "--answers", answers).stdout)
-    assert told == next(one for one in report["tables"] if one["name"] == "raters")
+    raters = next(one for one in report["tables"] if one["name"] == "raters")
+    for figure_ in raters["rows"][0]["figures"].values():
+        assert int(report["sources"]["sets"][figure_.pop("from")], 16).bit_count() == figure_["games"]
+    assert told == raters
     (row,) = told["rows"]
     assert row["labels"] == ["guessing F1", "seer", "silent"]
     # Right in all three games, the other in none: of 8 exchanges two are as large.
@@ -105,7 +108,7 @@ def test_raters_in_files_are_compared_as_the_report_compares_them(games: Path, t
     assert interintent("compare", games).exit_code == 2
 
 
-@pytest.mark.parametrize("ending", [".html", ".csv"])
+@pytest.mark.parametrize("ending", [".html", ".csv", ".tex"])
 def test_the_ending_says_what_is_written(
     games: Path, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,9 +117,51 @@ def test_the_ending_says_what_is_written(
     done = interintent("report", games, "--out", out, "--title", "Mine & <yours>")
     assert done.exit_code == 0, done.output
     text = out.read_text()
-    begins = {".html": "<!doctype html>", ".csv": "table,row,column"}[ending]
+    begins = {".html": "<!doctype html>", ".csv": "table,row,column", ".tex": "% Mine & <yours>"}[ending]
     assert text.startswith(begins)
-    assert "<yours>" not in text
+    assert ending == ".tex" or "<yours>" not in text
+
+
+def test_a_report_in_latex_and_every_plot_as_files(games: Path, tmp_path: Path) -> None:
+    out, figures = tmp_path / "tables.txt", tmp_path / "new" / "figures"
+    done = interintent("report", games, "--format", "latex", "--out", out, "--figures", figures)
+    assert done.exit_code == 0, done.output
+    assert r"\label{tab:results}" in out.read_text()
+    names = {path.stem for path in figures.iterdir()}
+    assert {"results_plot", "rounds_f1"} <= names
+    for name in names:
+        assert (figures / f"{name}.svg").read_text().startswith("<svg")
+        assert (figures / f"{name}.pdf").read_bytes().startswith(b"%PDF-")
+    assert f"{len(names)} plots in" in done.output
+    (tmp_path / "taken").write_text("")
+    refused = interintent("report", games, "--figures", tmp_path / "taken")
+    assert refused.exit_code == 2
+    assert "--figures: " in refused.output
+
+
+def test_answers_in_files_say_who_is_a_person(games: Path, tmp_path: Path) -> None:
+    asked = interintent("items", games, "--dimension", "guessing", "--with-gold")
+    rows = [json.loads(line) for line in asked.stdout.splitlines()]
+    answers = tmp_path / "answers.jsonl"
+    said = [
+        {"item_id": row["id"], "rater": rater, "kind": kind, "intentions": row["gold"][:n]}
+        for row in rows
+        for rater, kind, n in (("ann", "human", 1), ("bob", "human", 9), ("seer", "model", 0))
+    ]
+    answers.write_text("\n".join(map(json.dumps, said)))
+    told = json.loads(interintent("report", games, "--answers", answers).stdout)
+    assert {one["rater"]: one["kind"] for one in told["made_of"]["answers"]} == {
+        "ann": "human",
+        "bob": "human",
+        "seer": "model",
+    }
+    persons = figure(told, "people", "guessing F1", "seer", column="people")
+    ann = figure(told, "guessing", "ann", "all", "all", column="f1")
+    assert persons["value"] == pytest.approx((ann["value"] + 1) / 2)
+    answers.write_text('{"item_id": "g/guessing/1.1.speak.2/final/3", "intentions": [], "kind": "cat"}\n')
+    done = interintent("report", games, "--answers", answers)
+    assert done.exit_code == 2
+    assert "kind must be model, human, program, got 'cat'" in " ".join(done.output.split())
 
 
 def test_a_public_export_says_that_gold_is_missing(games: Path, tmp_path: Path) -> None:
@@ -156,8 +201,12 @@ def test_unfinished_games_and_other_lines_are_counted_and_passed_over(games: Pat
     [
         (["report"], "name files with games, or a batch"),
         (["report", "nowhere.ndjson"], "no such file or directory: nowhere.ndjson"),
-        (["report", "x", "--out", "report.pdf"], ".html, .json, .csv"),
-        (["report", "x", "--group-by", "moon"], "file, profile, players, agents"),
+        (["report", "x", "--out", "report.pdf"], ".html, .json, .csv, .tex"),
+        (["report", "x", "--format", "pdf"], "--format takes html, json, csv, latex, got pdf"),
+        (["report", "x", "--group-by", "the moon"], "profile, rules, players, batch, file, agents"),
+        (["report", "x", "--where", "role"], "--where takes column=value"),
+        (["report", "x", "--contrast", "preset=paper"], "two to 6 levels"),
+        (["compare", "x", "--where", "role=wizard"], "no role is called 'wizard'"),
         (["items", "x", "--dimension", "smell"], "selection, following, summarisation, guessing"),
         (["report", "--batch", "b_1", "--database-url", "sqlite:///nowhere.db"], "there is no database"),
         (["items", "--batch", "b_1", "--database-url", "sqlite:///nowhere.db"], "there is no database"),

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from app.edge.auth import SCOPES
+from app.instruments.fake_model import FakeOptions
 from evaluators.measures.scoring import micro_f1
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.test_evaluations_api import answers, deal, games_of, gold_of, judged
 from tests.app.evaluations.test_judging import SENSIBLE, judging, over
-from tests.app.modelling import calling_with, faking
+from tests.app.modelling import DIRECT, calling_with, faking
 
 
 async def graded(
@@ -166,3 +167,23 @@ async def test_people_are_compared_by_what_they_judged_and_judges_once_they_agre
         judges = (await compared(caller, made["evaluation_id"], ruled)).json()
         assert judges["shared"] == judges["totals"]["reasonable"]["units"]
         assert (judges["first_only"], judges["second_only"]) == (0, 0)
+
+
+async def test_games_that_models_failed_in_say_nothing_about_raters(tmp_path: Any) -> None:
+    seats: list[dict[str, Any]] = [*DIRECT, *[{"agent": "scripted"}] * 4]
+    async with (
+        faking(FakeOptions(brain=lambda *_: "no JSON")) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path}/games.sqlite") as caller,
+    ):
+        failed, games = await caller.played(seats=seats, count=2, on_unusable="default")
+        gold = await gold_of(caller, games, "guessing")
+        half = {item: frozenset(sorted(gold[item])[:1]) for item in gold}
+        first, second = await graded(caller, "seer", gold), await graded(caller, "half", half)
+        body = problem(await compared(caller, first, second), 409, "not-comparable")
+        assert "2 of their games are excluded" in body["detail"]
+        every = (await raters(caller, "seer", "half", batch=failed, exclude_above=1)).json()
+        assert (every["games"], every["excluded_games"]) == (2, 0)
+        invalid = await caller.post(f"/games/{games[0]}/invalidate", json={"reason": "a crash"})
+        assert invalid.status_code == 200, invalid.text
+        told = (await caller.get(f"/evaluations/{first}/compare/{second}?exclude_above=1")).json()
+        assert (told["games"], told["excluded_games"]) == (1, 1)

@@ -189,6 +189,11 @@ async def test_the_rule_judge_scores_at_once_and_stores_no_judgements(database_u
         assert answer.status_code == 201, answer.text
         totals = answer.json()["totals"]
         assert totals["refused"] == sum(totals["by_rule"].values())
+        by_intention = totals["by_intention"].values()
+        assert totals["selected"] == sum(one["selected"] for one in by_intention)
+        assert totals["by_rule"] == {
+            rule: sum(one[rule] for one in by_intention) for rule in totals["by_rule"]
+        }
         assert totals["accuracy_at_most"]["num"] == totals["selected"] - totals["refused"]
         assert (await caller.get("/annotations", params={"batch": batch})).json()["judgements"] == []
         problem(

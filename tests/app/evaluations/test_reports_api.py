@@ -1,4 +1,4 @@
-"""GET /reports: three forms of one report, made anew when there is more, limited for who may not see gold."""
+"""GET /reports: four forms of one report, made anew when there is more, limited for who may not see gold."""
 
 import asyncio
 import csv
@@ -33,17 +33,17 @@ async def report_of(caller: Caller, batch: str, headers: Any = None, **more: str
     return await caller.get("/reports", params={"batch": batch, **more}, headers=headers or {})
 
 
-async def answer_gold(caller: Caller, game_id: str, count: int, headers: Any = None) -> int:
+async def answer_gold(caller: Caller, game_id: str, count: int, headers: Any = None, **rater: str) -> int:
     game = await caller.services.evaluations.games.by_id(game_id)
     found = [*items(game, "guessing", Variant(reader="all"), with_gold=True)][:count]
     answers = [{"item_id": item.id, "intentions": sorted(item.gold or ())} for item in found]
-    body = {"dimension": "guessing", "rater": {"name": "seer"}, "answers": answers}
+    body = {"dimension": "guessing", "rater": {"name": "seer", **rater}, "answers": answers}
     answer = await caller.post("/evaluations", json=body, headers=headers or {})
     assert answer.status_code == 201, answer.text
     return len(found)
 
 
-async def test_a_batch_has_one_report_in_three_forms_that_grows(database_url: str) -> None:
+async def test_a_batch_has_one_report_in_four_forms_that_grows(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, games = await caller.played(count=3, seeds={"from": 60}, seats=AGENTS, rotate=True)
         first = await report_of(caller, batch)
@@ -58,6 +58,7 @@ async def test_a_batch_has_one_report_in_three_forms_that_grows(database_url: st
         assert (await report_of(caller, batch)).content == first.content
 
         n = await answer_gold(caller, games[0], 30)
+        await answer_gold(caller, games[1], 5, name="eve", kind="human")
         game = await caller.services.evaluations.games.by_id(games[0])
         asked = next(items(game, "following"))
         body = {
@@ -73,6 +74,9 @@ async def test_a_batch_has_one_report_in_three_forms_that_grows(database_url: st
         told = grown.json()
         seen = figure(told, "guessing", "seer", "all", "all", column="f1")
         assert (seen["value"], seen["items"], seen["games"]) == (1.0, n, 1)
+        kinds = {one["rater"]: one["kind"] for one in told["made_of"]["answers"]}
+        assert kinds == {"seer": "program", "eve": "human"}
+        assert figure(told, "people", "guessing F1", "seer", column="persons")["value"] == 1
         of_ann = figure(told, "following", f"think, {asked.stage}", "all", "all", column="5")
         assert (of_ann["value"], of_ann["den"]) == (1.0, len(asked.asked))
         assert told["made_of"]["judgements"] == {"ann": len(asked.asked)}
@@ -88,6 +92,9 @@ async def test_a_batch_has_one_report_in_three_forms_that_grows(database_url: st
         assert page.headers["content-type"].startswith("text/html")
         assert f"Report of batch {batch}" in page.text
         assert "<script" not in page.text
+        tables = await report_of(caller, batch, format="latex")
+        assert tables.headers["content-type"].startswith("application/x-latex")
+        assert r"\label{tab:results}" in tables.text
 
 
 async def test_without_export_full_totals_of_enough_items_and_one_s_own_answers(tmp_path: Any) -> None:
@@ -232,13 +239,44 @@ async def test_seats_and_games_stand_side_by_side(
         changed = figure(told, "groups_correction", "all", "all", "changed", column="scripted")
         assert changed["den"] == figure(told, "correction", "all", "all", column="changed")["den"] > 0
         assert figure(told, "groups_correction", "all", "all", "changed", column="random")["value"] is None
-        assert "groups_play" not in {one["name"] for one in told["tables"]}
+        # What the seats of a group did as leaders, voters and on quests; who won is not theirs alone.
+        metrics = {row["labels"][0] for row in table(told, "groups_play")["rows"]}
+        assert "approve ballot rate" in metrics
+        assert "win rate" not in metrics
         told = (await report_of(caller, batch, group_by="players")).json()
         whole = figure(told, "play", "failure vote rate", "evil", column="ours")
         grouped = figure(told, "groups_play", "failure vote rate", "evil", "share", column="5 players")
         assert [grouped[name] for name in ("num", "den", "low", "high")] == [
             whole[name] for name in ("num", "den", "low", "high")
         ]
+        for wrong in (
+            {"group_by": "moon"},
+            {"where": "role=wizard"},
+            {"contrast": "preset=paper"},
+            {"contrast": "moon=a,b"},
+        ):
+            problem(await report_of(caller, batch, **wrong), 422, "invalid-request", f"/{next(iter(wrong))}")
         _, key = await make_key(store_of(caller), "eval:read")
         problem(await report_of(caller, batch, bearer(key), group_by="agent"), 403, "forbidden")
-        assert (await report_of(caller, batch, bearer(key), group_by="moon")).status_code == 422
+        problem(await report_of(caller, batch, bearer(key), where="role=merlin"), 403, "forbidden")
+
+
+async def test_conditions_are_contrasted_by_the_labels_of_their_batches(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batches = [
+            (await caller.played(count=3, seeds={"from": 7}, seats=seats, labels={"mood": mood}))[0]
+            for mood, seats in (("calm", [{"agent": "scripted"}]), ("wild", AGENTS))
+        ]
+        told = (await report_of(caller, ",".join(batches), contrast="mood=calm,wild;side=loyal,evil")).json()
+        for sentence in (
+            "mood: calm − wild (games: calm 3, wild 3; paired by 3 deals or games)",
+            "side: loyal − evil (games: loyal 6, evil 6; paired by 6 deals or games)",
+        ):
+            assert any(note.startswith(sentence) for note in told["notes"]), told["notes"]
+        ballots = figure(told, "contrasts", "mood: calm − wild", "win rate, loyal", column="first")
+        assert ballots["games"] == 3
+        only = (await report_of(caller, ",".join(batches), where="mood=calm;role=merlin")).json()
+        assert only["made_of"]["games"] == 3
+        assert only["excluded"]["games"] == {"no seat with mood=calm and role=merlin": 3}
+        assert sum(row["figures"]["won"]["den"] for row in table(only, "seats")["rows"]) == 3
+        assert "which mood=calm and role=merlin does not select" in table(only, "results")["empty"]

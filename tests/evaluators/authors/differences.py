@@ -8,11 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.authors import figures
+from evaluators.authors.association import association_figures
+from evaluators.authors.labels import plain, released_label
+from evaluators.authors.taking import turns_by_key
 from tests.evaluators.authors.folders import SAMPLE, sample_files, taken
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"
 
 Rows = list[tuple[str, str, str]]
+
+_CONCERN = "express concerns about a player from a failed quest team and suggest to not include them in "
+_RELEASED = {f"{_CONCERN}the current team", "question a player on why they didnt vote for the last team"}
+"""Two labels of the released impactful set."""
+
+_IN_DATA = {f"{_CONCERN}current team", "question a player on why he didnt vote for the last team"}
+"""The same intentions as the program offers them."""
 
 
 def printed(section: str, pattern: str) -> list[str]:
@@ -32,7 +42,23 @@ def stops(section: str) -> str:
 
 def tables() -> dict[str, Rows]:
     """The rows of every table: figure, as released, ours."""
-    found: Any = figures(*taken(sample_files()))
+    run, converted = taken(sample_files())
+    found: Any = figures(run, converted)
+    association = association_figures(converted)
+    turns = {game.name: turns_by_key(game) for game in converted}
+    chosen = [
+        released_label(choice.id)
+        for of_game in turns.values()
+        for turn in of_game.values()
+        for choice in (() if turn.final is None else turn.final.chosen)
+    ]
+    gold = [sum(plain(label) in labels for label in chosen) for labels in (_RELEASED, _IN_DATA)]
+    kept = [
+        item
+        for item in run.items["summaries.json"]
+        if item.stage == "ref" and not turns[item.game][item.key, item.seat].changed
+    ]
+    summaries = len(run.items["summaries.json"])
     pooled = found["pooled"]
     measures = ("selection", "following_think", "following_speak")
 
@@ -146,6 +172,19 @@ def tables() -> dict[str, Rows]:
             ("the same, each label once", "-", f1("guesses_vs_chosen", "plain", counting="as_sets")),
             ("summarisation F1, repaired", f"{float(summary):.2f}", f1("summaries_vs_chosen", "canonical")),
             ("the same, each label once", "-", f1("summaries_vs_chosen", "canonical", counting="as_sets")),
+        ],
+        "vanishing": [("final selections of the two intentions that can be gold", *map(str, gold))],
+        "kept": [
+            ("summaries of a refinement that kept the selection", str(len(kept)), "0"),
+            ("all summaries that count", str(summaries), str(summaries - len(kept))),
+        ],
+        "association": [
+            (
+                f"Theil's U of {measure}, {association['quests']} quests",
+                f"{association[measure]:.4f} (of the side, given the result)",
+                f"{association[f'{measure} reversed']:.4f} (of the result, given the side)",
+            )
+            for measure in ("selection", "following")
         ],
         "crossed": [
             ("guessing items", str(items["by_released_script"]), str(items["by_correct_key"])),

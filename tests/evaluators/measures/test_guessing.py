@@ -1,12 +1,14 @@
 """Beliefs as guesses, role guesses, and what a stated confidence is worth."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from engine.actions import Speak
-from engine.events import ActionDefaulted, SelectionPrepared
+from engine.events import ActionDefaulted, AgentsSeated, GameCreated, ProposalOpened, SelectionPrepared
 from engine.rules import Request
+from engine.seated import SeatedAgent
 from engine.state import State
 from engine.terms import Role
 from evaluators.ground.answers import Guess
@@ -83,6 +85,32 @@ def test_a_belief_about_a_speech_that_a_summary_has_replaced_is_no_guess() -> No
     # An opener that was asked before it summed up still had the speeches.
     early = {**opens, "2.1.propose_team.2": [SelectionPrepared(2, "summary"), belief(2, 5, HEARD)]}
     assert [guess.item_id for guess in believed(by_hand(early))] == ["g/guessing/1.1.speak.5/final/2"]
+
+
+@pytest.mark.parametrize(
+    ("profile", "memory", "guesses"),
+    [
+        ("interintent", "speeches", 1),
+        ("interintent", None, 0),
+        ("official", "summaries", 0),
+        ("official", None, 1),
+    ],
+)
+def test_what_is_in_sight_goes_by_the_memory_of_the_seat(
+    profile: str, memory: str | None, guesses: int
+) -> None:
+    game = by_hand({"1.1.speak.5": chose(5, HEARD), "2.1.propose_team.2": [belief(2, 5, HEARD)]})
+    first = next(index for index, event in enumerate(game.log) if isinstance(event, ProposalOpened))
+    parameters = {} if memory is None else {"memory": memory}
+    other = SeatedAgent(
+        "scripted", None, None, {"memory": "summaries" if memory != "summaries" else "speeches"}
+    )
+    agents = [other, SeatedAgent("llm", "m", "m", parameters), *[other] * 3]
+    created = game.log[0]
+    assert isinstance(created, GameCreated)
+    created = replace(created, profile=replace(created.profile, name=profile))
+    log = [created, *game.log[1:first], AgentsSeated(tuple(agents)), *game.log[first:]]
+    assert len(list(believed(read_game("g", log)))) == guesses
 
 
 def test_only_the_beliefs_of_the_seats_asked_for_are_counted() -> None:

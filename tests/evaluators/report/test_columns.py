@@ -62,7 +62,7 @@ def test_seats_are_told_apart_by_the_record_of_agents_and_the_deal() -> None:
         assert columns.seats(name) == {value: whole}
     assert columns.seats("mood") == {}
     assert agent_names(game) == (
-        "llm at-a paper", "llm at-b direct", "scripted", "llm at-a paper", "llm at-b paper"
+        "llm model-a paper", "llm model-b direct", "scripted", "llm model-a paper", "llm model-b paper"
     )  # fmt: skip
     assert model_seats(game) == {1, 2, 4, 5}
 
@@ -106,6 +106,9 @@ def test_contrasts_are_pairs_of_levels_or_crossed() -> None:
     assert str(crossed) == "preset: paper − direct × model: model-a − model-b"
     columns = columns_of(seated(scripted_game(1), "pdppd", "aabbb"))
     assert crossed.seats(columns) == ({1}, {2}, {3, 4}, {5})
+    (some,) = read_contrasts(["preset=paper,direct where model=model-b and players=5"])
+    assert some.seats(columns) == ({3, 4}, {5})
+    assert str(some) == "preset: paper − direct, model=model-b and players=5 players"
     assert crossed.cells == ("paper, model-a", "direct, model-a", "paper, model-b", "direct, model-b")
 
 

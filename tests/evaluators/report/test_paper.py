@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from itertools import islice
 from math import sqrt
 
 import pytest
@@ -21,6 +22,7 @@ from evaluators.report.plots import plot_files
 from evaluators.report.reading import RaterKind
 from evaluators.report.sections import make_report
 from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, limited
+from tests.evaluators.report.test_contrasts import unpaired
 from tests.evaluators.report.test_report import judged
 from tests.evaluators.scripted_games import scripted_game
 
@@ -183,6 +185,17 @@ def test_every_plot_is_told_in_words_with_its_numbers() -> None:
         assert words.endswith("The table below has every number.")
 
 
+def test_every_question_of_the_study_has_a_plot_after_the_paper_s_page() -> None:
+    report = unpaired()
+    asked = list(dict.fromkeys(row.labels[0] for row in report.table("contrasts").rows))
+    shown = as_html(report)
+    assert [f'id="plot-contrast_{n}"' in shown for n in range(1, len(asked) + 2)] == [True] * len(asked) + [
+        False
+    ]
+    assert shown.index("about-agreement") < shown.index("about-contrasts") < shown.index("<details>")
+    assert r"\label{tab:contrasts}" in as_latex(report)
+
+
 # --- people ---------------------------------------------------------------------------------------------
 
 
@@ -200,6 +213,9 @@ def test_people_s_figure_is_the_mean_over_persons_beside_its_deviation_and_less_
     assert difference.low is not None
     assert difference.low < mean - model < (difference.high or 0)
     assert difference.games == len(SEEDS)
+    beside = made().table("dimensions").figure(("guessing F1, people",), "ours")
+    assert beside.value == pytest.approx(mean)
+    assert beside.note == f"± {100 * (row['deviation'].value or 0):.2f} over 3 persons"
     published = {one.labels: one.figures for one in made().table("people").rows}
     of_paper = published["guessing F1 on GPT-4's games", "GPT-4, published"]["people minus model"]
     assert of_paper.value == pytest.approx(0.6523 - 0.4687)
@@ -283,6 +299,35 @@ def test_confusions_are_of_the_items_that_had_the_intention() -> None:
         assert (figure.num, figure.den) == (n, counted.by_intention[missed].gold)
 
 
+def test_the_items_behind_a_figure_are_found_by_its_games_its_rater_and_its_group() -> None:
+    told = made().as_json()
+    games, sets = told["sources"]["games"], told["sources"]["sets"]
+    by_id = {scripted_game(seed).id: seed for seed in SEEDS}
+    checked = 0
+    for table in told["tables"]:
+        if table["name"] not in ("guessing", "summarisation"):
+            continue
+        assert table["items"]["followed"] is False
+        for row in table["rows"]:
+            rater, by, group = row["labels"]
+            figure = row["figures"]["f1"]
+            if by not in ("all", "round", "role") or rater.startswith("model_1 ("):
+                continue
+            within = [game for at, game in enumerate(games) if int(sets[figure["from"]], 16) >> at & 1]
+            found = 0
+            for game_id in within:
+                game = scripted_game(by_id[game_id])
+                given = answers(by_id[game_id], rater, "human", dimension=table["items"]["dimension"])
+                asked = {guess.item_id for guess in given.guesses}
+                for item in items(game, table["items"]["dimension"], ALL, with_gold=True):
+                    assert item.speaker_role is not None
+                    label = {"all": "all", "round": str(item.round), "role": item.speaker_role.value}[by]
+                    found += item.id in asked and label == group
+            assert found == figure["items"], row["labels"]
+            checked += 1
+    assert checked > 40
+
+
 # --- notices --------------------------------------------------------------------------------------------
 
 
@@ -341,11 +386,11 @@ def test_what_latex_would_read_as_commands_is_text() -> None:
 
 def test_plots_come_as_files_that_stand_alone() -> None:
     names = set()
-    for plot in plot_files(made()):
+    for plot, again in islice(zip(plot_files(made()), plot_files(made()), strict=True), 3):
         names.add(plot.name)
         assert 'xmlns="http://www.w3.org/2000/svg"' in plot.svg
         assert "currentColor" not in plot.svg
         assert plot.pdf.startswith(b"%PDF-")
-        if len(names) == 3:
-            break
+        # Whoever packs a study twice packs the same files.
+        assert plot == again
     assert len(names) == 3

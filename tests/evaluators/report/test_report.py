@@ -629,8 +629,8 @@ def test_every_figure_names_the_games_behind_it_and_each_game_is_listed_once() -
     assert limited(made()).as_json()["sources"] == {"games": [], "sets": []}
 
 
-PUT_TOGETHER = {"agreement", "judges", "raters", "standings", "duels"}
-"""Tables whose figures are not counted in a tally: their games are those of the pairs that they name."""
+PUT_TOGETHER = {"standings", "duels"}
+"""Tables whose games are those that the agents in their labels played."""
 
 
 def test_intentions_stand_with_their_sentences_in_json_and_csv() -> None:

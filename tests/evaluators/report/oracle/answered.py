@@ -287,6 +287,14 @@ def people(games: Iterable[OneGame]) -> Rows:
     return rows
 
 
+def people_row(games: Iterable[OneGame], sums: Sums, label: str) -> Rows:
+    """The mean of the persons who were asked as by default; no row without them."""
+    kinds = {raters(one): one["kind"] for game in games for one in game.told["answers"]}
+    names = {labels[0] for labels in sums.labels()}
+    persons = sorted(name for name in names if kinds[name] == "human" and " (" not in name)
+    return {(label,): {"ours": _people(sums, persons, persons[0])["people"]}} if persons else {}
+
+
 def _people(sums: Sums, persons: list[str], model: str) -> dict[str, Cell]:
     of_model = sums.cell((model, "all", "all"), "f1", "f1")
     if not persons:

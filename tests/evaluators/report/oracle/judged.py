@@ -54,6 +54,20 @@ def followings(games: Iterable[OneGame]) -> Sums:
     return sums
 
 
+RULES = ("refused", "role", "fact", "contradiction")
+
+
+def rulings(games: Iterable[OneGame]) -> Sums:
+    sums = Sums()
+    for game in games:
+        for number, (intention, rule) in enumerate(game.told["rulings"]):
+            for labels in (("all", "all"), ("intention", intention)):
+                sums.add(game.id, labels, "refused", (rule is not None, 1), number)
+                for name in RULES[1:]:
+                    sums.add(game.id, labels, name, (rule == name, 1), number)
+    return sums
+
+
 # --- understanding and winning ---------------------------------------------------------------------------
 
 

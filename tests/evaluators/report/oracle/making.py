@@ -140,6 +140,7 @@ def make(seed: int) -> Made:
             BELIEFS: list(map(_row, asked[BELIEFS])),
         },
         "judgements": rows,
+        "rulings": [[ruling.intention, ruling.rule] for ruling in ruled(game)],
         "answers": answers,
         "agents": list(agents),
         "groups": groups,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from . import answered, judged, played, raters, statements
+from . import answered, corrections, judged, played, raters, statements
 from .counting import NOTHING, Rows, Sums, cell
 from .reading import OneGame
 
@@ -106,6 +106,8 @@ def _dimensions(oracle: Oracle) -> Rows:
     for dimension in ("summarisation", "guessing"):
         for followed in (False, True):
             sums = answered.scores(oracle.games, dimension, followed=followed)
+            filter_ = ", only what was followed" if followed else ""
+            rows |= answered.people_row(oracle.games, sums, f"{dimension} F1, people{filter_}")
             for who in {labels[0] for labels in sums.labels()}:
                 label = f"{dimension} F1, {who}{', only what was followed' if followed else ''}"
                 rows[label,] = {
@@ -208,6 +210,8 @@ TABLES: dict[str, Callable[[Oracle], Rows]] = {
     },
     "agreement": lambda oracle: raters.agreement(oracle.games, oracle.judges),
     "judges": lambda oracle: raters.judges_table(oracle.games, oracle.judges),
+    "judges_corrected": lambda oracle: corrections.table(oracle.games, oracle.judges),
+    "rulings": lambda oracle: judged.rulings(oracle.games).rows(dict.fromkeys(judged.RULES, "share")),
     "raters": lambda oracle: raters.compared(oracle.games, oracle.judges),
     "standings": _standings,
     "duels": lambda oracle: played.duels(oracle.games),

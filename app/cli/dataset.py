@@ -1,0 +1,305 @@
+"""The command ``dataset``."""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from app.base.errors import Unfinished
+from app.cli.arguments import Answers, DatabaseUrl, Judgements
+from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.report import fail_without_games, note_games
+from app.cli.terminal import byte_bar, count_bar, fail, note
+from app.evaluations.rater_work import RaterWorkReader
+from app.files.games import Unusable, bundles, games_in
+from app.files.judgements import UnreadableFile, read_answers, read_judgements
+from app.files.replays import sizes
+from app.models.recording import InvalidAnswers, Recording
+from app.store.call import Call
+from app.store.rows import BatchRow
+from engine.errors import AvalonError, CorruptLog
+from engine.events import RolesDealt
+from evaluators.dataset.card import About, card, citation, croissant
+from evaluators.dataset.rows import Row, game_rows
+from evaluators.dataset.writing import TableWriter
+from evaluators.ground.items import Variant
+from evaluators.ground.provenance import package_version
+from evaluators.ground.turns import Game
+from evaluators.report.builder import Answered
+
+if TYPE_CHECKING:
+    from app.main import Composition
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+
+@commands.command("dataset")
+def dataset_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.", show_default=False)],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SOURCE…",
+            help="Games as NDJSON (from simulate --out or a full export) or avalon-replay records, packed or "
+            "not; directories of these.",
+            show_default=False,
+        ),
+    ] = None,
+    batch: Annotated[
+        list[str] | None,
+        typer.Option("--batch", help="A batch in the database, with its calls and raters. Repeatable."),
+    ] = None,
+    judgements: Judgements = None,
+    answers: Answers = None,
+    calls: Annotated[
+        Path | None,
+        typer.Option(
+            help="The models' calls: a file of simulate --answers or answers export, or a folder with one "
+            "for each game, as in a packed study."
+        ),
+    ] = None,
+    reader: Annotated[
+        str, typer.Option(help="Who guesses in items: drawn (one other seat) or all (every other seat).")
+    ] = "drawn",
+    title: Annotated[
+        str | None, typer.Option(help="The data set's title.  [the folder's name]", show_default=False)
+    ] = None,
+    license_: Annotated[
+        str | None,
+        typer.Option(
+            "--license",
+            help="The licence that you give, e.g. cc-by-4.0. None is assumed.",
+            show_default=False,
+        ),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace the folder, if it is a data set.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Write finished games as a data set: Parquet tables with a card that says what every column means.
+
+    The tables are games, seats, turns, beliefs, intentions, votes, quests, calls, items, contexts, judgements
+    and answers (docs/datasets.md). They are read by pandas, polars, DuckDB and `datasets.load_dataset(DIR,
+    "turns")` as they are. Equal games give equal bytes.
+
+    Example: interintent dataset my-games games.ndjson --license cc-by-4.0
+
+    The exit status is 2 if there was no game to write.
+    """
+    if not sources and not batch:
+        fail("name files with games, or a batch with --batch")
+    if batch and (judgements or answers or calls) and not sources:
+        fail("a batch brings its judgements, answers and calls; --judgements and the like are for files")
+    if reader not in ("drawn", "all"):
+        fail(f"--reader takes drawn or all, got {reader}")
+    _need_pyarrow()
+    kept = folder.with_name(f"{folder.name}.partial")
+    _make_room(folder, kept, overwrite=overwrite)
+    made = _Written(Variant(reader=reader))  # type: ignore[arg-type]
+    try:
+        judged = None if judgements is None else read_judgements(judgements)
+        answered = {} if answers is None else read_answers(answers)
+        recorded = None if calls is None else _Calls(calls)
+        with TableWriter(kept) as writer:
+            if sources:
+                with byte_bar("games", sizes(sources)) as on_read:
+                    for bundle in bundles(sources, on_read):
+                        for game in games_in(bundle):
+                            its = made.take(
+                                game,
+                                writer,
+                                () if judged is None else judged.by_game.get(_id(game), ()),
+                                frozenset() if judged is None else judged.judges,
+                                answered.get(_id(game), ()),
+                            )
+                            if its is not None and recorded is not None:
+                                writer.add({"calls": recorded.of(its)})
+            for name in batch or ():
+                run_or_fail(_of_batch(name, database_url, made, writer))
+        note_games(made.left_out, made.named)
+        if not made.games:
+            fail_without_games("write", made.left_out)
+        about = About(
+            title or folder.resolve().name,
+            license_,
+            package_version(),
+            writer.rows,
+            sorted(made.profiles),
+            sorted(made.agents),
+            made.left_out,
+        )
+        for file, text in (
+            ("README.md", card(about)),
+            ("CITATION.cff", citation(about)),
+            ("croissant.json", croissant(about, kept)),
+        ):
+            (kept / file).write_text(text, "utf-8")
+        if folder.exists():
+            shutil.rmtree(folder)
+        kept.rename(folder)
+    except (UnreadableFile, InvalidAnswers, AvalonError) as fault:
+        fail(str(fault))
+    except FileNotFoundError as fault:
+        fail(f"no such file or directory: {fault.filename or fault}")
+    except OSError as fault:
+        fail(f"cannot write {folder}: {fault.strerror or fault}")
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
+    rows = writer.rows
+    note(f"{rows['games']:,} games, {rows['turns']:,} turns, {rows['calls']:,} calls in {folder}")
+
+
+def _need_pyarrow() -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError:
+        fail("a data set needs pyarrow: pip install 'interintent-server[datasets]'")
+
+
+def _make_room(folder: Path, kept: Path, *, overwrite: bool) -> None:
+    """An empty folder to write to, beside the one to make. Ends the command where something is in the way."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if not folder.is_dir() or not (folder / "croissant.json").exists():
+            fail(f"{folder} is there, and no data set: name another folder")
+        if not overwrite:
+            fail(f"{folder} is there: name another folder, or replace it (--overwrite)")
+    try:
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.mkdir(parents=True)
+    except OSError as fault:
+        fail(f"cannot write {folder}: {fault.strerror or fault}")
+
+
+def _id(game: Game | Unusable) -> str:
+    return game.id if isinstance(game, Game) else game.what
+
+
+class _Written:
+    """What was made of the games so far."""
+
+    def __init__(self, variant: Variant) -> None:
+        self._variant = variant
+        self._ids: set[str] = set()
+        self.left_out: Counter[str] = Counter()
+        self.named: dict[str, list[str]] = {}
+        self.profiles: set[str] = set()
+        self.agents: set[str] = set()
+
+    @property
+    def games(self) -> int:
+        return len(self._ids)
+
+    def take(
+        self,
+        game: Game | Unusable,
+        writer: TableWriter,
+        judgements: Sequence[Any] = (),
+        judges: frozenset[str] = frozenset(),
+        answers: Sequence[Answered] = (),
+    ) -> Game | None:
+        """Writes one game; None for one that is left out."""
+        if isinstance(game, Game) and game.id in self._ids:
+            game = Unusable(game.id, "there already")
+        if isinstance(game, Unusable):
+            self.left_out[game.reason] += 1
+            self.named.setdefault(game.reason, []).append(game.what)
+            return None
+        self._ids.add(game.id)
+        self.profiles.add(game.profile.name)
+        by_rater = {(str(one.dimension), one.name): one.guesses for one in answers}
+        tables = game_rows(game, judgements, judges, by_rater, self._variant)
+        self.agents |= {row["agent_name"] for row in tables["seats"] if row["agent_name"]}
+        writer.add(tables)
+        return game
+
+
+AT_ONCE: Final = 20
+"""Games of a batch whose raters' work is read at a time."""
+
+
+async def _of_batch(name: str, database_url: str | None, made: _Written, writer: TableWriter) -> None:
+    """Writes a batch's finished games with everybody's judgements and answers, and its calls to models."""
+    async with on_database(read_settings(database_url)) as parts:
+        batch = await parts.games.batch_row(name)
+        ids = await finished_games(parts, name)
+        reader = await RaterWorkReader.games(parts.evaluations.store, ids, None)
+        with count_bar("games", len(ids)) as advance:
+            for first in range(0, len(ids), AT_ONCE):
+                some = ids[first : first + AT_ONCE]
+                work = await reader.read(some)
+                for done, game_id in enumerate(some, first + 1):
+                    try:
+                        game = await _stored(parts, game_id, batch)
+                    except CorruptLog as fault:
+                        made.take(Unusable(game_id, str(fault)), writer)
+                    else:
+                        its = made.take(
+                            game,
+                            writer,
+                            work.judgements.get(game_id, ()),
+                            work.judges,
+                            work.answers.get(game_id, ()),
+                        )
+                        if its is not None:
+                            async for call in parts.models.calls.one_by_one(game_id):
+                                if call.key.attempt > 0:
+                                    writer.add({"calls": [_call(game_id, call)]})
+                    advance(done, len(ids))
+
+
+async def _stored(parts: "Composition", game_id: str, batch: BatchRow) -> Game | Unusable:
+    try:
+        game = await parts.evaluations.games.by_id(game_id)
+    except Unfinished as fault:
+        return Unusable(game_id, str(fault))
+    row = await parts.games.row(game_id)
+    return replace(game, provenance=await parts.models.provenance(row, batch, game.log))
+
+
+class _Calls:
+    """Recorded calls: of one file by the games' seeds, of a folder by the games' ids."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = {file.stem: file for file in path.rglob("*.ndjson")} if path.is_dir() else None
+        self._recording = Recording() if self._files is not None else Recording.read(path)
+
+    def of(self, game: Game) -> Iterator[Row]:
+        """The calls of a game. Raises InvalidAnswers for a file of a folder that cannot be read."""
+        if self._files is None:
+            seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
+            stored = self._recording.calls(str(seed))
+        else:
+            file = self._files.get(game.id)
+            stored = {} if file is None else Recording.read(file).calls(game.id)
+        for key in sorted(stored, key=astuple):
+            yield _call(game.id, stored[key])
+
+
+def _call(game_id: str, call: Call) -> Row:
+    usage = call.usage
+    return {
+        "game_id": game_id,
+        "request_id": call.key.request_id,
+        "seat": call.seat,
+        "step": call.key.step,
+        "about": call.key.about,
+        "attempt": call.key.attempt,
+        "endpoint": call.endpoint,
+        "model": call.model,
+        "provider": call.provider,
+        "fingerprint": call.fingerprint,
+        "failure": call.failure,
+        "finish": call.finish,
+        "prompt_tokens": usage.prompt,
+        "cached_tokens": usage.cached,
+        "completion_tokens": usage.completion,
+        "reasoning_tokens": usage.reasoning,
+        "cost": call.cost,
+        "latency_s": call.latency_s,
+        "http_calls": call.http_calls,
+    }

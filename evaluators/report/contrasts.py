@@ -1,0 +1,674 @@
+"""Contrasts in a report: which figures are compared between conditions, and the tables that show them.
+
+Every share, score and mean that a report has for groups is contrasted: in total, and by side, role, round or
+stage. Each contrast stands three times: as excluded (the report's own exclusions), as played (no game
+excluded), and in the worst case (each excluded game counted against the difference).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from math import isnan
+from typing import Final, NamedTuple
+
+from engine.chance import draw
+from engine.terms import Seat
+from evaluators.measures.comparing import holm
+from evaluators.measures.play import PUBLISHED
+from evaluators.report.columns import Contrast, GameColumns
+from evaluators.report.tables import GROUPS, QUESTIONS, Column, ReportTable, TableRow, Unit, place
+from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_case
+from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
+from evaluators.statistics.intervals import Counts
+
+__all__ = ["CONTRASTS", "FOUND_BELOW", "MISSING", "ContrastCounts", "Contrasted", "contrasted"]
+
+CONTRASTS: Final = "contrasts"
+"""The table of the contrasts' main figures."""
+
+_PARTS: Final = "contrast_parts"
+_MEANS: Final = "contrast_means"
+
+MISSING: Final = "contrasts need the extra reports: pip install 'interintent-server[reports]'"
+
+FOUND_BELOW: Final = 0.05
+
+
+# --- which figures ----------------------------------------------------------------------------------
+
+
+class _Measure(NamedTuple):
+    """How a figure is contrasted."""
+
+    words: str
+    """What it is called, with ``{of}`` for whom it is about and ``{group}`` for its metric."""
+    kind: Kind = "share"
+    limits: tuple[float, float] | None = None
+    """The least and the greatest value; None: there are none, so there is no worst case."""
+
+    @property
+    def unit(self) -> Unit:
+        return "number" if self.kind == "mean" else "share"
+
+
+_F1: Final = ("f1", "precision", "recall")
+_BOTH: Final = (0.0, 1.0)
+
+_MEASURES: Final[Mapping[tuple[str, str], tuple[_Measure, ...]]] = {
+    ("seats", "share"): (_Measure("seats won", limits=_BOTH),),
+    ("play", "share"): (_Measure("{group}", limits=_BOTH),),
+    ("roles", "on quests"): (_Measure("on quests", limits=_BOTH),),
+    ("roles", "games won"): (_Measure("games won", limits=_BOTH),),
+    **{
+        ("rounds", column): (_Measure(words, limits=_BOTH),)
+        for column, words in (
+            ("played", "quest played"),
+            ("succeeded", "quest succeeded"),
+            ("evil_on_team", "evil on the team"),
+            ("forced", "team forced"),
+            ("first_approved", "first proposal approved"),
+            ("changed", "team changed"),
+        )
+    },
+    ("selection", "accuracy"): (_Measure("selection accuracy", limits=_BOTH),),
+    ("responses", "good"): (_Measure("responses rated good", limits=_BOTH),),
+    ("following", "good"): (_Measure("following good ({of})", limits=_BOTH),),
+    ("following", "mean"): (_Measure("mean following score ({of})", "mean", (1, 5)),),
+    **{
+        (table, "f1"): tuple(_Measure(f"{words} {kind}{who}", kind, _BOTH) for kind in _F1)
+        for table, words, who in (
+            ("summarisation", "summarisation", ", {of}"),
+            ("summarisation_followed", "summarisation of what was followed", ", {of}"),
+            ("guessing", "guessing", ", {of}"),
+            ("guessing_followed", "guessing of what was followed", ", {of}"),
+            ("beliefs", "beliefs", ""),
+        )
+    },
+    ("role_guesses", "accuracy"): (_Measure("roles right, {of}", limits=_BOTH),),
+    ("role_guesses", "brier"): (_Measure("Brier score of roles, {of}", "mean", _BOTH),),
+    ("correction", "changed"): (_Measure("modification changes the choice", limits=_BOTH),),
+    ("correction_sets", "share"): (_Measure("self-correction, intentions", limits=_BOTH),),
+    ("correction_worth", "better"): (_Measure("self-correction: {group} better", limits=_BOTH),),
+    ("correction_worth", "worse"): (_Measure("self-correction: {group} worse", limits=_BOTH),),
+    ("correction_worth", "mean change"): (_Measure("self-correction: {group}, mean change", "mean"),),
+    ("own_metrics", "share"): (_Measure("{of}", limits=_BOTH),),
+    ("own_metrics", "value"): (_Measure("{of}", "mean"),),
+    ("hallucination", "speeches with one"): (_Measure("speeches that the record refutes", limits=_BOTH),),
+    ("hallucination", "statements refuted"): (_Measure("statements refuted", limits=_BOTH),),
+    ("hallucination", "refuted a speech"): (_Measure("refuted statements a speech", "mean"),),
+    ("hallucination_judged", "speeches with one"): (_Measure("speeches refuted ({of})", limits=_BOTH),),
+    ("judges", "reasonable"): (_Measure("selections called reasonable", limits=_BOTH),),
+    ("judges", "think"): (_Measure("thinking scored 4 or 5", limits=_BOTH),),
+    ("judges", "speak"): (_Measure("speaking scored 4 or 5", limits=_BOTH),),
+    ("link", "above"): (_Measure("evil above loyal, {of}", limits=_BOTH),),
+    ("defaults", "defaulted"): (_Measure("decisions played by default", limits=_BOTH),),
+    **{
+        ("defaults", cause): (_Measure(f"decisions played by default ({cause})", limits=_BOTH),)
+        for cause in ("model_error", "deadline", "attempts")
+    },
+}
+
+_HEADLINES: Final = frozenset({"all", "judge"})
+"""The groups whose figures are totals."""
+
+_TOTALS: Final = frozenset({"play", "seats"})
+"""Tables whose rows by side are main figures: who won, and how a side plays."""
+
+_DEFAULT_GROUPS: Final = frozenset({"all"})
+
+
+@lru_cache(4096)
+def _measures(table: str, group: str, column: str) -> tuple[_Measure, ...]:
+    if table == "defaults" and group not in _DEFAULT_GROUPS:
+        return ()
+    found = _MEASURES.get((table, column), ())
+    if table == "play" and group == "quest engagement":
+        return tuple(measure._replace(kind="mean_of_shares") for measure in found)
+    # Precision and recall in total, F1 by group too.
+    return found if group in _HEADLINES else found[:1]
+
+
+_ORDER: Final = {place_: number for number, place_ in enumerate(_MEASURES)}
+
+
+def _names(key: FigureKey, measure: _Measure) -> tuple[str, str, str]:
+    """What the figure is called, and its breakdown and group; the latter are empty for a main figure."""
+    words = measure.words.format(of=key.of, group=key.group)
+    if key.table in ("play", "seats"):
+        return f"{words}, {key.label}", "", ""
+    if key.table == "judges":
+        return f"{words}, {key.label}", "", ""
+    if key.table in ("correction_sets",):
+        return f"{words} {key.label}", "", ""
+    if key.table == "correction_worth":
+        return (words, "", "") if key.label == "all" else (words, "turns", key.label)
+    if key.group == "all":
+        return words, "", ""
+    return words, key.group, key.label
+
+
+# --- counting ---------------------------------------------------------------------------------------
+
+_KEPT: Final = 500
+"""The most units of a cell whose counts are kept apart; beyond, they are summed into that many blocks."""
+
+
+class _Cell:
+    """The counts of one cell of a contrast by figure and unit."""
+
+    def __init__(self) -> None:
+        self.games: Counter[str] = Counter()
+        """The number of games by unit."""
+        self.counts: dict[FigureKey, dict[str, Counts]] = {}
+        self.games_of: Counter[FigureKey] = Counter()
+        self.items: Counter[FigureKey] = Counter()
+
+    def add(self, unit: str, key: FigureKey, counts: Counts) -> None:
+        by_unit = self.counts.setdefault(key, {})
+        known = by_unit.get(unit)
+        by_unit[unit] = tuple(counts) if known is None else _plus(known, counts)
+
+    def merge(self, other: "_Cell") -> None:
+        self.games.update(other.games)
+        self.games_of.update(other.games_of)
+        self.items.update(other.items)
+        for key, by_unit in other.counts.items():
+            for unit, counts in by_unit.items():
+                self.add(unit, key, counts)
+
+    def by(self, key: FigureKey, unit_of: Callable[[str], str]) -> dict[str, Counts]:
+        """The counts of a figure by what ``unit_of`` makes of the units."""
+        joined: dict[str, Counts] = {}
+        for unit, counts in self.counts.get(key, {}).items():
+            name = unit_of(unit)
+            joined[name] = _plus(joined[name], counts) if name in joined else counts
+        return joined
+
+
+def _plus(first: Counts, second: Counts) -> Counts:
+    width = max(len(first), len(second))
+    padded = ((*counts, *(0,) * (width - len(counts))) for counts in (first, second))
+    return tuple(map(sum, zip(*padded, strict=True)))
+
+
+Write = Callable[[FigureKey, Sequence[float], int], None]
+
+
+class ContrastCounts:
+    """The counts of one contrast: of each cell, by unit."""
+
+    def __init__(self, asked: Contrast) -> None:
+        self.asked = asked
+        self.cells = tuple(_Cell() for _ in asked.cells)
+        self.of_seats = False
+        """Whether a cell held only some seats of a game."""
+
+    def begin(
+        self, game_id: str, columns: GameColumns, kept: frozenset[Seat]
+    ) -> Iterator[tuple[frozenset[Seat], Write]]:
+        """Starts a game: for each cell that has seats in it, the seats and where their counts go."""
+        unit = columns.unit(self.asked.columns)
+        unit = f"deal {unit}" if unit else f"game {game_id}"
+        for cell, seats in zip(self.cells, self.asked.seats(columns), strict=True):
+            if seats & kept:
+                self.of_seats |= len(seats & kept) < columns.players
+                cell.games[unit] += 1
+                yield seats & kept, _writer(cell, unit)
+
+    def merge(self, other: "ContrastCounts") -> None:
+        """Adds the counts of other games."""
+        self.of_seats |= other.of_seats
+        for cell, theirs in zip(self.cells, other.cells, strict=True):
+            cell.merge(theirs)
+
+
+def _writer(cell: _Cell, unit: str) -> Write:
+    def write(key: FigureKey, counts: Sequence[float], n: int) -> None:
+        if any(counts) and _measures(key.table, key.group, key.column):
+            cell.add(unit, key, counts)
+            cell.games_of[key] += 1
+            cell.items[key] += n
+
+    return write
+
+
+# --- the tables -------------------------------------------------------------------------------------
+
+
+class Contrasted(NamedTuple):
+    """What a report says of its contrasts."""
+
+    tables: tuple[ReportTable, ...]
+    notes: tuple[str, ...]
+    """A sentence for each question, and what a reader must know before the rest."""
+
+
+class _Design(NamedTuple):
+    """How the units of a contrast's cells belong together."""
+
+    paired: bool
+    unit_of: Callable[[str], str]
+    pairs: int
+    games: tuple[int, ...]
+    """The number of games in each cell, the excluded ones too."""
+
+
+class _Told(NamedTuple):
+    """One figure of one contrast, in its three versions."""
+
+    key: FigureKey
+    measure: _Measure
+    excluded: Difference
+    played: Difference
+    worst: Difference | None
+    """None: there is no worst case, since the figure has no limits."""
+    levels: tuple[Figure, ...]
+    items: int
+
+
+def contrasted(
+    counts: Sequence[ContrastCounts],
+    set_aside: Sequence[ContrastCounts] | None,
+    withheld: Callable[[FigureKey], bool],
+    level: float = FOUND_BELOW,
+) -> Contrasted:
+    """The tables of these contrasts.
+
+    ``set_aside``: the same contrasts of the excluded games, if there are any. ``withheld`` says whether a
+    judge's figure may not be shown beside people's. ``level``: the greatest adjusted p value of a difference
+    that counts. Without numpy and scipy the first table is empty and says how to get them.
+    """
+    try:
+        import scipy.stats as _  # noqa: F401
+    except ImportError:
+        return Contrasted((_table(CONTRASTS, (), MISSING),), (f"{MISSING[0].upper()}{MISSING[1:]}.",))
+    told: dict[Contrast, list[_Told]] = {}
+    designs: dict[Contrast, _Design] = {}
+    for place_, one in enumerate(counts):
+        aside = None if set_aside is None else set_aside[place_]
+        design = designs[one.asked] = _designed(one, aside)
+        told[one.asked] = [] if 0 in design.games else list(_all_figures(one, aside, design, withheld))
+    adjusted = _adjusted(told)
+    main: list[TableRow] = []
+    parts: list[TableRow] = []
+    means: list[TableRow] = []
+    for asked, found in told.items():
+        for figure in found:
+            name, by, group = _names(figure.key, figure.measure)
+            row = _row(asked, figure, adjusted[asked, figure.key, figure.measure.words], len(told), level)
+            if figure.measure.unit == "number":
+                means.append(TableRow((str(asked), name, by or "all", group or "all"), row))
+            elif by:
+                parts.append(TableRow((str(asked), name, by, group), row))
+            else:
+                main.append(TableRow((str(asked), name), row))
+    tables = [_table(CONTRASTS, main, "" if main else "no game has both levels of a contrast")]
+    tables += [_table(name, rows, "") for name, rows in ((_PARTS, parts), (_MEANS, means)) if rows]
+    return Contrasted(tuple(tables), tuple(_notes(told, designs, adjusted, level)))
+
+
+def _designed(counts: ContrastCounts, aside: ContrastCounts | None) -> _Design:
+    cells = [Counter(cell.games) for cell in counts.cells]
+    for cell, more in zip(cells, () if aside is None else aside.cells, strict=False):
+        cell.update(more.games)
+    games = tuple(cell.total() for cell in cells)
+    for unit_of in (_as_it_is, _deal_alone):
+        units = [set(map(unit_of, cell)) for cell in cells]
+        pairs = len(set.intersection(*units))
+        if 2 * pairs >= min(map(len, units)) > 0:
+            every = len(set().union(*units))
+            return _Design(True, _blocked(unit_of) if every > _KEPT else unit_of, pairs, games)
+    every = max(map(len, cells), default=0)
+    return _Design(False, _blocked(_as_it_is) if every > _KEPT else _as_it_is, 0, games)
+
+
+def _as_it_is(unit: str) -> str:
+    return unit
+
+
+def _deal_alone(unit: str) -> str:
+    """Games of one deal belong together however they are seated."""
+    return unit.partition("/")[0] if unit.startswith("deal ") else unit
+
+
+def _blocked(unit_of: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda unit: f"block {draw(0, 'contrast', unit_of(unit)) % _KEPT}"
+
+
+def _all_figures(
+    counts: ContrastCounts,
+    aside: ContrastCounts | None,
+    design: _Design,
+    withheld: Callable[[FigureKey], bool],
+) -> Iterator[_Told]:
+    keys = set().union(*(cell.counts.keys() for cell in counts.cells))
+    if aside is not None:
+        yield _of_exclusion(counts, aside, design)
+        keys |= set().union(*(cell.counts.keys() for cell in aside.cells))
+    for key in sorted(keys, key=_place):
+        if withheld(key) or _is_said_elsewhere(key, of_seats=counts.of_seats):
+            continue
+        for measure in _measures(key.table, key.group, key.column):
+            yield _told(counts, aside, design, key, measure)
+
+
+def _place(key: FigureKey) -> tuple[int, int, object]:
+    metric = _METRICS.index(key.group) if key.group in _METRICS else 0
+    return _ORDER[key.table, key.column], metric, place((key.of, key.group, key.label))
+
+
+_METRICS: Final = (*PUBLISHED, "proposal approval rate", "approve ballot rate")
+
+
+def _is_said_elsewhere(key: FigureKey, *, of_seats: bool) -> bool:
+    """Whether another figure says the same: in whole games one side wins what the other loses."""
+    if key.table == "seats":
+        return not of_seats
+    return key.table == "play" and key.group in ("win rate", "quest win rate") and key.label == "evil"
+
+
+def _told(
+    counts: ContrastCounts,
+    aside: ContrastCounts | None,
+    design: _Design,
+    key: FigureKey,
+    measure: _Measure,
+) -> _Told:
+    cells = [cell.by(key, design.unit_of) for cell in counts.cells]
+    as_excluded = contrast(cells, measure.kind, paired=design.paired)
+    played, worst = as_excluded, as_excluded if measure.limits else None
+    if aside is not None and any(cell.games for cell in aside.cells):
+        out = [cell.by(key, design.unit_of) for cell in aside.cells]
+        if any(out):
+            joined = [_joined(cell, more) for cell, more in zip(cells, out, strict=True)]
+            played = contrast(joined, measure.kind, paired=design.paired)
+        if measure.limits and as_excluded.defined:
+            # Of a game that counts nothing in the figure nobody knows what it would have counted.
+            silent = [
+                {unit: tuple(more.get(unit, ())) for unit in map(design.unit_of, cell.games)}
+                for cell, more in zip(aside.cells, out, strict=True)
+            ]
+            filled = worst_case(cells, silent, measure.kind, as_excluded.value, measure.limits)
+            worst = contrast(filled, measure.kind, paired=design.paired)
+    levels = []
+    for cell, by_unit in zip(counts.cells, cells, strict=True):
+        levels.append(_level(key, measure.kind, by_unit, cell.games_of[key], cell.items[key]))
+    items = sum(cell.items[key] for cell in counts.cells)
+    return _Told(key, measure, as_excluded, played, worst, tuple(levels), items)
+
+
+def _joined(first: Mapping[str, Counts], second: Mapping[str, Counts]) -> dict[str, Counts]:
+    joined = dict(first)
+    for unit, counts in second.items():
+        joined[unit] = _plus(joined[unit], counts) if unit in joined else counts
+    return joined
+
+
+def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design) -> _Told:
+    """How many games of each cell are excluded: the same in every version."""
+    key, measure = FigureKey("excluded_games", "", "all", "all", "excluded"), _Measure("games excluded")
+    cells: list[dict[str, Counts]] = []
+    for cell, out in zip(counts.cells, aside.cells, strict=True):
+        by_unit: dict[str, Counts] = {}
+        for games, hit in ((cell.games, 0), (out.games, 1)):
+            for unit, n in games.items():
+                name = design.unit_of(unit)
+                by_unit[name] = _plus(by_unit.get(name, (0, 0)), (hit * n, n))
+        cells.append(by_unit)
+    difference = contrast(cells, "share", paired=design.paired)
+    levels = tuple(
+        _level(key, "share", by_unit, games, 0) for by_unit, games in zip(cells, design.games, strict=True)
+    )
+    return _Told(key, measure, difference, difference, None, levels, 0)
+
+
+def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int, items: int) -> Figure:
+    tally = FigureTally()
+    for unit, counts in sorted(by_unit.items()):
+        tally.begin(unit)
+        tally.count(key, counts)
+    figure = tally.figure(key, kind, "nothing counted")
+    few = f"{games} games, fewer than {FEW}: rough" if games != 1 else "1 game: rough"
+    note = figure.note if games >= FEW or figure.value is None else few
+    return Figure(
+        figure.value,
+        figure.low,
+        figure.high,
+        figure.num,
+        figure.den,
+        games,
+        items or None,
+        figure.method,
+        note,
+    )
+
+
+def _adjusted(told: Mapping[Contrast, Sequence[_Told]]) -> dict[tuple[Contrast, FigureKey, str], float]:
+    """Holm's p values: of each figure over the contrasts that were asked."""
+    by_figure: dict[tuple[FigureKey, str], list[tuple[Contrast, float]]] = {}
+    for asked, found in told.items():
+        for figure in found:
+            name = figure.key, figure.measure.words
+            by_figure.setdefault(name, []).append((asked, figure.excluded.p_value))
+    adjusted = {}
+    for (key, words), family in by_figure.items():
+        for (asked, _), p in zip(family, holm([p for _, p in family]), strict=True):
+            adjusted[asked, key, words] = p
+    return adjusted
+
+
+# --- in words ---------------------------------------------------------------------------------------
+
+
+def _shown(value: float, unit: Unit, *, signed: bool = True) -> str:
+    number = 100 * value if unit == "share" else value
+    text = f"{number:+.{1 if unit == 'share' else 2}f}" if signed else f"{abs(number):.1f}"
+    return text.replace("-", "−")
+
+
+def _points(unit: Unit) -> str:
+    return " points" if unit == "share" else ""
+
+
+def _p_shown(p: float) -> str:
+    return "p < 0.001" if p < 0.001 else f"p {p:.3f}"
+
+
+def _sentence(difference: Difference, p: float, unit: Unit, level: float) -> str:
+    """What the difference says, in words."""
+    if not difference.defined:
+        return "nothing to compare: a level has no counts"
+    if isnan(difference.low):
+        return "one game in a level, or no spread: no interval and no test"
+    span = f"{_shown(difference.low, unit)} to {_shown(difference.high, unit)}{_points(unit)}"
+    if isnan(p):
+        return f"no test: {span}"
+    if p > level:
+        return f"no difference found: {span} ({_p_shown(p)})"
+    return f"{_shown(difference.value, unit)}{_points(unit)}: {span} ({_p_shown(p)})"
+
+
+def _row(asked: Contrast, told: _Told, p: float, questions: int, level: float) -> dict[str, Figure]:
+    unit = told.measure.unit
+    games = sum(figure.games or 0 for figure in told.levels)
+    if asked.by is None:
+        first, second = told.levels
+    else:
+        values = [figure.value for figure in told.levels]
+        first, second = (
+            nothing("nothing counted")
+            if values[at] is None or values[at + 1] is None
+            else Figure(
+                told.excluded.levels[at] - told.excluded.levels[at + 1],
+                games=sum(figure.games or 0 for figure in told.levels[at : at + 2]),
+                note=f"{asked.factor} where {asked.by.column} is {level}",
+            )
+            for at, level in ((0, asked.by.first), (2, asked.by.second))
+        )
+    return {
+        "first": first,
+        "second": second,
+        "difference": _figure(told.excluded, games, told.items, _sentence(told.excluded, p, unit, level)),
+        "p": _p(told.excluded.p_value, games, _TESTS[told.excluded.test]),
+        "p, Holm": _p(p, games, f"of {questions} contrasts" if questions > 1 else "of one contrast"),
+        "as played": _figure(told.played, None, None, _changed(told.excluded, told.played)),
+        "as played: p": _p(told.played.p_value, None, ""),
+        "worst case": nothing("the figure has no limits")
+        if told.worst is None
+        else _figure(told.worst, None, None, _changed(told.excluded, told.worst)),
+        "worst case: p": nothing("") if told.worst is None else _p(told.worst.p_value, None, ""),
+    }
+
+
+_TESTS: Final = {
+    "exact": "every exchange counted",
+    "drawn": "exchanges drawn",
+    "residuals": "exchanges of residuals drawn",
+    "none": "",
+}
+
+
+def _figure(difference: Difference, games: int | None, items: int | None, note: str) -> Figure:
+    if not difference.defined:
+        return nothing(note or "nothing to compare")
+    if isnan(difference.low):
+        return Figure(difference.value, games=games, items=items or None, note=note)
+    limits = difference.low, difference.high
+    return Figure(difference.value, *limits, None, None, games, items or None, "difference", note)
+
+
+def _p(value: float, games: int | None, note: str) -> Figure:
+    return nothing("no test") if isnan(value) else Figure(value, games=games, note=note)
+
+
+def _turned(first: Difference, second: Difference | None) -> bool:
+    return second is not None and first.value * second.value < 0
+
+
+def _changed(first: Difference, second: Difference) -> str:
+    return "the sign changes" if _turned(first, second) else ""
+
+
+def _notes(
+    told: Mapping[Contrast, Sequence[_Told]],
+    designs: Mapping[Contrast, _Design],
+    adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
+    level: float,
+) -> Iterator[str]:
+    for asked, found in told.items():
+        design = designs[asked]
+        cells = dict(zip(asked.cells, design.games, strict=True))
+        empty = [cell for cell, games in cells.items() if not games]
+        if empty:
+            yield f"{asked}: no game has {', '.join(empty)}, so there is nothing to compare."
+            continue
+        main = [one for one in found if not _names(one.key, one.measure)[1]]
+        if asked.measure:
+            yield _decided(asked, found, adjusted, level)
+        yield _question(asked, design, main, adjusted, level)
+        few = [f"{cell} ({games})" for cell, games in cells.items() if games < FEW]
+        if few:
+            yield f"{asked}: fewer than {FEW} games, so intervals and tests are rough: {', '.join(few)}."
+        for version, words in (("played", "With the excluded games in"), ("worst", "In the worst case")):
+            turned = [
+                _names(one.key, one.measure)[0]
+                for one in main
+                if _turned(one.excluded, getattr(one, version))
+            ]
+            if turned:
+                yield f"{asked}: {words} the sign of the difference changes for {_listed(turned)}."
+
+
+def _question(
+    asked: Contrast,
+    design: _Design,
+    main: Sequence[_Told],
+    adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
+    level: float,
+) -> str:
+    cells = ", ".join(f"{cell} {games:,}" for cell, games in zip(asked.cells, design.games, strict=True))
+    how = f"paired by {design.pairs:,} deals or games" if design.paired else "not paired"
+    tested = [one for one in main if not isnan(adjusted[asked, one.key, one.measure.words])]
+    differing = [
+        f"{_names(one.key, one.measure)[0]} {_shown(one.excluded.value, one.measure.unit)}"
+        f"{_points(one.measure.unit)}"
+        for one in tested
+        if adjusted[asked, one.key, one.measure.words] <= level
+    ]
+    question = f"{asked.question} " if asked.question and not asked.measure else ""
+    begins = f"{question}{asked} (games: {cells}; {how}): "
+    if not tested:
+        return f"{begins}nothing could be tested."
+    if not differing:
+        return f"{begins}no difference was found in any of {len(tested)} main figures."
+    return (
+        f"{begins}of {len(tested)} main figures {len(differing)} "
+        f"{'differs' if len(differing) == 1 else 'differ'}: {_listed(differing)}. "
+        "One in twenty would without any difference."
+    )
+
+
+def _decided(
+    asked: Contrast,
+    found: Sequence[_Told],
+    adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
+    level: float,
+) -> str:
+    """What the one figure says that decides the question."""
+    begins = f"{asked.question} " if asked.question else ""
+    for one in found:
+        name, by, group = _names(one.key, one.measure)
+        if asked.measure in (name, f"{name}, {group}" if by else name):
+            p = adjusted[asked, one.key, one.measure.words]
+            said = _sentence(one.excluded, p, one.measure.unit, level)
+            levels = " and ".join(
+                f"{cell} {_plain(value, one.measure.unit)}"
+                for cell, value in zip(asked.cells, one.excluded.levels, strict=True)
+            )
+            return f"{begins}{asked}, {asked.measure}: {levels}; {said}."
+    names = _listed(dict.fromkeys(_names(one.key, one.measure)[0] for one in found), 40)
+    return f"{begins}{asked}: no figure is called {asked.measure!r}; there are {names}."
+
+
+def _plain(value: float, unit: Unit) -> str:
+    if isnan(value):
+        return "nothing"
+    return f"{100 * value:.1f} %" if unit == "share" else f"{value:.2f}"
+
+
+def _listed(names: Iterable[str], most: int = 6) -> str:
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+
+
+def _table(name: str, rows: Sequence[TableRow], empty: str) -> ReportTable:
+    title, heads = {
+        CONTRASTS: ("Contrasts", ("contrast", "figure")),
+        _PARTS: ("Contrasts by side, role, round and stage", ("contrast", "figure", "by", "group")),
+        _MEANS: ("Contrasts of means", ("contrast", "figure", "by", "group")),
+    }[name]
+    unit: Unit = "number" if name == _MEANS else "share"
+    return ReportTable(
+        name,
+        QUESTIONS if name == CONTRASTS else GROUPS,
+        title,
+        "The first level less the second, with its interval over games; for crossed columns how that "
+        "difference changes. Paired where games of both levels share a deal. p: exchanges of whole games, or "
+        "of the two levels within pairs. Holm: adjusted for the contrasts asked, not for the number of "
+        "figures. As played: no game is excluded. Worst case: each excluded game is counted against the "
+        "difference.",
+        heads,
+        (
+            *(Column(column, unit) for column in ("first", "second", "difference")),
+            Column("p", "number"),
+            Column("p, Holm", "number"),
+            Column("as played", unit),
+            Column("as played: p", "number"),
+            Column("worst case", unit),
+            Column("worst case: p", "number"),
+        ),
+        tuple(rows),
+        empty,
+        "full",
+        whole=False,
+    )

@@ -1,0 +1,401 @@
+"""The command ``study``: one file, and from it games, a report and a pack."""
+
+import asyncio
+import filecmp
+import hashlib
+import json
+import tarfile
+import zipfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.cli.study_pack import archive, gather
+from app.instruments.fake_model import FakeModel, read_fault
+from app.runner.study_folder import StudyFolder
+from tests.app.real_server import local_settings, running_server
+from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
+from tests.app.typed import interintent
+
+RATERS = """
+[[evaluations]]
+kind = "judge"
+dimension = "selection"
+model = "large"
+[[evaluations]]
+kind = "guesser"
+dimension = "guessing"
+model = "small"
+[[questions]]
+text = "Does thinking help Merlin?"
+contrast = "preset=direct,one_pass"
+where = "role=merlin"
+"""
+
+
+def scripted(folder: Path, text: str = SCRIPTED) -> Path:
+    folder.mkdir()
+    (folder / "study.toml").write_text(text)
+    return folder
+
+
+def status(folder: Path) -> Any:
+    done = interintent("study", "status", folder, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def asked(*models: FakeModel) -> int:
+    return sum(model.counts.calls for model in models)
+
+
+def logs(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted((folder / "run" / "games").rglob("*.ndjson"))}
+
+
+def same(one: Path, other: Path) -> bool:
+    """Whether two directories hold the same files with the same bytes."""
+    compared = filecmp.dircmp(one, other)
+    if compared.left_only or compared.right_only or compared.funny_files:
+        return False
+    _, differing, wrong = filecmp.cmpfiles(one, other, compared.common_files, shallow=False)
+    return (
+        not differing and not wrong and all(same(one / name, other / name) for name in compared.common_dirs)
+    )
+
+
+# --- without a model ----------------------------------------------------------------------------------
+
+
+def test_the_example_can_be_planned_as_it_is(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    assert interintent("study", "new", folder).exit_code == 0
+    done = interintent("study", "plan", folder, "--json")
+    assert done.exit_code == 0, done.output
+    plan = json.loads(done.stdout)
+    assert [cell["name"] for cell in plan["cells"]] == ["preset=paper", "preset=direct"]
+    assert (plan["games"], plan["reused"], plan["unbalanced"]) == (8, 0, [])
+    assert 0 < plan["calls"][0] < plan["calls"][1]
+    assert 0 < plan["cost"][0] < plan["cost"][1]
+    assert all("ASSUMED" in basis for basis in plan["from"])
+    again = interintent("study", "new", folder)
+    assert again.exit_code == 2
+    assert "exists already" in again.output
+
+
+def test_from_a_file_to_a_report_and_a_pack(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    told = status(folder)
+    assert (told["games"], told["planned"], told["complete"]) == (8, 8, True)
+    assert told["frozen"] is not None
+    out = tmp_path / "report.json"
+    done = interintent("study", "report", folder, "--out", out)
+    assert done.exit_code == 0, done.output
+    report = json.loads(out.read_text())
+    assert report["made_of"]["games"] == 8
+    assert report["made_of"]["study"]["questions"][0]["text"] == "Does the rule of approval matter?"
+    assert any("was frozen on" in words for words in report["notes"])
+
+    assert interintent("study", "pack", folder, "--out", tmp_path / "one.tar.gz").exit_code == 0
+    assert interintent("study", "pack", folder, "--out", tmp_path / "two.zip").exit_code == 0
+    assert same(tmp_path / "one", tmp_path / "two")
+    first = (tmp_path / "one.tar.gz").read_bytes()
+    archive(tmp_path / "one", tmp_path / "one.tar.gz")
+    assert (tmp_path / "one.tar.gz").read_bytes() == first
+    with tarfile.open(tmp_path / "one.tar.gz") as tar, zipfile.ZipFile(tmp_path / "two.zip") as packed:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+        assert names == {name.partition("/")[2] for name in packed.namelist()}
+    assert "models.toml" not in names, "it may hold keys"
+    assert {"study.toml", "frozen.json", "games.ndjson", "report.html", "items/guessing.jsonl"} <= names
+    assert {"report.tex", "figures/rounds.svg", "figures/rounds.pdf", "dataset/croissant.json"} <= names
+    for line in (tmp_path / "one" / "SHA256SUMS").read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        assert hashlib.sha256((tmp_path / "one" / name).read_bytes()).hexdigest() == digest
+
+    # The report is made from the packed files alone.
+    (tmp_path / "one" / "games.ndjson").rename(tmp_path / "games.ndjson")
+    again = interintent("report", tmp_path / "games.ndjson", "--title", "Scripts", "--study",
+                        tmp_path / "one" / "study.json", "--out", tmp_path / "again.json")  # fmt: skip
+    assert again.exit_code == 0, again.output
+    made = json.loads((tmp_path / "again.json").read_text())
+    packed_report = json.loads((tmp_path / "two" / "report.json").read_text())
+    assert made["tables"] == packed_report["tables"]
+
+
+def test_a_deviation_from_the_frozen_file_is_told_for_good(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    assert interintent("study", "freeze", folder).exit_code == 0
+    assert "frozen since" in interintent("study", "freeze", folder).output
+    file = folder / "study.toml"
+    file.write_text(SCRIPTED.replace("games = 4", "games = 2"))
+    done = interintent("study", "run", folder, "--yes")
+    assert "deviation from the frozen study: /design/games was 4, is 2" in done.output
+    file.write_text(SCRIPTED)
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    (one,) = status(folder)["deviations"]
+    assert (one["pointer"], one["frozen"], one["found"]) == ("/design/games", 4, 2)
+    frozen = folder / "frozen.json"
+    frozen.write_text(frozen.read_text().replace("2026", "2025", 1).replace('"games": 4', '"games": 3'))
+    assert "altered" in interintent("study", "status", folder).output
+
+
+def test_games_played_before_are_used_again_when_there_are_to_be_more(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    interintent("study", "run", folder, "--yes")
+    before = logs(folder)
+    (folder / "study.toml").write_text(
+        SCRIPTED.replace("games = 4", "games = 6").replace("Scripts", "Others")
+    )
+    plan = json.loads(interintent("study", "plan", folder, "--json").stdout)
+    assert (plan["games"], plan["reused"]) == (12, 8)
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    after = logs(folder)
+    assert len(after) == 12
+    assert before.items() <= after.items()
+
+
+def test_an_early_look_is_refused_unless_asked_for_then_noted_and_corrected(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    interintent("study", "run", folder, "--yes", "--shard", "1/2")
+    out = tmp_path / "report.json"
+    refused = interintent("study", "report", folder, "--out", out)
+    assert refused.exit_code == 2
+    assert "4 of 8 games are there" in refused.output
+    assert "--look" in refused.output
+    assert not out.exists()
+    for _ in range(2):  # a second look at the same games is no other one
+        assert interintent("study", "report", folder, "--look", "--out", out).exit_code == 0
+    notes = json.loads(out.read_text())["notes"]
+    assert "EARLY LOOK: 4 of 8 games are played. A difference counts only with p below 0.0031." in notes
+    interintent("study", "run", folder, "--yes")
+    assert interintent("study", "report", folder, "--out", out).exit_code == 0
+    report = json.loads(out.read_text())
+    assert any(
+        "early looks at 4 of 8 games" in words and "p below 0.0490" in words for words in report["notes"]
+    )
+    assert len(status(folder)["looks"]) == 1
+
+
+def test_shards_that_are_merged_are_one_run(tmp_path: Path) -> None:
+    whole = scripted(tmp_path / "whole")
+    interintent("study", "freeze", whole)
+    parts = [tmp_path / f"part-{number}" for number in (1, 2, 3)]
+    for number, part in enumerate(parts, 1):
+        scripted(part)
+        (part / "frozen.json").write_bytes((whole / "frozen.json").read_bytes())
+        assert interintent("study", "run", part, "--yes", "--shard", f"{number}/3").exit_code == 0
+    assert [len(logs(part)) for part in parts] == [4, 2, 2]
+    merged = scripted(tmp_path / "merged")
+    done = interintent("study", "merge", merged, *parts)
+    assert done.exit_code == 0, done.output
+    interintent("study", "run", whole, "--yes")
+    assert logs(merged) == logs(whole)
+    assert status(merged) == status(whole)
+
+
+def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
+    one = scripted(tmp_path / "one")
+    other = scripted(tmp_path / "other", SCRIPTED.replace("strict_majority", "at_least_half", 0).replace(
+        'agent = "random"', 'agent = "scripted"'))  # fmt: skip
+    assert "its cells are others" in interintent("study", "merge", one, other).output
+    assert "is no folder of a study" in interintent("study", "merge", one, tmp_path).output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("games = 4", "games = 0", "/design/games"),
+        ('agent = "random"', 'agent = "nobody"', "a seat cannot be made"),
+        ('agent = "random"', "", "/models/blind: no endpoint is called blind"),
+        ("[[questions]]", "[[question]]", "allowed are title"),
+        (
+            "majority,at",
+            "minority,at",
+            "/questions/0/contrast: no cell has approval=strict_minority; they have",
+        ),
+    ],
+)
+def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    folder = scripted(tmp_path / "s", SCRIPTED.replace(old, new))
+    done = interintent("study", "run", folder, "--yes")
+    assert done.exit_code == 2
+    assert words in done.output
+    assert not (folder / "frozen.json").exists()
+
+
+def test_a_folder_without_a_study_says_what_to_do(tmp_path: Path) -> None:
+    assert f"interintent study new {tmp_path}" in interintent("study", "status", tmp_path).output
+
+
+def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    done = interintent("study", "run", folder, "--yes", "--pilot", "2")
+    assert done.exit_code == 0, done.output
+    assert len(list(StudyFolder(folder, pilot=True).games())) == 4
+    told = status(folder)
+    assert (told["games"], told["frozen"]) == (0, None)
+    (assumed,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert (assumed["assumed"], assumed["sd"], assumed["games"]) == (True, 0.5, 4)
+    interintent("study", "run", folder, "--yes", "--pilot", "6")
+    (found,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert not found["assumed"]
+    assert found["sd"] < 0.5
+    # Both rules give the same approvals to five seats: the games of a pair are the same.
+    assert found["correlation"] > 0.5
+    assert found["difference"] < assumed["difference"]
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
+
+
+# --- with models ----------------------------------------------------------------------------------------
+
+
+async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, more=RATERS)
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        done = await studying("run", folder, "--yes")
+        assert done.exit_code == 0, done.output
+        told = await asyncio.to_thread(status, folder)
+        assert told["complete"]
+        assert told["calls"] == asked(small, large)
+        assert told["cost"] > 0
+        assert [(rater["rater"], rater["games"]) for rater in told["raters"]] == [
+            ("judge large", 4),
+            ("guesser small", 4),
+        ]
+        assert told["raters"][0]["items"] > 0
+        for cell in told["cells"]:
+            assert cell["asked"] == {"large": ["fake-large"], "small": ["fake-small"]}
+        again = await studying("run", folder, "--yes")
+        assert again.exit_code == 0
+        assert told["calls"] == asked(small, large)
+    packed, study = tmp_path / "p", StudyFolder(folder)
+    gather(study, study.study(), study.design(), packed)
+    judged = json.loads((packed / "judgements.json").read_text())
+    assert {row["rater"] for row in judged} == {"judge large"}
+    answers = [json.loads(line) for line in (packed / "answers.jsonl").read_text().splitlines()]
+    assert {row["rater"] for row in answers} == {"guesser small"}
+    opened = [
+        line
+        for text in (packed / "games.ndjson").read_text().splitlines()
+        if (line := json.loads(text))["type"] == "provenance"
+    ]
+    assert len(opened) == 4
+    assert {(line["labels"]["preset"], line["agents"][0]["mechanism"]) for line in opened} == {
+        ("direct", "direct"),
+        ("one_pass", "one_pass"),
+    }
+    plan = json.loads((await studying("plan", folder, "--json")).stdout)
+    assert plan["reused"] == 4
+    out = tmp_path / "report.json"
+    reported = await studying("report", folder, "--out", out)
+    assert reported.exit_code == 0, reported.output
+    report = json.loads(out.read_text())
+    assert report["made_of"]["games"] == 4
+    assert "judge large" in json.dumps(report["made_of"])
+
+
+async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2, faults=(read_fault("quota"),))
+    study_file(folder, presets='["direct"]')
+    file = folder / "study.toml"
+    text = file.read_text().replace('preset = ["direct"]', 'preset = ["direct"]\nmodel = ["small", "large"]')
+    file.write_text(text)
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        done = await studying("run", folder, "--yes")
+    assert done.exit_code == 3
+    assert "You exceeded your current quota." in done.output
+    told = await asyncio.to_thread(status, folder)
+    assert {cell["labels"]["model"]: cell["games"] for cell in told["cells"]} == {"small": 2, "large": 0}
+    large = fake(2)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(large.serving())
+        models_file(folder, small=small, large=large)
+        assert (await studying("run", folder, "--yes")).exit_code == 0
+
+
+async def test_a_spent_budget_ends_the_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, presets='["direct"]', budget="max_tokens = 30000")
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        done = await studying("run", folder, "--yes")
+        assert done.exit_code == 3
+        assert "the budget is spent" in done.output
+        before = asked(small, large)
+        study_file(folder, presets='["direct"]', budget="max_tokens = 10000000")
+        assert (await studying("run", folder, "--yes")).exit_code == 0
+        total = asked(small, large)
+    told = await asyncio.to_thread(status, folder)
+    assert told["complete"]
+    assert told["calls"] == total > before
+
+
+async def test_another_model_behind_the_same_name_is_not_mixed_in(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, games=2, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        assert (await studying("run", folder, "--yes")).exit_code == 0
+        file = folder / "models.toml"
+        file.write_text(file.read_text().replace("fake-small", "fake-newer"))
+        done = await studying("run", folder, "--yes")
+    assert done.exit_code == 2
+    assert "small asked fake-small; now it asks fake-newer" in done.output
+
+
+# --- on a server ----------------------------------------------------------------------------------------
+
+
+async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_were_played_here(
+    tmp_path: Path,
+) -> None:
+    here, there, small, large = tmp_path / "here", tmp_path / "there", fake(1), fake(2)
+    for folder in (here, there):
+        study_file(folder, games=2, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(here, small=small, large=large)
+        assert (await studying("run", here, "--yes")).exit_code == 0
+        models = {
+            name: {"base_url": f"{model.url}/v1", "model": f"fake-{name}"}
+            for name, model in (("small", small), ("large", large))
+        }
+        before = asked(small, large)
+        async with running_server(local_settings(f"sqlite:///{tmp_path / 'db'}", models=models)) as served:
+            done = await studying("run", there, "--yes", "--server", served.url)
+            assert done.exit_code == 0, done.output
+            again = await studying("run", there, "--yes", "--server", served.url)
+            assert "0 of them new" in again.output
+        assert asked(small, large) == 2 * before
+    played, fetched = logs(here), logs(there)
+    assert played.keys() == fetched.keys()
+    for name, log in played.items():
+        assert events(log) == events(fetched[name])
+    first = json.loads(fetched[min(fetched)].splitlines()[0])
+    assert first["batch_id"].startswith("b_")
+    assert first["stored_as"].startswith("g_")
+    assert first["labels"]["study"] == "Two presets"
+    told = await asyncio.to_thread(status, there)
+    assert told["complete"]
+    assert told["calls"] == pytest.approx(before, abs=8)
+
+
+def events(log: bytes) -> list[Any]:
+    """The events of a log but for commit times and for what the opening line says."""
+    lines = [json.loads(line) for line in log.splitlines()]
+    return [{k: v for k, v in line.items() if k != "at"} for line in lines if line["type"] != "provenance"]
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    done = interintent("study", "run", folder, "--yes", "--server", "http://127.0.0.1:9")
+    assert done.exit_code == 2
+    assert "http://127.0.0.1:9 cannot be reached" in done.output

@@ -1,0 +1,120 @@
+"""A run of a study that is killed at any moment goes on where it was, and asks nothing again."""
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.instruments.fake_model import FakeModel, read_latency
+from tests.app.studying import fake, models_file, study_file, studying
+
+pytestmark = pytest.mark.long
+
+KILLS = int(os.environ.get("STUDY_KILLS", "6"))
+
+RATERS = """
+[[evaluations]]
+kind = "judge"
+dimension = "selection"
+model = "large"
+[[evaluations]]
+kind = "guesser"
+dimension = "guessing"
+model = "small"
+"""
+
+TIMED = {"latency_s", "seconds", "waiting_s", "at", "t", "cached_tokens", "cost"}
+"""What two runs differ in; what a provider finds in its cache, and so the cost, depends on earlier calls."""
+
+
+_SHOWN = (".html", ".tex", ".svg", ".pdf", ".sh", ".txt")
+"""What shows the report's figures again."""
+
+
+def untimed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: untimed(one) for name, one in value.items() if name not in TIMED}
+    return [untimed(one) for one in value] if isinstance(value, list) else value
+
+
+def content(folder: Path) -> Iterator[tuple[str, Any]]:
+    """The packed files, lines of JSON read, without times."""
+    for file in sorted(folder.rglob("*")):
+        name = str(file.relative_to(folder))
+        if name in ("SHA256SUMS", "frozen.json") or file.is_dir() or file.suffix in _SHOWN:
+            continue
+        text = file.read_text("utf-8")
+        if file.suffix in (".ndjson", ".jsonl"):
+            lines = [untimed(json.loads(line)) for line in text.splitlines()]
+            yield name, [line for line in lines if line.pop("sha256", None) is None]
+        elif name == "study.json":
+            yield name, {k: v for k, v in untimed(json.loads(text)).items() if k != "frozen"}
+        elif name == "report.json":
+            report = json.loads(text)
+            yield name, (report["tables"], report["excluded"])
+        else:
+            yield name, text
+
+
+@pytest.mark.timeout(600)
+async def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path) -> None:
+    latency = read_latency("uniform:0.01,0.04")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    models: list[FakeModel] = [fake(1, latency=latency), fake(2, latency=latency)]
+    async with models[0].serving(), models[1].serving():
+        for folder in (whole, killed):
+            study_file(folder, games=4, more=RATERS)
+            models_file(folder, small=models[0], large=models[1])
+        assert (await studying("run", whole, "--yes")).exit_code == 0
+        once = sum(model.counts.calls for model in models)
+
+        command = [sys.executable, "-m", "app.cli", "study", "run", str(killed), "--yes"]
+        moments, dead = random.Random(20), 0
+        stored_then: set[bytes] = set()
+        while dead < KILLS:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            # Beginning takes a second or more; the work is done in a few.
+            await until_asked(models, moments.randrange(1, max(2, once // KILLS)))
+            process.kill()
+            await process.wait()
+            dead += 1
+            stored_then |= stored(killed)
+        done = await studying("run", killed, "--yes")
+        assert done.exit_code == 0, done.output
+        calls = sum(model.counts.calls for model in models) - once
+    for folder in (whole, killed):
+        packed = await studying("pack", folder, "--out", tmp_path / f"{folder.name}.pack.zip")
+        assert packed.exit_code == 0, packed.output
+    first, second = (dict(content(tmp_path / f"{name}.pack")) for name in ("whole", "killed"))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert second[name] == value, name
+    # Every answer is stored once, with the time that it took: none was asked for again.
+    assert stored_then
+    assert stored_then <= stored(killed)
+    assert calls >= once
+
+
+def stored(folder: Path) -> set[bytes]:
+    """The whole lines of stored answers."""
+    files = [*(folder / "run" / "answers").rglob("*.ndjson"), *(folder / "run" / "raters").rglob("*.ndjson")]
+    lines = (line for file in files for line in file.read_bytes().split(b"\n")[:-1])
+    return {line for line in lines if not line.startswith(b'{"t":')}
+
+
+async def until_asked(models: list[FakeModel], more: int) -> None:
+    """Returns once the models were asked so many questions more."""
+    aim = sum(model.counts.calls for model in models) + more
+    for _ in range(6000):
+        if sum(model.counts.calls for model in models) >= aim:
+            return
+        await asyncio.sleep(0.005)

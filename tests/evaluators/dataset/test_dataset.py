@@ -1,0 +1,328 @@
+"""A data set is read by other people's tools without a line of ours, and says what the report says."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow.parquet
+import pytest
+
+from engine.intentions import IMPACTFUL_RELEASE
+from evaluators.dataset.columns import TABLES
+from tests.app.evaluations.test_evaluations_api import deal, judged
+from tests.app.modelling import DIRECT, calling_with, faking
+from tests.app.typed import interintent
+from tests.evaluators.dataset.making import CELLS, Made, make, read, write
+
+Frames = Callable[[str], pandas.DataFrame]
+Group = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return make(tmp_path_factory.mktemp("study"))
+
+
+def table(made: Made, name: str) -> pandas.DataFrame:
+    return pandas.read_parquet(made.folder / f"{name}.parquet")
+
+
+# --- other people's tools ---------------------------------------------------------------------------
+
+
+def test_four_tools_read_the_same(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
+        monkeypatch.setenv(name, "1")
+    import datasets
+    import duckdb
+    import polars
+
+    cache = str(tmp_path / "cache")
+    games = read(made.games)
+    for name, expected in (
+        ("turns", [turn.text for game in games for turn in game.turns]),
+        ("games", [game.winner.value for game in games]),
+    ):
+        column = {"turns": "speech", "games": "winner"}[name]
+        file = made.folder / f"{name}.parquet"
+        loaded = datasets.load_dataset(str(made.folder), name, split="train", cache_dir=cache)
+        assert loaded[column][:] == expected
+        assert pandas.read_parquet(file)[column].tolist() == expected
+        assert polars.read_parquet(file)[column].to_list() == expected
+        assert [row[0] for row in duckdb.sql(f"SELECT {column} FROM '{file}'").fetchall()] == expected
+    default = datasets.load_dataset(str(made.folder), cache_dir=cache)
+    assert default["train"].num_rows == sum(len(game.turns) for game in games)
+    # Tables without rows are files, but no configurations: that tool takes them for faults.
+    known = datasets.get_dataset_config_names(str(made.folder))
+    assert set(known) == {spec.name for spec in TABLES} - {"calls"}
+
+
+@pytest.mark.filterwarnings("ignore")  # of that library itself
+def test_croissant_is_valid_and_gives_the_records(made: Made) -> None:
+    import mlcroissant
+
+    described = mlcroissant.Dataset(jsonld=str(made.folder / "croissant.json"))
+    assert not described.metadata.issues.errors
+    values = json.loads((made.folder / "croissant.json").read_text())
+    assert {name for name in values if name.startswith("rai:")} >= {
+        *("rai:dataCollection", "rai:dataBiases", "rai:dataLimitations", "rai:dataUseCases"),
+        "rai:personalSensitiveInformation",
+    }
+    assert {records["name"] for records in values["recordSet"]} == {spec.name for spec in TABLES}
+    first = next(iter(described.records("turns")))
+    assert first["turns/speech"].decode() == table(made, "turns").speech[0]
+    assert first["turns/team"] == table(made, "turns").team[0].tolist()
+
+
+def test_the_card_explains_every_column_of_every_table(made: Made) -> None:
+    card = (made.folder / "README.md").read_text()
+    for spec in TABLES:
+        schema = pyarrow.parquet.read_schema(made.folder / f"{spec.name}.parquet")
+        assert schema.names == [column.name for column in spec.columns], spec.name
+        for column in spec.columns:
+            assert f"| `{column.name}` | {column.type} |" in card
+            about = schema.field(column.name).metadata
+            assert about[b"description"].decode() == column.meaning
+            assert about[b"seen_by"].decode() == column.seen_by
+    assert "No licence was given" in card
+    assert "\nlicense:" not in card
+    assert "llm small-1 paper" in card
+
+
+def test_a_licence_is_named_everywhere_once_it_is_given(made: Made, tmp_path: Path) -> None:
+    write(made, tmp_path / "data", "--license", "cc-by-4.0")
+    for name in ("README.md", "CITATION.cff", "croissant.json"):
+        assert "cc-by-4.0" in (tmp_path / "data" / name).read_text(), name
+    assert "No licence" not in (tmp_path / "data" / "README.md").read_text()
+
+
+def test_written_twice_it_is_equal_in_every_byte(made: Made, tmp_path: Path) -> None:
+    write(made, tmp_path / "data")
+    files = sorted(path.name for path in made.folder.iterdir())
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == files
+    for name in files:
+        assert (tmp_path / "data" / name).read_bytes() == (made.folder / name).read_bytes(), name
+
+
+# --- rows -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", TABLES, ids=lambda spec: spec.name)
+def test_a_key_names_one_row(made: Made, spec: Any) -> None:
+    rows = table(made, spec.name)
+    assert spec.name == "calls" or len(rows)
+    assert not rows.duplicated(list(spec.key)).any()
+
+
+def test_a_turn_holds_what_its_seat_recorded_and_what_became_of_it(made: Made) -> None:
+    turns = {(row.game_id, row.request_id): row for row in table(made, "turns").itertuples()}
+    for game in read(made.games):
+        for turn in game.turns:
+            row = turns[game.id, turn.request_id]
+            assert (row.speech, row.role, row.side) == (
+                turn.text,
+                game.role(turn.seat).value,
+                game.side(turn.seat).value,
+            )
+            if turn.final is not None:
+                assert list(row.intentions) == [choice.id for choice in turn.final.chosen]
+                gold = {choice.id for choice in turn.final.chosen} & IMPACTFUL_RELEASE
+                assert (set() if row.gold is None else set(row.gold)) == gold
+            if turn.first is not None and turn.first.draft is not None:
+                assert (row.draft_think, row.draft) == (turn.first.draft.think, turn.first.draft.speak)
+            assert row.won == (game.side(turn.seat) is game.winner)
+    contexts = table(made, "contexts").set_index("context_id").text
+    row = next(iter(turns.values()))
+    assert f"seat {row.seat}" in contexts[row.context_id].lower()
+    assert row.speech not in contexts[row.context_id]
+
+
+def test_items_refer_to_contexts_that_are_there_once(made: Made) -> None:
+    items, contexts = table(made, "items"), table(made, "contexts")
+    assert set(items.context_id) <= set(contexts.context_id)
+    assert len(contexts) < len(items)
+    assert not contexts.text.duplicated().all()
+    assert set(table(made, "answers").item_id) <= set(items.item_id)
+
+
+# --- figures ----------------------------------------------------------------------------------------
+
+
+def _f1(matched: float, predicted: float, gold: float) -> float:
+    return 2 * matched / (predicted + gold)
+
+
+def _matched(rows: pandas.DataFrame) -> tuple[int, int, int]:
+    pairs = [(set(named), set(gold)) for named, gold in zip(rows.named, rows.gold, strict=True)]
+    return (
+        sum(len(named & gold) for named, gold in pairs),
+        sum(len(named) for named, _ in pairs),
+        sum(len(gold) for _, gold in pairs),
+    )
+
+
+def recomputed(made: Made, cell: str, model: str | None) -> dict[str, float]:
+    """Ten figures of one preset by plain pandas: of the seats of one model, or of all seats."""
+    games = table(made, "games").query("cell == @cell and excluded.isna()")
+    own = table(made, "seats").merge(games[["game_id"]])
+    seats = own if model is None else own[own.model == model]
+    keys = seats[["game_id", "seat"]]
+    turns = table(made, "turns").merge(keys)
+    beliefs = table(made, "beliefs").merge(keys)
+    named = table(made, "beliefs").groupby("game_id").intentions.agg(lambda all_: any(map(len, all_)))
+    beliefs = beliefs[beliefs.gold.notna() & beliefs.game_id.map(named)].rename(
+        columns={"intentions": "named"}
+    )
+    judged = (
+        table(made, "judgements")
+        .query("person")
+        .merge(turns[["game_id", "request_id", "changed", "modified"]])
+    )
+    selected = judged[judged.reasonable.notna() & ~((judged.stage == "final") & ~judged.changed)]
+    followed = judged.melt(["stage"], ["think", "speak"]).dropna()
+    answers = table(made, "answers").merge(table(made, "items"), on=["item_id", "game_id"])
+    answers = answers.rename(columns={"intentions": "named"}).merge(keys.rename(columns={"seat": "speaker"}))
+    revised = turns[turns.modified]
+    figures = {
+        "loyal seats won": seats[seats.side == "loyal"].won.mean(),
+        "evil seats won": seats[seats.side == "evil"].won.mean(),
+        "selection": selected.reasonable.astype(float).mean(),
+        "think": followed[followed.variable == "think"].value.mean(),
+        "speak": followed[followed.variable == "speak"].value.mean(),
+        "changed": revised.changed.mean(),
+        "beliefs F1": _f1(*_matched(beliefs)),
+        "guessing F1": _f1(*_matched(answers)),
+    }
+    if model is None:
+        quests = table(made, "quests").merge(games[["game_id"]])
+        votes = table(made, "votes").merge(games[["game_id"]])
+        voted = votes.drop_duplicates(["game_id", "round", "attempt"])
+        figures |= {
+            "loyal wins": (games.winner == "loyal").mean(),
+            "quests succeed": quests[quests.team.map(len) > 0].succeeded.mean(),
+            "evil approves": votes[votes.side == "evil"].approve.astype(float).mean(),
+            "refuted": turns[turns.refuted.notna()].refuted.gt(0).mean(),
+            "teams": len(voted),
+        }
+    return figures
+
+
+def test_plain_pandas_recomputes_ten_figures_of_the_report_by_model_and_preset(
+    made: Made, tmp_path: Path
+) -> None:
+    lines = [json.loads(line) for line in made.games.read_text().splitlines()]
+    cells = {line["game"]: line["cell"] for line in lines if line["type"] == "provenance"}
+    checked = set()
+    for cell in CELLS:
+        file = tmp_path / f"{cell}.ndjson"
+        file.write_text("\n".join(json.dumps(line) for line in lines if cells.get(line["game"]) == cell))
+        for model in (None, "small-1"):
+            done = interintent(
+                *("report", file, "--judgements", made.judgements, "--answers", made.answers),
+                *(("--group-by", "agent") if model else ()),
+            )
+            assert done.exit_code == 0, done.output
+            report = json.loads(done.stdout)
+            for name, value in recomputed(made, cell, model).items():
+                place = OF_GROUPS[name] if model and name in OF_GROUPS else OF_ALL.get(name)
+                if place is None or (model and name not in OF_GROUPS):
+                    continue
+                column = f"llm small-1 {cell}" if model else place[-1]
+                figure = _figure(report, place[0], place[1:-1], column)
+                assert figure["value"] == pytest.approx(value, abs=1e-9), (cell, model, name)
+                checked.add((cell, model, name))
+    for cell in CELLS:
+        assert len([one for one in checked if one[0] == cell and one[1] is None]) >= 10
+        assert len([one for one in checked if one[0] == cell and one[1]]) >= 6
+
+
+OF_ALL = {
+    "loyal wins": ("results", "win rate", "loyal", "ours"),
+    "quests succeed": ("results", "quest win rate", "loyal", "ours"),
+    "evil approves": ("play", "approve ballot rate", "evil", "ours"),
+    "selection": ("selection", "all", "all", "accuracy"),
+    "think": ("following", "think, both stages", "all", "all", "mean"),
+    "speak": ("following", "speak, both stages", "all", "all", "mean"),
+    "changed": ("correction", "all", "all", "changed"),
+    "beliefs F1": ("beliefs", "all", "all", "f1"),
+    "guessing F1": ("guessing", "seer", "all", "all", "f1"),
+    "refuted": ("hallucination", "all", "all", "speeches with one"),
+}
+"""Where the report has a figure: table, labels, column."""
+
+OF_GROUPS: dict[str, tuple[str, ...]] = {
+    "loyal seats won": ("groups", "seats won as loyal", ""),
+    "evil seats won": ("groups", "seats won as evil", ""),
+    "selection": ("groups", "selection accuracy", ""),
+    "beliefs F1": ("groups", "beliefs: intentions F1", ""),
+    "changed": ("groups", "modification changes the choice", ""),
+    "guessing F1": ("groups", "guessing F1, seer", ""),
+}
+
+
+def _figure(report: Any, name: str, labels: tuple[str, ...], column: str) -> Any:
+    found = next(one for one in report["tables"] if one["name"] == name)
+    rows = [row for row in found["rows"] if tuple(row["labels"]) == labels]
+    assert rows, (name, labels, [row["labels"] for row in found["rows"]][:8])
+    return rows[0]["figures"][column]
+
+
+# --- the command ------------------------------------------------------------------------------------
+
+
+async def test_a_batch_brings_its_calls_and_its_raters(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    folder = tmp_path / "data"
+    seats = [*DIRECT, *[{"agent": "scripted"}] * 4]
+    async with faking() as fake, calling_with(fake, url) as caller:
+        batch, [game] = await caller.played(seats=seats, labels={"study": "s", "cell": "direct"})
+        task = (await deal(caller, "ann", batch=batch, limit=1))["tasks"][0]
+        body = {"rater": {"name": "ann"}, "judgements": judged(task)}
+        assert (await caller.post("/annotations", json=body)).status_code == 201
+        stored = [call async for call in caller.services.models.calls.one_by_one(game)]
+    done = await asyncio.to_thread(interintent, "dataset", folder, "--batch", batch, "--database-url", url)
+    assert done.exit_code == 0, done.output
+    calls = pandas.read_parquet(folder / "calls.parquet")
+    assert len(calls) == len(stored) > 0
+    assert calls.prompt_tokens.sum() == sum(call.usage.prompt for call in stored)
+    assert set(calls.model) == {"fake"}
+    [seat] = pandas.read_parquet(folder / "seats.parquet").query("agent == 'llm'").itertuples()
+    assert (seat.seat, seat.mechanism, list(seat.served)) == (1, "direct", ["fake"])
+    [row] = pandas.read_parquet(folder / "games.parquet").itertuples()
+    assert (row.batch_id, row.study, row.cell) == (batch, "s", "direct")
+    judgements = pandas.read_parquet(folder / "judgements.parquet")
+    assert set(judgements.rater) == {"ann"}
+    assert judgements.person.all()
+
+
+def test_what_is_in_the_way_stays_and_a_failure_leaves_nothing(made: Made, tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("keep me")
+    for folder, more, why in (
+        (mine, ["--overwrite"], "no data set"),
+        (made.folder, [], "--overwrite"),
+        (tmp_path / "new", ["--reader", "some"], "drawn or all"),
+        (tmp_path / "new", ["--judgements", tmp_path / "nothing.csv"], "nothing.csv"),
+    ):
+        done = interintent("dataset", folder, made.games, *more)
+        assert (done.exit_code, why in done.output) == (2, True), done.output
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["mine"]
+    assert (mine / "notes.txt").read_text() == "keep me"
+    # A public export holds no gold, and so gives no data set.
+    public = tmp_path / "public.ndjson"
+    lines = [json.loads(line) for line in made.games.read_text().splitlines()]
+    public.write_text("\n".join(json.dumps(line) for line in lines if line["type"] != "roles_dealt"))
+    done = interintent("dataset", tmp_path / "new", public)
+    assert (done.exit_code, "full export" in done.output) == (2, True), done.output
+
+
+def test_a_game_that_comes_twice_stands_once(made: Made, tmp_path: Path) -> None:
+    done = interintent("dataset", tmp_path / "data", made.games, made.games)
+    assert "there already" in done.output
+    games = pandas.read_parquet(tmp_path / "data" / "games.parquet")
+    assert len(games) == len(table(made, "games"))
+    assert "there already" in (tmp_path / "data" / "README.md").read_text()

@@ -1,0 +1,274 @@
+"""Contrasts of a report: the games' own counts, paired by deals, with and without excluded games."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from engine.profile import make_profile
+from engine.terms import Role, Side
+from evaluators.ground.turns import Game
+from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.judged import CorrectionScores
+from evaluators.measures.play import PlayMetrics
+from evaluators.report.builder import ReportBuilder, ReportedGame
+from evaluators.report.columns import columns_of, read_conditions, read_contrasts
+from evaluators.report.page import as_html
+from evaluators.report.sections import make_report
+from evaluators.report.tables import Report, ReportTable, limited
+from evaluators.statistics.contrasts import contrast
+from tests.evaluators.report.test_columns import seated
+from tests.evaluators.report.test_report import given, guessed, judged
+from tests.evaluators.scripted_games import scripted_game
+
+
+def labelled(seed: int, mood: str, *, name: str = "", **more: Any) -> ReportedGame:
+    game = replace(scripted_game(seed), id=name or f"{mood} {seed}")
+    return ReportedGame(game, columns=columns_of(game, labels={"mood": mood}), **more)
+
+
+def reported(
+    games: Sequence[ReportedGame], *contrasts: str, where: Sequence[str] = (), **more: Any
+) -> Report:
+    builder = ReportBuilder(contrasts=read_contrasts(contrasts), where=read_conditions(where), **more)
+    for game in games:
+        builder.add(game)
+    return make_report(builder)
+
+
+def row(report: Report, *labels: str, name: str = "contrasts") -> dict[str, Any]:
+    (found,) = [one for one in report.table(name).rows if one.labels[-len(labels) :] == labels]
+    return dict(found.figures)
+
+
+def won(seed: int) -> int:
+    return int(scripted_game(seed).winner is Side.LOYAL)
+
+
+CALM, WILD = range(1, 9), range(9, 17)
+
+
+@cache
+def unpaired() -> Report:
+    games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
+    return reported(games, "mood=calm,wild")
+
+
+def test_what_stands_in_the_table_is_the_contrast_of_the_games_own_counts() -> None:
+    cells = [{str(seed): (won(seed), 1) for seed in seeds} for seeds in (CALM, WILD)]
+    expected = contrast(cells, "share", paired=False)
+    told = row(unpaired(), "win rate, loyal")
+    assert (told["difference"].value, told["difference"].low, told["difference"].high) == (
+        expected.value, expected.low, expected.high,
+    )  # fmt: skip
+    assert told["p"].value == told["p, Holm"].value == expected.p_value
+    assert (told["first"].num, told["first"].den, told["second"].den) == (sum(map(won, CALM)), 8, 8)
+    changed = []
+    for seeds in (CALM, WILD):
+        cell = {}
+        for seed in seeds:
+            scores = CorrectionScores()
+            scores.add(scripted_game(seed))
+            cell[str(seed)] = tuple(scores.changed)
+        changed.append(cell)
+    expected = contrast(changed, "share", paired=False)
+    told = row(unpaired(), "modification changes the choice")
+    assert (told["difference"].value, told["p"].value) == (expected.value, expected.p_value)
+    assert {one.labels[-2] for one in unpaired().table("contrast_parts").rows} >= {"side", "role", "round"}
+
+
+def test_every_question_has_its_sentence_on_the_first_page() -> None:
+    first, second = unpaired().notes_on_gold[:2]
+    assert first.startswith("mood: calm − wild (games: calm 8, wild 8; not paired): ")
+    assert second.startswith("mood: calm − wild: fewer than 15 games")
+    assert "8 games, fewer than 15: rough" in row(unpaired(), "win rate, loyal")["first"].note
+    assert "no difference found: " in row(unpaired(), "win rate, loyal")["difference"].note
+    page = as_html(unpaired(), drawn=False)
+    assert first in page
+    assert 'id="contrasts"' in page
+    assert not limited(unpaired()).notes_on_gold
+    assert "contrasts" not in {table.name for table in limited(unpaired()).tables}
+
+
+def test_games_of_one_deal_are_paired_and_equal_games_do_not_differ() -> None:
+    games = [labelled(seed, mood) for seed in range(1, 6) for mood in ("calm", "wild")]
+    report = reported(games, "mood=calm,wild")
+    assert "paired by 5 deals or games" in report.notes_on_gold[0]
+    for table in ("contrasts", "contrast_parts", "contrast_means"):
+        for one in report.table(table).rows:
+            assert one.figures["difference"].value in (0, None), one.labels
+            assert one.figures["p"].value in (1, None), one.labels
+
+
+def test_seats_of_one_table_are_paired_by_their_game() -> None:
+    games = []
+    for seed in range(1, 7):
+        game = seated(scripted_game(seed), "ppdpd" if seed % 2 else "dpdpp")
+        games.append(ReportedGame(game, judged(game), [guessed(game, "r")]))
+    report = reported(games, "preset=paper,direct")
+    assert "(games: paper 6, direct 6; paired by 6 deals or games)" in report.notes_on_gold[0]
+    cells: list[dict[str, tuple[int, int]]] = [{}, {}]
+    spoke: list[dict[str, tuple[int, int]]] = [{}, {}]
+    for game_ in games:
+        places = columns_of(game_.game).seats("preset")
+        for at, preset in enumerate(("paper", "direct")):
+            metrics, said = PlayMetrics(), Hallucinations()
+            metrics.add(game_.game.log, places[preset])
+            said.add(game_.game.log, game_.game.roles, places[preset])
+            cells[at][game_.game.id] = tuple(metrics.approve_ballots(Side.LOYAL))
+            spoke[at][game_.game.id] = tuple(said.speeches())
+    for name, counted in (("approve ballot rate, loyal", cells), ("speeches that the record refutes", spoke)):
+        expected = contrast(counted, "share", paired=True)
+        told = row(report, name)
+        assert told["difference"].value == pytest.approx(expected.value)
+        assert told["p"].value == pytest.approx(expected.p_value)
+    assert row(report, "guessing f1, r")["difference"].value is not None
+    assert row(report, "selection accuracy")["difference"].value is not None
+    # Rounds and who won are the whole table's, and nobody's alone.
+    assert not [
+        one for one in report.table("contrast_parts").rows if one.labels[1].startswith("quest played")
+    ]
+    assert row(report, "seats won, evil")["difference"].value is not None
+
+
+def test_seats_add_up_to_the_game() -> None:
+    for seed in range(3):
+        game = scripted_game(seed)
+        whole, parts = PlayMetrics(), PlayMetrics()
+        whole.add(game.log)
+        for seats in ({1, 4}, {2}, {3, 5}):
+            part = PlayMetrics()
+            part.add(game.log, seats)
+            parts.merge(part)
+        told, added = whole.as_json(), parts.as_json()
+        of_games = {"games", "loyal_win_rate", "evil_win_rate", "quest_win_rate_loyal", "quest_win_rate_evil"}
+        assert {name: told[name] for name in told.keys() - of_games} == {
+            name: added[name] for name in added.keys() - of_games
+        }
+        assert added["games"] == 0
+
+
+def test_each_contrast_stands_as_excluded_as_played_and_in_the_worst_case() -> None:
+    out = [16, 12, 15]
+    games = [
+        *(labelled(seed, "calm") for seed in CALM),
+        *(labelled(seed, "wild", invalid=seed in out) for seed in WILD),
+    ]
+    told = row(reported(games, "mood=calm,wild"), "win rate, loyal")
+    calm = {str(seed): (won(seed), 1) for seed in CALM}
+    left = {str(seed): (won(seed), 1) for seed in WILD if seed not in out}
+    sound = contrast((calm, left), "share", paired=False)
+    assert told["difference"].value == sound.value
+    assert told["as played"].value == row(unpaired(), "win rate, loyal")["difference"].value
+    best = int(sound.value > 0)
+    worst = contrast((calm, {**left, **{str(seed): (best, 1) for seed in out}}), "share", paired=False)
+    assert (told["worst case"].value, told["worst case: p"].value) == (worst.value, worst.p_value)
+    excluded = row(reported(games, "mood=calm,wild"), "games excluded")
+    assert (excluded["first"].num, excluded["second"].num, excluded["second"].den) == (0, 3, 8)
+
+
+def test_a_sign_that_exclusion_changes_is_told_first() -> None:
+    winners = [seed for seed in range(30) if won(seed)][:6]
+    losers = [seed for seed in range(30) if not won(seed)][:6]
+    games = [labelled(seed, "calm", name=f"c{seed}") for seed in (*winners[:2], *losers[:2])]
+    games += [labelled(seed, "wild", name=f"w{seed}") for seed in (winners[2], *losers[2:4])]
+    games += [labelled(seed, "wild", invalid=True, name=f"x{seed}") for seed in winners[3:6]]
+    report = reported(games, "mood=calm,wild")
+    played = [note for note in report.notes_on_gold if "With the excluded games in the sign" in note]
+    assert any("win rate, loyal" in note for note in played)
+    assert "the sign changes" in row(report, "win rate, loyal")["as played"].note
+
+
+def test_holms_adjustment_is_over_the_contrasts_asked() -> None:
+    games = [labelled(seed, ("a", "b", "c")[seed % 3]) for seed in range(1, 16)]
+    report = reported(games, "mood=a,b,c")
+    rows = [one.figures for one in report.table("contrasts").rows if one.labels[1] == "win rate, loyal"]
+    assert len(rows) == 3
+    least = min(rows, key=lambda figures: figures["p"].value)  # type: ignore[arg-type, return-value]
+    assert least["p, Holm"].value == pytest.approx(min(1, 3 * least["p"].value))  # type: ignore[operator]
+    assert least["p, Holm"].note == "of 3 contrasts"
+
+
+def test_crossed_contrasts_are_interactions() -> None:
+    games = []
+    for seed in range(1, 13):
+        game = replace(scripted_game(seed), id=f"g{seed}")
+        labels = {"mood": ("calm", "wild")[seed % 2], "talk": ("long", "short")[seed // 2 % 2]}
+        games.append(ReportedGame(game, columns=columns_of(game, labels=labels)))
+    told = row(reported(games, "mood=calm,wild x talk=long,short"), "win rate, loyal")
+    shares = {}
+    for at, one in enumerate(games, 1):
+        assert one.columns is not None
+        cell = one.columns.of_game["mood"], one.columns.of_game["talk"]
+        shares.setdefault(cell, []).append(won(at))
+    means = {cell: sum(wins) / len(wins) for cell, wins in shares.items()}
+    simple = [means["calm", talk] - means["wild", talk] for talk in ("long", "short")]
+    assert [told["first"].value, told["second"].value] == pytest.approx(simple)
+    assert told["difference"].value == pytest.approx(simple[0] - simple[1])
+
+
+def test_where_restricts_every_table_that_has_seats_and_says_where_it_cannot() -> None:
+    def at_merlin(game: Game) -> frozenset[int]:
+        return frozenset({game.roles.index(Role.MERLIN) + 1})
+
+    games = [replace(given(seed), groups={"all": range(1, 6)}) for seed in range(3)]
+    report = reported(games, where=["role=merlin"])
+    assert report.notes[0] == "Only seats with role=merlin: figures of whole games are left out."
+    scores = CorrectionScores()
+    for one in games:
+        scores.add(one.game.of(at_merlin(one.game)))
+    told = report.table("correction").figure(("all", "all"), "changed")
+    assert (told.num, told.den) == tuple(scores.changed)
+    assert {one.labels[-1] for one in report.table("selection").rows if one.labels[0] == "role"} == {"merlin"}
+    for name in ("results", "rounds", "link"):
+        assert not report.table(name).rows
+        assert "figures of whole games" in report.table(name).empty
+    wins = report.table("seats").figure(("loyal",), "won")
+    assert (wins.num, wins.den) == (sum(one.game.winner is Side.LOYAL for one in games), 3)
+    grouped = table_of(report, "groups_correction")
+    assert grouped.rows[0].figures["all"].den == told.den
+    by_game = reported(games, where=["seed=1"])
+    assert by_game.made_of["games"] == 1
+    assert by_game.table("results").rows
+    assert by_game.excluded["games"] == {"no seat with seed=1": 2}
+
+
+def table_of(report: Report, name: str) -> ReportTable:
+    return report.table(name)
+
+
+def test_a_question_is_answered_by_the_figure_that_decides_it() -> None:
+    games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
+    (asked,) = read_contrasts(["mood=calm,wild where side=evil"])
+    for measure, says in (
+        (
+            "seats won, evil",
+            r"Do they\? mood: calm − wild, side=evil, seats won, evil: calm .* %; no diff",
+        ),
+        ("luck", "no figure is called 'luck'; there are seats won, evil, "),
+    ):
+        builder = ReportBuilder(contrasts=[asked._replace(question="Do they?", measure=measure)])
+        for game in games:
+            builder.add(game)
+        assert re.match(f".*{says}", make_report(builder).notes_on_gold[0])
+
+
+def test_at_an_early_look_less_counts_as_found() -> None:
+    games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
+    notes = [reported(games, "mood=calm,wild", level=level).notes_on_gold[0] for level in (0.9, 1e-9)]
+    assert "differ" in notes[0].partition("no difference")[0]
+    assert "no difference was found in any" in notes[1]
+
+
+def test_rule_sets_are_never_pooled_without_a_word() -> None:
+    game = scripted_game(1)
+    other = replace(game, id="other", profile=make_profile("interintent", 5, rules={"summaries": False}))
+    report = reported([ReportedGame(game), ReportedGame(other)])
+    (note,) = [note for note in report.notes if note.startswith("2 rule sets are pooled")]
+    assert note.endswith("interintent, 5 players: 1; interintent, 5 players, summaries=False: 1.")
+    assert not any("pooled" in note for note in reported([ReportedGame(game)]).notes)
+    alone = reported([ReportedGame(game), ReportedGame(other)], where=["rules=interintent, 5 players"])
+    assert alone.made_of["profiles"] == {"interintent, 5 players": 1}
