@@ -12,7 +12,7 @@ from evaluators.statistics.agreement import GROUPINGS, Level, all_raters, alpha_
 from evaluators.statistics.figures import Figure, GameSet, nothing
 from evaluators.statistics.intervals import RATE, SIGNED, Range, Statistic, estimate
 
-__all__ = ["agreement", "kappa_with"]
+__all__ = ["agreement", "kappa_of_two", "kappa_with"]
 
 Ratings = Mapping[str, Mapping[str, int]]
 
@@ -216,7 +216,7 @@ class _Pairs(NamedTuple):
 
     def kappas(self, sums: Sequence[float]) -> list[float]:
         """The kappas of the pairs where it is defined."""
-        kappas = [_kappa(sums[at * self.width : (at + 1) * self.width]) for at in range(self.pairs)]
+        kappas = [kappa_of_two(sums[at * self.width : (at + 1) * self.width]) for at in range(self.pairs)]
         return [kappa for kappa in kappas if not isnan(kappa)]
 
     def mean(self, sums: Sequence[float]) -> float:
@@ -243,7 +243,7 @@ def _pair_counts(ratings: Ratings, pairs: Sequence[tuple[str, str]]) -> _Pairs:
     return _Pairs(_by_game(added(), len(pairs) * width), len(pairs), width)
 
 
-def _kappa(counts: Sequence[float]) -> float:
+def kappa_of_two(counts: Sequence[float]) -> float:
     """Fleiss' kappa of two raters; nan if undefined."""
     agreed, *totals = counts
     rated_values = sum(totals)

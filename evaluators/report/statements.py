@@ -1,7 +1,11 @@
 """The tables about statements: what rules and judges read, and how well judges agree with the rules."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import product
 from math import isnan
+from operator import or_
 from typing import Any, Final, get_args
 
 from engine.terms import Role, Side
@@ -15,9 +19,11 @@ from evaluators.judges.statement_scores import (
     against_rules,
 )
 from evaluators.judges.statements import StatementVerdict
+from evaluators.report.agreement import kappa_of_two
 from evaluators.report.tables import OURS, Column, ReportTable, TableRow, place
 from evaluators.statistics.agreement import BAR
-from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
+from evaluators.statistics.figures import Clusters, FigureKey, FigureTally, nothing
+from evaluators.statistics.intervals import SIGNED, Counts
 
 __all__ = ["count_statements", "is_withheld", "statement_tables"]
 
@@ -187,10 +193,22 @@ def _judge(tally: FigureTally, judge: str, agreement: RulesAgreement) -> TableRo
     if isnan(agreement.kappa):
         figures["kappa"] = nothing("undefined: both said one thing only, or nothing was compared")
     else:
-        games = figures["passed over"].games
-        items = figures["passed over"].items
-        note = "no interval is made"
-        figures["kappa"] = Figure(
-            agreement.kappa, den=agreement.compared, games=games, items=items, note=note
-        )
+        spans = [
+            tally.clusters(key._replace(column="/".join(verdicts)))
+            for verdicts in product(_VERDICTS[:2], repeat=2)
+        ]
+        names = sorted(set().union(*(of.counts for of in spans)))
+        counts: dict[str, Counts] = {
+            name: tuple(of.counts[name][0] if name in of.counts else 0 for of in spans) for name in names
+        }
+        mask = reduce(or_, (of.mask for of in spans))
+        found = tally.figure_of(Clusters(counts, mask.bit_count(), mask=mask), _kappa, "undefined", SIGNED)
+        games, items = figures["passed over"].games, figures["passed over"].items
+        figures["kappa"] = replace(found, den=agreement.compared, games=games, items=items)
     return TableRow((judge,), figures)
+
+
+def _kappa(sums: Sequence[float]) -> float:
+    """Of the numbers of spans by the rules' and the judge's verdict, in the order of ``_VERDICTS``."""
+    alike, one, other, last = sums
+    return kappa_of_two((alike + last, 2 * alike + one + other, 2 * last + one + other))

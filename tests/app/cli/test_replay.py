@@ -316,6 +316,14 @@ def test_metrics_of_groups_add_up_to_those_of_all() -> None:
         for part in ("num", "den"):
             assert sum(group[name][part] for group in groups.values()) == told[name][part]
     assert groups["5 players"]["intervals"]["win rate"]["loyal"]["games"] == 6
+    # Ballots of one game hang together, so their interval is over games; who won is one trial a game.
+    ballots = told["intervals"]["approve ballot rate"]["loyal"]
+    assert (ballots["method"], ballots["games"]) == ("wilson, design effect", len(NAMES))
+    assert (ballots["num"], ballots["den"]) == tuple(
+        told["approve_ballot_rate_loyal"][part] for part in ("num", "den")
+    )
+    assert ballots["design_effect"] > 0
+    assert told["intervals"]["win rate"]["loyal"]["method"] == "wilson"
     sides = json.loads(run("metrics", HERE, "--json", "--group-by", "side").stdout)["groups"]
     assert sides["loyal"]["approve_ballot_rate_loyal"] == told["approve_ballot_rate_loyal"]
     assert sides["loyal"]["approve_ballot_rate_evil"]["den"] == sides["loyal"]["games"] == 0

@@ -560,6 +560,11 @@ def test_the_page_shows_the_numbers_of_the_json_and_calls_nobody() -> None:
     assert "@import" not in page()
 
 
+def test_the_page_tells_how_much_the_items_of_one_game_hang_together() -> None:
+    figure = made().table("selection").figure(("all", "all"), "accuracy")
+    assert f"design effect {figure.design_effect:.2f}, intraclass correlation {figure.icc:.2f}" in page()
+
+
 def test_names_with_markup_in_them_are_text() -> None:
     for text in (page(), as_html(made(), drawn=False)):
         assert "<script" not in text
