@@ -625,7 +625,7 @@ def _question(
     return (
         f"{begins}of {len(tested)} main figures {len(differing)} "
         f"{'differs' if len(differing) == 1 else 'differ'}: {_listed(differing)}. "
-        "One in twenty would without any difference."
+        f"Of figures without any difference {100 * level:g} % would."
     )
 
 
