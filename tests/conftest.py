@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.laying_out import lay_out, migrate
 from tests.postgres import PostgresServer, fresh_database
+
+settings.register_profile("no clock")
+settings.load_profile("no clock")
 
 STDERR = pytest.StashKey[int]()
 

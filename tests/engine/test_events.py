@@ -106,7 +106,7 @@ def built(kind: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(data=st.data())
 def test_every_event_reads_back_from_its_wire_form(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(built(kind))
@@ -118,7 +118,7 @@ def test_every_event_reads_back_from_its_wire_form(kind: type[Event], data: st.D
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, derandomize=True)
 @given(data=st.data())
 def test_a_payload_with_a_key_too_many_or_too_few_is_corrupt(kind: type[Event], data: st.DataObject) -> None:
     event = data.draw(built(kind))

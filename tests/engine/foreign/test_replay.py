@@ -518,7 +518,7 @@ VALUES = st.sampled_from(
 
 
 @needs_real_games
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.data())
 def test_our_reader_takes_what_the_schema_takes(data: st.DataObject) -> None:
     from jsonschema import Draft202012Validator
@@ -581,7 +581,7 @@ def random_game(seed: int) -> State:
     return state
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 2**64))
 def test_a_game_of_ours_written_and_read_back_is_the_same_game(seed: int) -> None:
     state = random_game(seed)

@@ -26,7 +26,7 @@ def only(**changed: Any) -> str:
     return cell.id
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_mirrored_models_hold_each_seat_role_and_side_equally_often(data: Any) -> None:
     models = NAMES[: data.draw(st.integers(2, 4))]
