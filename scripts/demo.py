@@ -26,7 +26,7 @@ from app.cli.tables import print_metrics
 from engine.events import Event, read_event
 from evaluators.ground.places import without_place
 from evaluators.ground.provenance import PROVENANCE
-from evaluators.measures.play import PlayMetrics
+from evaluators.measures.play import PlayFigures
 
 console = Console(highlight=False)
 WAIT_S = 60
@@ -105,22 +105,22 @@ def follow(client: Client, batch: str, count: int) -> Any:
     return view
 
 
-def measure(client: Client, batch: str) -> PlayMetrics:
+def measure(client: Client, batch: str) -> PlayFigures:
     """The paper's game metrics over the batch, from its export."""
-    metrics = PlayMetrics()
+    figures = PlayFigures()
     log: list[Event] = []
-    game = None
+    game: str | None = None
     for line in client.lines(f"/batches/{batch}/export?view=full"):
         if line.get("type") == PROVENANCE:
             continue
         if line.get("game") != game:
             if log:
-                metrics.add(log)
+                figures.add(str(game), log)
             log, game = [], line.get("game")
         if game is not None:
             values = {k: v for k, v in line.items() if k not in ("seq", "at", "type", "game")}
             log.append(read_event(line["type"], without_place(line["type"], values)))
-    return metrics
+    return figures
 
 
 def show_llm_game(client: Client) -> None:
