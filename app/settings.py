@@ -21,9 +21,9 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from agents.model.capability import PROVIDERS, UNKNOWN, Provider
 from agents.model.limits import Parallel
 from agents.model.model import Endpoint, Prices
-from agents.model.providers import PROVIDERS, UNKNOWN, Provider
 
 if TYPE_CHECKING:
     from agents.llm.templates import Templates

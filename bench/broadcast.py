@@ -38,7 +38,7 @@ async def broadcast(group: str, frames: list[str]) -> None:
 
 
 def bare_config(application: Any) -> uvicorn.Config:
-    """The settings of a bare server: those of our own as far as sockets are concerned, and nothing else."""
+    """The settings of a bare server: our settings for sockets, and nothing else."""
     return uvicorn.Config(
         application,
         lifespan="off",

@@ -280,21 +280,21 @@ def timed(latency_s: float, games: int) -> _Timed:
 
 
 def timed_row(latency_s: float, games: int, aim: str) -> Row:
-    """The wall time of such games, and its ratio to the critical path."""
+    """The wall time of games with models, and its ratio to the critical path."""
     found = timed(latency_s, games)
     at_once = "one paper game" if games == 1 else f"{games} paper games at once"
     return Row(
         f"{at_once}, a model of {latency_s:g} s: wall time",
         found.seconds,
         "s",
-        f"critical path {found.path_s:.0f} s; {1000 * found.cpu_s / found.calls:.1f} ms of CPU a call",
+        f"critical path {found.path_s:.0f} s; {1000 * found.cpu_s / found.calls:.1f} ms of CPU per call",
         found.seconds / found.path_s,
         aim,
     )
 
 
 def model_rows(scale: float) -> list[Row]:
-    """The rows for ``python -m bench``, with one game by itself on a model of at most a fifth of a second."""
+    """The rows for ``python -m bench``: one game alone, on a model that takes at most a fifth of a second."""
     games = max(6, round(GAMES * min(1.0, scale)))
     return [*_asked_rows(), *games_rows(games), timed_row(0.2 * min(1.0, scale), 1, "1.05")]
 

@@ -41,7 +41,7 @@ def _report(file: str) -> None:
 
 
 def one_pass(count: int) -> tuple[float, float, float]:
-    """Games a CPU-second through reading, items, scores and counts; CPU-seconds of the report's own
+    """Games per CPU-second through reading, items, scores and counts; CPU-seconds of the report's own
     intervals; peak MiB of the process.
     """
     with tempfile.TemporaryDirectory() as folder:

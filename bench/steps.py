@@ -58,7 +58,7 @@ def steps(count: int) -> Iterator[Step]:
 
 
 def public_events(count: int) -> int:
-    """How many events a spectator gets from this many appends."""
+    """The number of events that a spectator gets from this many appends."""
     return sum(visible(event, PUBLIC) for step in steps(count) for event in step)
 
 

@@ -6,8 +6,8 @@ instead of SQLite. The service and the baseline run in processes of their own, t
 one; everything stays on 127.0.0.1.
 
 An event counts once for every socket that got it, and a round ends when every socket has exactly all of them.
-The service may send several events in a frame when it is behind its log, the baseline sends one a frame; so
-the CPU a frame is shown too, where that makes no difference.
+The service may send several events in a frame when it is behind its log; the baseline sends one per frame. So
+the CPU per frame, which does not depend on that, is shown too.
 """
 
 import argparse
@@ -176,7 +176,7 @@ def delivery(fed: Fed, bare: Helper, games: int, watchers: int, appends: int, la
             "0.5" if games == 1 else "",
         ),
         Row(
-            f"    server CPU a frame ({page:.1f} events; appends included)",
+            f"    server CPU per frame ({page:.1f} events; appends included)",
             cost,
             "µs",
             f"bare {bare_cost:.1f}, an event {an_event:.1f} / {bare_event:.1f}",

@@ -33,7 +33,7 @@ WAIT_S = 60
 
 
 class Client:
-    """Plain HTTP against one address, with the key of the environment where there is one."""
+    """Plain HTTP calls to one address, with the key from the environment if there is one."""
 
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)

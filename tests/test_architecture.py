@@ -1,4 +1,4 @@
-"""The law of the house: dependencies point one way (docs/adr, and the table below)."""
+"""The law of the house: dependencies point one way (see docs/adr and the table below)."""
 
 import ast
 import sys
@@ -270,7 +270,7 @@ def test_a_planted_breach_is_found(package: str, source: str, module: str) -> No
         ("migrations", "from app.store import tables"),
     ],
 )
-def test_what_is_allowed_is_not_called_a_breach(package: str, source: str) -> None:
+def test_allowed_imports_are_not_reported(package: str, source: str) -> None:
     assert breaches(source, package) == []
 
 

@@ -1,4 +1,4 @@
-"""What the documents say is what happens: their commands run, their lists are complete."""
+"""What the documents say is true: their commands run, and their lists are complete."""
 
 import asyncio
 import json
@@ -21,6 +21,7 @@ from app.settings import Settings
 from engine.profile import make_profile
 from evaluators.dataset.rows import turn_rows
 from evaluators.ground.turns import read_game
+from evaluators.study.file import Study
 from tests import forked
 from tests.app.calling import read_log, read_ndjson
 from tests.app.modelling import faking
@@ -401,3 +402,34 @@ def test_nothing_names_a_place_outside() -> None:
         path = ROOT / name
         if path.suffix in (".py", ".md", ".toml", ".yml", ".json", "") and path.is_file():
             assert not homes.search(path.read_text("utf-8", "replace")), f"{name} names somebody's directory"
+
+
+@pytest.mark.timeout(300)
+async def test_the_commands_of_the_page_on_studies_make_a_report_and_a_pack(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "study.md").read_text("utf-8")
+    commands = [shlex.split(block) for block in blocks(page)]
+    assert [words[2] for words in commands] == ["new", "plan", "freeze", "run", "status", "report", "pack"]
+    async with faking(FakeOptions(brain=BRAINS["sensible"](1))) as fake:
+
+        def command(words: list[str]) -> None:
+            assert words[0] == ".venv/bin/interintent"
+            done = forked.run(words[1:], cwd=tmp_path)
+            assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr}"
+            if words[2] == "new":
+                # The fake model of this test, and fewer games: the commands are the same.
+                for name, old, new in (
+                    ("models.toml", "http://127.0.0.1:8099", fake.url),
+                    ("study.toml", "games = 4", "games = 2"),
+                    ("study.toml", '["paper", "direct"]', '["one_pass", "direct"]'),
+                    ("study.toml", '"preset=paper,direct"', '"preset=one_pass,direct"'),
+                ):
+                    file = tmp_path / "my-study" / name
+                    assert old in file.read_text("utf-8")
+                    file.write_text(file.read_text("utf-8").replace(old, new))
+
+        for words in commands:
+            await asyncio.to_thread(command, words)
+    assert "Does self-correction help?" in (tmp_path / "my-study" / "report.html").read_text("utf-8")
+    assert (tmp_path / "my-study-pack.zip").exists()
+    for name in re.findall(r"`\[+(\w+)", page):
+        assert name in Study.model_fields, f"the study file has no part {name}"

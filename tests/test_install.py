@@ -1,4 +1,4 @@
-"""The lock, the installer and the image, as far as they can be tested without network or Docker."""
+"""The lock, the installer and the image, as far as they can be tested without a network or Docker."""
 
 import ast
 import os
@@ -79,7 +79,7 @@ def test_the_runtime_is_part_of_what_is_tested() -> None:
     assert {name: everything.get(name) for name in locked(LOCKS[1])} == locked(LOCKS[1])
 
 
-def test_what_only_reports_and_data_sets_need_is_not_installed_to_serve() -> None:
+def test_serving_installs_nothing_that_only_reports_and_data_sets_need() -> None:
     heavy = {"numpy", "pandas", "pyarrow", "scipy", "statsmodels", "vl-convert-python"}
     assert heavy <= locked(LOCKS[0]).keys()
     assert not heavy & locked(LOCKS[1]).keys()
@@ -113,7 +113,7 @@ def foreign_imports(package: str) -> Iterator[tuple[Path, str]]:
 
 
 @pytest.mark.parametrize("package", ["client", *PACKAGES])
-def test_what_is_imported_is_declared_and_no_tool_of_the_tests(package: str) -> None:
+def test_every_import_is_declared_and_none_is_a_test_tool(package: str) -> None:
     # What another package happens to bring along goes when that one changes its mind.
     names = declared(CLIENT) if package == "client" else declared(PROJECT, "test", "dev")
     owners = packages_distributions()
@@ -123,7 +123,7 @@ def test_what_is_imported_is_declared_and_no_tool_of_the_tests(package: str) -> 
 
 
 @pytest.mark.parametrize("folder", ["tests", "bench", "scripts", "examples"])
-def test_what_the_tests_import_is_declared_too(folder: str) -> None:
+def test_every_import_of_the_tests_is_declared(folder: str) -> None:
     owners = packages_distributions()
     for path, module in foreign_imports(folder):
         brings = {canonicalize_name(owner) for owner in owners.get(module, [module])}
@@ -238,7 +238,7 @@ def test_two_at_a_time_install_once(installed: Path) -> None:
 
 
 @pytest.mark.parametrize("changed", ["requirements.lock", "pyproject.toml"])
-def test_it_installs_anew_when_what_it_was_made_from_changes(installed: Path, changed: str) -> None:
+def test_it_reinstalls_when_its_sources_change(installed: Path, changed: str) -> None:
     install(cwd=installed)
     pip_calls(installed)
     with (installed / changed).open("a") as file:
@@ -248,7 +248,7 @@ def test_it_installs_anew_when_what_it_was_made_from_changes(installed: Path, ch
     assert pip_calls(installed) == FULL
 
 
-def test_a_failed_installation_is_not_taken_for_a_finished_one(installed: Path) -> None:
+def test_a_failed_installation_does_not_count_as_finished(installed: Path) -> None:
     python = installed / ".venv" / "bin" / "python"
     works = python.read_text()
     python.write_text(works.replace("exit 0", 'case "$*" in *require-hashes*) exit 1;; esac; exit 0'))
@@ -283,7 +283,7 @@ def test_it_says_what_it_does_and_what_went_wrong(installed: Path) -> None:
     assert "Collecting" not in done.stdout + done.stderr
 
 
-def test_it_shows_how_far_it_is_while_pip_works(installed: Path) -> None:
+def test_it_shows_progress_while_pip_works(installed: Path) -> None:
     say(installed, *(f"Collecting p{place}==1.0 (from -r requirements.lock)" for place in range(1, 50)))
     done = install(cwd=installed)
     assert done.returncode == 0
@@ -291,7 +291,7 @@ def test_it_shows_how_far_it_is_while_pip_works(installed: Path) -> None:
     assert {("20", "p20"), ("40", "p40")} <= set(shown)
 
 
-def test_what_only_plays_does_without_the_tools_of_the_tests() -> None:
+def test_playing_needs_no_test_tools() -> None:
     rules = dict(re.findall(r"^([a-z]+): (.*?)(?: ##|$)", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {name for name, needs in rules.items() if needs == "runtime"} == {"demo", "run", "replay"}
 
@@ -305,7 +305,7 @@ def test_the_runtime_takes_its_own_lock_and_the_full_set_serves_it_too(installed
     assert pip_calls(installed) == []
 
 
-def test_it_leaves_a_directory_alone_that_is_no_environment(checkout: Path, tmp_path: Path) -> None:
+def test_it_leaves_a_directory_alone_that_is_not_an_environment(checkout: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.tex").touch()

@@ -23,7 +23,7 @@ async def connected(url: str) -> AsyncIterator[AsyncConnection]:
         await engine.dispose()
 
 
-async def test_it_is_a_postgresql(postgres: PostgresServer) -> None:
+async def test_the_server_is_a_postgresql(postgres: PostgresServer) -> None:
     async with connected(postgres.url("postgres")) as connection:
         version = await connection.scalar(text("SELECT version()"))
     assert version.startswith("PostgreSQL ")

@@ -167,7 +167,7 @@ class AvalonEnv(AECEnv[str, View, int]):  # type: ignore[misc, unused-ignore]
             self.render()
 
     def render(self) -> str | None:
-        """Returns the game so far as text for ``ansi``, prints the new part of it for ``human``."""
+        """For ``ansi``, returns the game so far as text; for ``human``, prints the new part of it."""
         if self.render_mode is None:
             return None
         text = playthrough(self.state_of_play.log, self._viewer)

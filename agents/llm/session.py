@@ -1,13 +1,17 @@
 """A seat's access to its model: every answer is paid for once, and stored before it is used."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agents.model.model import Form, Message, Model, Reply
+from engine.actions import SeatAction
+from engine.events import ActionDefaulted, Note
+from engine.rules import default
 from engine.terms import Seat
+from engine.view import Observation
 
-__all__ = ["Answering", "CallKey", "MemorySession", "ModelSession", "TurnSession"]
+__all__ = ["Answering", "CallKey", "MemorySession", "ModelSession", "TurnSession", "defaulted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,15 @@ class ModelSession(TurnSession, Protocol):
         If the game must stop instead, raises an exception that no agent handles.
         """
         ...
+
+
+def defaulted(observation: Observation, thoughts: Sequence[Note] = ()) -> SeatAction:
+    """The default action, marked as ``model_error``, for a request without a usable answer, with the seat's
+    thoughts so far. ``ModelSession.unanswered`` must be awaited before.
+    """
+    request = observation.request
+    marked = ActionDefaulted(request.seat, request.id, "model_error")
+    return replace(default(observation.table, request), thoughts=(*thoughts, marked))
 
 
 class MemorySession:

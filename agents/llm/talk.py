@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
@@ -29,14 +28,14 @@ from agents.llm.options import SeatOptions
 from agents.llm.preparation import events_about
 from agents.llm.question import Question
 from agents.llm.replies import THEN, Schema, Shape, outline
-from agents.llm.session import CallKey, TurnSession
+from agents.llm.session import CallKey, TurnSession, defaulted
 from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
-from engine.events import ActionDefaulted, Event, Note, ReadingsImagined, ReplyUnusable, UtteranceMade
+from engine.events import Event, Note, ReadingsImagined, ReplyUnusable, UtteranceMade
 from engine.profile import Profile
-from engine.rules import check, default
+from engine.rules import check
 from engine.state import fold
 from engine.terms import Kind, Role, Seat, side_of
 from engine.thoughts import Belief
@@ -211,8 +210,7 @@ class ModelTurn:
         """The default action, for a request without a usable answer. It is marked as such, and has the
         thoughts so far.
         """
-        marked = ActionDefaulted(self.seat, self.request.id, "model_error")
-        return replace(default(self.table, self.request), thoughts=(*self.notes, marked))
+        return defaulted(self.observation, self.notes)
 
 
 def _head(record_: str, lines: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Learns from refusals what a server that speaks the OpenAI protocol can do.
+"""What a server that speaks the OpenAI protocol can do: learnt from refusals, and known of providers.
 
 Servers differ in what they refuse, and report a refusal in their own words, with a 500, or not at all. The
 findings of each request are remembered, so that no endpoint has to be probed twice.
@@ -6,12 +6,25 @@ findings of each request are remembered, so that no endpoint has to be probed tw
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Final, Literal
 
-__all__ = ["PROBES", "Capability", "Format", "Ladder", "Limit", "ServerRefusal", "lower", "read_refusal"]
+__all__ = [
+    "PROBES",
+    "PROVIDERS",
+    "UNKNOWN",
+    "Capability",
+    "Format",
+    "Ladder",
+    "Limit",
+    "Provider",
+    "ProviderTraits",
+    "ServerRefusal",
+    "lower",
+    "read_refusal",
+]
 
 
 class Format(IntEnum):
@@ -256,3 +269,61 @@ _READ: Final = 2000
 
 _PATH: Final = re.compile(r"'loc':\s*[(\[]([^)\]]*)[)\]]")
 """The path of a pydantic error within a message, as some servers print it."""
+
+
+# --- what is known of providers beforehand ---------------------------------------------------------------
+
+Provider = Literal[
+    "openai", "azure", "anthropic", "gemini", "deepseek", "mistral", "openrouter",
+    "vllm", "sglang", "ollama", "llama.cpp", "lmstudio",
+]  # fmt: skip
+
+
+_EVERYTHING: Final = Capability()
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTraits:
+    """The traits of one provider. Its refusals still teach the ladder what else a model does not accept."""
+
+    begin: Capability = _EVERYTHING
+    """The most that its models are asked for."""
+    timeout_s: float = 60.0
+    """The seconds for which it may send nothing."""
+    hottest: float = 2.0
+    """The highest temperature that it accepts."""
+    cache_key: str | None = None
+    """The field of a request for a key by which the provider finds the beginning of a prompt in its cache."""
+    marks: bool = False
+    """Whether it caches only what ``cache_control`` marks."""
+    body: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that are added to every request."""
+
+
+UNKNOWN: Final = ProviderTraits()
+
+_SILENT_S: Final = 300.0
+"""The silence allowed to models that reason without sending anything, and to engines that first load a model
+or read a long prompt.
+"""
+
+PROVIDERS: Final[Mapping[Provider, ProviderTraits]] = {
+    "openai": ProviderTraits(
+        Capability(Format.REDUCED, limit="max_completion_tokens"), _SILENT_S, cache_key="prompt_cache_key"
+    ),
+    "azure": ProviderTraits(
+        Capability(Format.REDUCED, limit="max_completion_tokens"), _SILENT_S, cache_key="prompt_cache_key"
+    ),
+    "anthropic": ProviderTraits(Capability(Format.PLAIN), _SILENT_S, hottest=1.0, marks=True),
+    "gemini": ProviderTraits(Capability(Format.REDUCED), _SILENT_S),
+    "deepseek": ProviderTraits(Capability(Format.OBJECT), _SILENT_S),
+    "mistral": ProviderTraits(Capability(Format.REDUCED, counts=False), hottest=1.5),
+    "openrouter": ProviderTraits(
+        Capability(Format.REDUCED), _SILENT_S, cache_key="session_id", body={"usage": {"include": True}}
+    ),
+    "vllm": ProviderTraits(),
+    "sglang": ProviderTraits(),
+    "ollama": ProviderTraits(Capability(Format.REDUCED), _SILENT_S),
+    "llama.cpp": ProviderTraits(timeout_s=_SILENT_S, body={"cache_prompt": True}),
+    "lmstudio": ProviderTraits(Capability(Format.REDUCED), _SILENT_S),
+}

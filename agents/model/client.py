@@ -17,7 +17,7 @@ from agents.model.answer import (
 )
 from agents.model.capability import PROBES, Capability, Format, Ladder, lower
 from agents.model.completion import CUT, RUNAWAY, Completion, CompletionReader, is_cut
-from agents.model.limits import RateLimits
+from agents.model.limits import AdaptiveLimit, Parallel, RateLimits
 from agents.model.model import (
     PLAIN_SAMPLING,
     Endpoint,
@@ -30,8 +30,7 @@ from agents.model.model import (
     Usage,
 )
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
-from agents.model.request import parameters, request_body, required_keys, sent_room
-from agents.model.room import MORE, fitting, stated
+from agents.model.request import MORE, fitting, parameters, request_body, required_keys, sent_room, stated
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
 
@@ -79,7 +78,9 @@ class OpenAIModel:
         endpoint: Endpoint,
         observer: Observer | None = None,
         jitter: Callable[[], float] = random.random,
+        parallel: AdaptiveLimit | None = None,
     ) -> None:
+        """``parallel``: shared with who hands calls in, so that no more of them begin than can be sent."""
         # Imported here, since it takes half a second, which only games with models need to spend.
         from agents.model.wire import Wire
 
@@ -89,7 +90,8 @@ class OpenAIModel:
         self._ladder = Ladder(
             endpoint.capability, common=replace(endpoint.traits.begin, stream=endpoint.stream)
         )
-        self._limits = RateLimits(endpoint.parallel, endpoint.requests_per_minute, endpoint.tokens_per_minute)
+        limit = parallel or AdaptiveLimit(Parallel.read(endpoint.parallel))
+        self._limits = RateLimits(limit, endpoint.requests_per_minute, endpoint.tokens_per_minute)
         self._wire = Wire(endpoint)
         self._ceiling: int | None = None
         """The most tokens that the model can write, according to the server; None: not known."""
@@ -321,9 +323,9 @@ class _Call:
                 self.first_s = exchange.first_s if isinstance(exchange, HttpAnswer) else None
                 outcome, usage = self._understand(exchange, reader, prompt)
                 if isinstance(outcome, Completion):
-                    limits.answered()
+                    limits.parallel.answered()
                 elif outcome.cause == "rate_limited":
-                    limits.turned_away(started)
+                    limits.parallel.turned_away(started)
             finally:
                 seconds = loop.time() - started
                 slot.used = usage.prompt + usage.completion

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Bucket", "Parallel", "RateLimits", "Slot"]
+__all__ = ["AdaptiveLimit", "Bucket", "Parallel", "RateLimits", "Slot", "Slots"]
 
 BURST_S: Final = 5.0
 """A bucket holds as much as flows in during this many seconds: short bursts pass, and no minute exceeds its
@@ -83,21 +83,54 @@ class Parallel:
         return cls(least, first, most)
 
 
-class _AdaptiveSlots:
-    """Hands out slots, first come, first served. Their number adapts to what the server can bear: N slots
-    become N + 1 after N answers, and half as many when a request is turned away.
+class AdaptiveLimit:
+    """How much may be in flight at once, as far as the server can bear it: N becomes N + 1 after N answers,
+    and half as many when a request is turned away.
     """
 
     def __init__(self, parallel: Parallel) -> None:
         self._bounds = parallel
-        self.limit = parallel.first
-        self._used = 0
+        self.now = parallel.first
         self._answers = 0
         self._lowered_at = -math.inf
+        self._slots: list[Slots] = []
+
+    def slots(self) -> "Slots":
+        """Slots, as many as this limit says at any time. What one queue has handed out, another does not
+        count.
+        """
+        self._slots.append(Slots(self))
+        return self._slots[-1]
+
+    def answered(self) -> None:
+        """Counts an answer."""
+        self._answers += 1
+        if self._answers >= self.now and self.now < self._bounds.most:
+            self.now += 1
+            self._answers = 0
+            for slots in self._slots:
+                slots.hand_out()
+
+    def turned_away(self, sent_at: float) -> None:
+        """Halves the limit, unless it was halved after this request was sent: many requests that are turned
+        away together count once. ``sent_at``: in the event loop's time.
+        """
+        if sent_at > self._lowered_at:
+            self.now = max(self._bounds.least, self.now // 2)
+            self._lowered_at = asyncio.get_running_loop().time()
+            self._answers = 0
+
+
+class Slots:
+    """Hands out the slots of a limit, first come, first served."""
+
+    def __init__(self, limit: AdaptiveLimit) -> None:
+        self._limit = limit
+        self._used = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> None:
-        if self._used < self.limit and not self._waiting:
+        if self._used < self._limit.now and not self._waiting:
             self._used += 1
             return
         turn = asyncio.get_running_loop().create_future()
@@ -114,29 +147,13 @@ class _AdaptiveSlots:
     async def __aexit__(self, *_: object) -> None:
         self._release()
 
-    def answered(self) -> None:
-        """Counts an answer."""
-        self._answers += 1
-        if self._answers >= self.limit and self.limit < self._bounds.most:
-            self.limit += 1
-            self._answers = 0
-            self._hand_out()
-
-    def turned_away(self, sent_at: float) -> None:
-        """Halves the number of slots, unless they were halved after this request was sent: many requests that
-        are turned away together count once.
-        """
-        if sent_at > self._lowered_at:
-            self.limit = max(self._bounds.least, self.limit // 2)
-            self._lowered_at = asyncio.get_running_loop().time()
-            self._answers = 0
-
     def _release(self) -> None:
         self._used -= 1
-        self._hand_out()
+        self.hand_out()
 
-    def _hand_out(self) -> None:
-        while self._waiting and self._used < self.limit:
+    def hand_out(self) -> None:
+        """Lets in those who wait, as far as the limit allows now."""
+        while self._waiting and self._used < self._limit.now:
             turn = self._waiting.popleft()
             self._used += 1
             turn.set_result(None)
@@ -146,9 +163,10 @@ class RateLimits:
     """The limits of one endpoint. They belong to the event loop that first waits for them."""
 
     def __init__(
-        self, parallel: int | str, requests: float | None = None, tokens: float | None = None
+        self, parallel: AdaptiveLimit, requests: float | None = None, tokens: float | None = None
     ) -> None:
-        self._slots = _AdaptiveSlots(Parallel.read(parallel))
+        self.parallel = parallel
+        self._slots = parallel.slots()
         self._requests = None if requests is None else Bucket(requests)
         self._tokens = None if tokens is None else Bucket(tokens)
         self._paused_until = -math.inf
@@ -173,21 +191,6 @@ class RateLimits:
             finally:
                 if self._tokens is not None and slot.used is not None:
                     self._tokens.give(tokens - slot.used)
-
-    @property
-    def parallel(self) -> int:
-        """How many requests may be in flight now."""
-        return self._slots.limit
-
-    def answered(self) -> None:
-        """Notes that a request was answered."""
-        self._slots.answered()
-
-    def turned_away(self, sent_at: float) -> None:
-        """Notes that the server turned a request away as one too many. ``sent_at``: when that request was
-        sent, in the event loop's time.
-        """
-        self._slots.turned_away(sent_at)
 
     def pause(self, seconds: float) -> None:
         """Delays the next request of all callers, because the server asked for a pause."""

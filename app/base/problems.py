@@ -262,7 +262,7 @@ class ProblemView(BaseModel):
     code: str
     trace_id: str
     errors: list[ProblemField] = Field(
-        default_factory=list, description="The faults of the request, where they have a place in it."
+        default_factory=list, description="The faults of the request that have a place in it."
     )
 
 

@@ -59,7 +59,10 @@ def dataset_command(
     answers: Answers = None,
     calls: Annotated[
         Path | None,
-        typer.Option(help="The models' calls, if a file of simulate --answers or answers export has them."),
+        typer.Option(
+            help="The models' calls: a file of simulate --answers or answers export, or a folder with one "
+            "for each game, as in a packed study."
+        ),
     ] = None,
     reader: Annotated[
         str, typer.Option(help="Who guesses in items: drawn (one other seat) or all (every other seat).")
@@ -101,7 +104,7 @@ def dataset_command(
     try:
         judged = None if judgements is None else read_judgements(judgements)
         answered = {} if answers is None else read_answers(answers)
-        recording = None if calls is None else Recording.read(calls)
+        recorded = None if calls is None else _Calls(calls)
         with TableWriter(kept) as writer:
             if sources:
                 with byte_bar("games", sizes(sources)) as on_read:
@@ -114,8 +117,8 @@ def dataset_command(
                                 frozenset() if judged is None else judged.judges,
                                 answered.get(_id(game), ()),
                             )
-                            if its is not None and recording is not None:
-                                writer.add({"calls": _recorded(its, recording)})
+                            if its is not None and recorded is not None:
+                                writer.add({"calls": recorded.of(its)})
             for name in batch or ():
                 run_or_fail(_of_batch(name, database_url, made, writer))
         note_games(made.left_out, made.named)
@@ -258,12 +261,23 @@ async def _stored(parts: "Composition", game_id: str, batch: BatchRow) -> Game |
     return replace(game, provenance=await parts.models.provenance(row, batch, game.log))
 
 
-def _recorded(game: Game, recording: Recording) -> Iterator[Row]:
-    """The calls of a simulated game, by its seed."""
-    seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
-    stored = recording.calls(str(seed))
-    for key in sorted(stored, key=astuple):
-        yield _call(game.id, stored[key])
+class _Calls:
+    """Recorded calls: of one file by the games' seeds, of a folder by the games' ids."""
+
+    def __init__(self, path: Path) -> None:
+        self._files = {file.stem: file for file in path.rglob("*.ndjson")} if path.is_dir() else None
+        self._recording = Recording() if self._files is not None else Recording.read(path)
+
+    def of(self, game: Game) -> Iterator[Row]:
+        """The calls of a game. Raises InvalidAnswers for a file of a folder that cannot be read."""
+        if self._files is None:
+            seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
+            stored = self._recording.calls(str(seed))
+        else:
+            file = self._files.get(game.id)
+            stored = {} if file is None else Recording.read(file).calls(game.id)
+        for key in sorted(stored, key=astuple):
+            yield _call(game.id, stored[key])
 
 
 def _call(game_id: str, call: Call) -> Row:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
@@ -114,6 +115,7 @@ def sheet_command(
         fail("name files with games, or a batch with --batch")
     if out is None or out.suffix not in _WRITERS:
         fail(f"--out ends in {', '.join(_WRITERS)}" + ("" if out is None else f", got {out}"))
+    _need_openpyxl(out)
     if (judge or judgements) and calibrate is None:
         fail("--judge and --judgements go with --calibrate")
     raters = list(dict.fromkeys(rater or ()))
@@ -148,6 +150,11 @@ def sheet_command(
     short = deal.turns - len(rows)
     if short > 0:
         note(f"only {len(rows)} turns can be judged, {deal.turns} were asked for")
+
+
+def _need_openpyxl(file: Path) -> None:
+    if file.suffix.lower() == ".xlsx" and find_spec("openpyxl") is None:
+        fail(f"{file}: XLSX needs openpyxl: pip install 'interintent-server[datasets]'; or take a .csv")
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}")
@@ -382,6 +389,7 @@ def _read(file: Path, rater: str | None, kind: str, mute: list[str]) -> Iterator
     reader = _READERS.get(file.suffix.lower())
     if reader is None:
         fail(f"sheets end in {', '.join(_READERS)}, got {file}")
+    _need_openpyxl(file)
     try:
         yield from reader(file, rater, kind, mute)
     except OSError as fault:

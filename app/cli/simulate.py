@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import orjson
 import typer
 
+from agents.kinds import asks_model
 from app.base.errors import BudgetSpent
 from app.base.schemas import MAX_LABEL, MAX_LABEL_NAME, MAX_LABELS, OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
@@ -128,7 +129,9 @@ def simulate(
     ]
     for spec in specs:
         if spec["agent"] == "llm":
-            spec.update(mechanism=mechanism, options=_read_named("--option", option or []))
+            spec.update(mechanism=mechanism)
+        if asks_model(spec["agent"]):
+            spec.update(options=_read_named("--option", option or []))
     try:
         chosen = make_profile(
             profile,
@@ -138,7 +141,7 @@ def simulate(
         )
         plan = Plan(chosen.settings(), specs, first_seed, rotate, _read_labels(label or []))
         models = None
-        if "llm" in kinds:
+        if any(map(asks_model, kinds)):
             from app.cli.simulate_models import model_run
 
             models = model_run(
@@ -205,8 +208,12 @@ def simulate(
             print_uses(models.uses)
     if models is not None and models.stopped is not None:
         note(
-            f"stopped: {models.stopped}. {done.games} of {games} games were played; the answers are in "
-            "the file of --answers: run the same command again with it once the cause is gone"
+            f"stopped: {str(models.stopped).rstrip('.')}. {done.games} of {games} games were played; "
+            + (
+                "with --answers FILE, a run keeps what it has paid for, and can go on from there"
+                if answers is None
+                else f"the answers are in {answers}: run the same command again once the cause is gone"
+            )
         )
         raise typer.Exit(3)
     if done.games < games:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +10,6 @@ from rich.text import Text
 
 from app.base.schemas import OnUnusable
 from app.cli.database import read_settings
-from app.cli.tables import WIDTH
 from app.cli.terminal import fail, reason
 from app.games.views import model_uses
 from app.models.account import Budget, SpendingLimits
@@ -102,23 +101,32 @@ def uses_as_json(uses: Mapping[UseKey, Use]) -> dict[str, Any]:
     }
 
 
+_WIDEST: Final = 130
+"""Columns of the widest table: where a terminal is narrower, its lines wrap, but no figure is cut."""
+
+
 def print_uses(uses: Mapping[UseKey, Use]) -> None:
     """Prints the use of models, by model and step."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("model, step", no_wrap=True)
-    for heading in ("calls", "failed", "prompt", "cached", "completion", "reasoning", "cost", "waiting"):
+    told = any(use.reasoning_tokens is not None for use in uses.values())
+    headings = ["calls", "failed", "prompt", "cached", "completion", "cost", "waiting"]
+    if told:
+        headings.insert(5, "reasoning")
+    for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     last = None
     for key in sorted(uses):
         if (key.endpoint, key.model) != last:
             last = (key.endpoint, key.model)
             of_model = total(use for other, use in uses.items() if (other.endpoint, other.model) == last)
-            table.add_row(Text(key.model, style="bold"), *_figures(of_model))
-        table.add_row(Text(f"  {key.step}"), *_figures(uses[key]))
-    Console(highlight=False, markup=False, emoji=False).print(table, width=WIDTH, crop=False)
+            table.add_row(Text(key.model, style="bold"), *_figures(of_model, told=told))
+        table.add_row(Text(f"  {key.step}"), *_figures(uses[key], told=told))
+    Console(highlight=False, markup=False, emoji=False, width=_WIDEST).print(table)
 
 
-def _figures(use: Use) -> list[str]:
+def _figures(use: Use, *, told: bool) -> list[str]:
+    reasoning = "" if use.reasoning_tokens is None else f"{use.reasoning_tokens:,}"
     share = use.cached_share
     return [
         f"{use.calls:,}",
@@ -126,7 +134,7 @@ def _figures(use: Use) -> list[str]:
         f"{use.prompt_tokens:,}",
         "" if share is None else f"{100 * share:.1f} %",
         f"{use.completion_tokens:,}",
-        "" if use.reasoning_tokens is None else f"{use.reasoning_tokens:,}",
+        *([reasoning] if told else []),
         f"{use.cost:,.4g}" if use.cost else "",
         f"{use.waiting_s:,.0f} s",
     ]

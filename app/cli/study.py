@@ -1,6 +1,7 @@
 """The command ``study``: from a study file to games, a report and a pack."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -27,6 +28,7 @@ from app.cli.study_parts import (
     state_of,
 )
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
+from app.cli.study_server import StudyServer
 from app.cli.tables import WIDTH
 from app.cli.terminal import clean, echo, fail, note, print_json
 from app.evaluations.study_raters import rater_key
@@ -185,6 +187,15 @@ def run_command(
     parallel: Annotated[
         int | None, typer.Option(min=1, help="Games at the same time.  [the study's]", show_default=False)
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="Play the games on this running server, whose endpoints they name; judge them here."
+        ),
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="For --server: the environment variable that holds its key.")
+    ] = None,
 ) -> None:
     """Play and judge what is missing of a study. The same command goes on after anything: a kill, a spent
     budget, a refusing model. Nothing that was answered is asked again.
@@ -204,10 +215,12 @@ def run_command(
         study = study.model_copy(update={"design": own})
         design = folder.design(study)
     endpoints = endpoints_of(folder)
+    remote = None if server is None else StudyServer(server, _key(api_key_env))
     try:
         state = state_of(folder, design)
-        check_endpoints(design, state, endpoints)
-        _check_seats(folder, design, endpoints)
+        check_endpoints(design, state, endpoints, plays=remote is None)
+        if remote is None:
+            _check_seats(folder, design, endpoints)
         if pilot is None:
             _frozen(folder, study, design)
         left = [(cell, game) for cell, game in part.part(design) if not folder.has(cell.id, game.id)]
@@ -216,18 +229,27 @@ def run_command(
         if not yes and sys.stdin.isatty():
             typer.confirm("Go on?", default=True, abort=True, err=True)
         with folder.locked("run" if part.of == 1 else f"shard-{part.number}"):
-            result = run_study(folder, design, endpoints, part, parallel=parallel)
+            result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
         state = state_of(folder, design)
     except (StudyFault, InvalidAgent) as fault:
         fail(str(fault))
     except KeyboardInterrupt:
         note(f"stopped; every answer is kept. Go on with: interintent study run {directory}")
         raise typer.Exit(130) from None
+    finally:
+        if remote is not None:
+            remote.close()
     _print_result(result, state)
     if result.spent or result.refused:
         raise typer.Exit(STOPPED)
     if result.failures or result.unrated:
         raise typer.Exit(1)
+
+
+def _key(variable: str | None) -> str | None:
+    if variable is not None and variable not in os.environ:
+        fail(f"the variable {variable} is not set")
+    return None if variable is None else os.environ[variable]
 
 
 def _shard(text: str | None) -> Shard:
@@ -359,7 +381,9 @@ def report_command(
         gather(folder, study, design, where)
     except StudyFault as fault:
         fail(str(fault))
-    run_report(report_arguments(study, where), where, out or folder.path / "report.html")
+    target = out or folder.path / "report.html"
+    run_report([*report_arguments(study, where), "--out", str(target)], where)
+    echo(str(target))
 
 
 def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
@@ -391,13 +415,17 @@ def pack_command(
     early: Annotated[
         bool, typer.Option("--look", help="Pack before everything is there: an early look, as for report.")
     ] = False,
+    licence: Annotated[
+        str | None,
+        typer.Option("--license", help="The data set's licence, e.g. cc-by-4.0. None is assumed."),
+    ] = None,
 ) -> None:
     """Pack a study for others: one folder and one archive with games, items, judgements, stored answers,
     report, versions and checksums, and with the command that makes the report anew. Keys are never in it.
 
     Packed twice from the same run, both are equal byte by byte.
 
-    Example: interintent study pack my-study --out my-study.zip
+    Example: interintent study pack my-study --out my-study-pack.zip
     """
     from app.cli.study_pack import archive, look, pack
 
@@ -414,7 +442,7 @@ def pack_command(
         _complete(folder, design, early=early)
         if early and not state_of(folder, design).complete:
             look(folder, design)
-        pack(folder, study, design, where, lambda step: note(f"packing: {step}"))
+        pack(folder, study, design, where, lambda step: note(f"packing: {step}"), licence)
         archive(where, target)
     except StudyFault as fault:
         fail(str(fault))

@@ -5,6 +5,7 @@ The report is made by ``interintent report`` from these files alone, so anybody 
 
 import gzip
 import hashlib
+import io
 import os
 import platform
 import shlex
@@ -12,7 +13,9 @@ import shutil
 import tarfile
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,12 +36,15 @@ from evaluators.study.told import look_levels
 
 __all__ = ["archive", "gather", "look", "pack", "report_arguments", "run_report"]
 
-REPORTS: Final = ("report.html", "report.json", "report.csv")
+REPORTS: Final = ("report.html", "report.json", "report.csv", "report.tex")
 
 _GAMES: Final = "games.ndjson"
 _JUDGEMENTS: Final = "judgements.json"
 _ANSWERS: Final = "answers.jsonl"
 _TOLD: Final = "study.json"
+_CALLS: Final = "calls"
+_FIGURES: Final = "figures"
+_DATA_SET: Final = "dataset"
 
 
 def look(folder: StudyFolder, design: Design) -> None:
@@ -144,36 +150,60 @@ def report_arguments(study: Study, where: Path) -> list[str]:
     a study's questions become options of the report.
     """
     arguments = [_GAMES, "--title", study.title, "--study", _TOLD]
-    if _filled(where / _JUDGEMENTS):
-        arguments += ["--judgements", _JUDGEMENTS]
-    if _filled(where / _ANSWERS):
-        arguments += ["--answers", _ANSWERS]
+    arguments += _of_raters(where)
     options = {one.options for one in study.evaluations if one.kind == "guesser"}
     if options == {"roles"}:
         arguments += ["--options", "roles"]
     return [*arguments, "--exclude-above", f"{study.exclusions.defaults_above:g}"]
 
 
+def _of_raters(where: Path) -> list[str]:
+    arguments = ["--judgements", _JUDGEMENTS] if _filled(where / _JUDGEMENTS) else []
+    return [*arguments, *(["--answers", _ANSWERS] if _filled(where / _ANSWERS) else [])]
+
+
 def _filled(file: Path) -> bool:
     return file.exists() and file.stat().st_size > len(b"[]\n")
 
 
-def run_report(arguments: list[str], where: Path, out: Path) -> None:
-    """Makes the report from the gathered files, as the command line would. Ends the command where that would
+def _run(command: str, arguments: list[str], where: Path) -> None:
+    """What a command line of ours would do with the files in a directory. Ends this command where that would
     be refused.
     """
     from app.cli.main import command_line
 
-    files = {_GAMES, _JUDGEMENTS, _ANSWERS, _TOLD}
+    files = {_GAMES, _JUDGEMENTS, _ANSWERS, _TOLD, _CALLS, _DATA_SET, _FIGURES, *REPORTS}
     named = [str(where / word) if word in files else word for word in arguments]
-    command_line("report")(["report", *named, "--out", str(out)], standalone_mode=False)
+    # Its own words about the file that it wrote are for those who type it.
+    with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+        code = command_line(command)([command, *named], standalone_mode=False)
+    if code:
+        raise StudyFault(f"{command} failed")
+
+
+def run_report(arguments: list[str], where: Path) -> None:
+    """Makes the report from gathered files. Ends the command where it would be refused."""
+    _run("report", arguments, where)
+
+
+def data_set_arguments(study: Study, where: Path, licence: str | None) -> list[str]:
+    """The arguments of ``interintent dataset`` for the packed files."""
+    arguments = [_DATA_SET, _GAMES, "--title", study.title, *_of_raters(where)]
+    if (where / _CALLS).is_dir():
+        arguments += ["--calls", _CALLS]
+    return [*arguments, *([] if licence is None else ["--license", licence])]
 
 
 # --- the pack -----------------------------------------------------------------------------------------
 
 
 def pack(
-    folder: StudyFolder, study: Study, design: Design, where: Path, on_step: Callable[[str], None]
+    folder: StudyFolder,
+    study: Study,
+    design: Design,
+    where: Path,
+    on_step: Callable[[str], None],
+    licence: str | None = None,
 ) -> None:
     """Writes the pack into a directory, which it replaces. Two packs of the same run are equal, byte by byte.
     Raises StudyFault.
@@ -187,14 +217,23 @@ def pack(
         on_step("items")
         _write_items(folder, design, part / "items")
         on_step("stored answers")
-        _write_calls(folder, design, part / "calls")
+        _write_calls(folder, design, part / _CALLS)
         arguments = report_arguments(study, part)
-        for name in REPORTS:
-            on_step(name)
-            run_report(arguments, part, part / name)
-        _write_data_set(part)
+        reports = [["--out", name] for name in REPORTS]
+        if _can_draw():
+            reports[0] += ["--figures", _FIGURES]
+        for more in reports:
+            on_step(more[1])
+            run_report([*arguments, *more], part)
+        commands = [["report", *arguments, *more] for more in reports]
+        if find_spec("pyarrow") is not None:
+            on_step(_DATA_SET)
+            _run("dataset", data_set_arguments(study, part, licence), part)
+            commands.append(["dataset", *data_set_arguments(study, part, licence)])
         _write_json(part / "versions.json", _versions())
-        lines = [f"interintent {shlex.join(['report', *arguments, '--out', name])}\n" for name in REPORTS]
+        if (part / _DATA_SET).exists():
+            commands[-1].append("--overwrite")
+        lines = [f"interintent {shlex.join(words)}\n" for words in commands]
         (part / "make-report.sh").write_text("#!/bin/sh\nset -e\n" + "".join(lines), "utf-8")
         (part / "README.txt").write_text(_readme(study), "utf-8")
         on_step("checksums")
@@ -251,8 +290,8 @@ def _write_calls(folder: StudyFolder, design: Design, where: Path) -> None:
                 lines.write(signature.line())
 
 
-def _write_data_set(part: Path) -> None:
-    """The data set of the packed games, beside them."""
+def _can_draw() -> bool:
+    return all(find_spec(name) is not None for name in ("altair", "vl_convert"))
 
 
 def _versions() -> dict[str, str]:
@@ -274,7 +313,9 @@ games.ndjson      the games' whole logs
 items/            what raters are asked, with gold, a file for each dimension
 judgements.json   judgements of people and models; answers.jsonl: guesses and summaries
 calls/            every stored answer of the games' models
-report.*          the report; sh make-report.sh makes it anew from these files
+report.*          the report, and its plots in figures/
+dataset/          the games as tables; its README.md says what every column means
+make-report.sh    makes report, plots and data set anew from these files (sh make-report.sh)
 versions.json     the programs that made this pack
 SHA256SUMS        sha256sum -c SHA256SUMS checks every file
 """

@@ -1,5 +1,6 @@
 """What the commands of a study share: its folder, its endpoints, and what its games are expected to take."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -21,6 +22,7 @@ from app.runner.study_folder import (
 )
 from app.runner.study_games import preset_of
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
+from evaluators.report.columns import UnknownColumn, read_conditions, read_contrasts
 from evaluators.study.design import Design, PlannedGame, StudyCell
 from evaluators.study.file import EvaluationAsked, Study
 from evaluators.study.plan import QUANTITIES, Range, SeatCosts, measured_costs
@@ -62,9 +64,31 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
     """The study and its design. Ends the command for a file with faults."""
     try:
         study = folder.study()
-        return study, folder.design(study)
+        design = folder.design(study)
+        _check_questions(design)
     except StudyFault as fault:
         fail(str(fault).replace("\n", "; "))
+    return study, design
+
+
+def _check_questions(design: Design) -> None:
+    """Raises StudyFault for a question that no report could answer."""
+    for index, asked in enumerate(design.study.questions):
+        try:
+            contrasts = read_contrasts([asked.contrast])
+            read_conditions([] if asked.where is None else re.split(r"\s+and\s+", asked.where))
+        except UnknownColumn as fault:
+            raise StudyFault(f"/questions/{index}: {fault}") from None
+        for contrast in contrasts:
+            for factor in (contrast.factor, contrast.by):
+                values = {cell.labels.get(factor.column) for cell in design.cells} if factor else {None}
+                if factor is None or values == {None} or factor.column == "steps":
+                    continue
+                for level in (factor.first, factor.second):
+                    if level not in values:
+                        known = ", ".join(sorted(str(value) for value in values))
+                        words = f"no cell has {factor.column}={level}; they have {known}"
+                        raise StudyFault(f"/questions/{index}/contrast: {words}")
 
 
 def endpoints_of(folder: StudyFolder) -> dict[str, EndpointSettings]:
@@ -222,6 +246,8 @@ class Expectation:
 
     games: int = 0
     of: dict[str, Range] = field(default_factory=lambda: dict.fromkeys(QUANTITIES, Range()))
+    rating: Range = field(default_factory=Range)
+    """Of the calls, those of raters."""
     hours: Range = field(default_factory=Range)
     priced: bool = True
     bases: list[str] = field(default_factory=list)
@@ -237,7 +263,7 @@ class Expectation:
     @property
     def calls(self) -> int:
         """Calls, in the middle of their range."""
-        return round((self.of["calls"].low + self.of["calls"].high) / 2)
+        return round(self.of["calls"].middle)
 
 
 def expectation(
@@ -394,6 +420,7 @@ def _add_raters(found: Expectation, state: StudyState) -> None:
             )
             costs = SeatCosts(basis, {"calls": calls, "prompt_tokens": tokens}, measured=False)
         found.bases.append(f"{one.rater}, {one.dimension}: {basis}")
+        found.rating += costs.total("calls", left)
         for quantity in QUANTITIES:
             found.of[quantity] += costs.total(quantity, left)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from app.cli.study_parts import StudyState, expectation, state_of
+from app.cli.study_server import StudyServer
 from app.cli.terminal import work_bar
 from app.evaluations.study_raters import StudyRaters, rater_key
 from app.files.games import Unusable, bundles, games_in
@@ -21,6 +22,7 @@ from app.settings import EndpointSettings, read_prompts
 from app.store.call import Use, UseKey, total, use_of
 from evaluators.ground.turns import Game
 from evaluators.study.design import Design, PlannedGame, StudyCell
+from evaluators.study.file import Study
 
 __all__ = ["RunResult", "Shard", "check_endpoints", "read_finished", "run_study"]
 
@@ -55,9 +57,11 @@ class RunResult:
     tokens: int = 0
 
 
-def check_endpoints(design: Design, state: StudyState, endpoints: Mapping[str, EndpointSettings]) -> None:
+def check_endpoints(
+    design: Design, state: StudyState, endpoints: Mapping[str, EndpointSettings], *, plays: bool = True
+) -> None:
     """Raises StudyFault for a model whose endpoint is unknown, or asks another model than the study names or
-    than its games were played with.
+    than its games were played with. ``plays``: whether the games are played here, and not on a server.
     """
     study = design.study
     known = ", ".join(sorted(endpoints)) or "none"
@@ -65,7 +69,7 @@ def check_endpoints(design: Design, state: StudyState, endpoints: Mapping[str, E
     for name in study.models:
         model = study.models[name]
         endpoint = model.endpoint or name
-        if model.agent != LLM or name not in used:
+        if model.agent != LLM or name not in used or not plays:
             continue
         if endpoint not in endpoints:
             raise StudyFault(
@@ -89,9 +93,12 @@ def check_endpoints(design: Design, state: StudyState, endpoints: Mapping[str, E
             raise StudyFault(
                 f"/evaluations/{index}/model: no endpoint is called {one.model}; known are {known}"
             )
-    prices = [endpoints[one.endpoint or name].prices for name, one in study.models.items()
-              if one.agent == LLM and name in used]  # fmt: skip
-    if study.budget.max_cost is not None and prices and not any(prices):
+    prices = [
+        endpoints[one.endpoint or name].prices
+        for name, one in study.models.items()
+        if plays and one.agent == LLM and name in used
+    ]
+    if plays and study.budget.max_cost is not None and prices and not any(prices):
         raise StudyFault("/budget/max_cost needs prices: give the endpoints in the models file prices")
 
 
@@ -115,11 +122,14 @@ def run_study(
     shard: Shard = Shard(),  # frozen
     *,
     parallel: int | None = None,
+    server: StudyServer | None = None,
 ) -> RunResult:
-    """Plays and rates what is missing. Raises StudyFault and InvalidAgent before anything is asked."""
+    """Plays and rates what is missing. Raises StudyFault and InvalidAgent before anything is asked.
+    ``server``: plays the games; raters are asked from here.
+    """
     state = state_of(folder, design)
-    check_endpoints(design, state, endpoints)
-    return asyncio.run(_run(folder, design, state, endpoints, shard, parallel))
+    check_endpoints(design, state, endpoints, plays=server is None)
+    return asyncio.run(_run(folder, design, state, endpoints, shard, parallel, server))
 
 
 async def _run(
@@ -129,6 +139,7 @@ async def _run(
     settings: Mapping[str, EndpointSettings],
     shard: Shard,
     parallel: int | None,
+    server: StudyServer | None,
 ) -> RunResult:
     study, result = design.study, RunResult()
     limits = study.budget
@@ -143,16 +154,26 @@ async def _run(
     raters = StudyRaters(folder, endpoints, account)
     work = shard.part(design)
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
-    games.check(left)
-    expected = expectation(folder, state, settings, left).calls
+    if server is None:
+        games.check(left)
+    expected = expectation(folder, state, settings, left)
     progress = _RunProgress(
-        account, earlier.calls, expected, len(work), len(work) - len(left), limits.max_cost
+        account,
+        earlier.calls,
+        expected.calls,
+        round(expected.rating.middle),
+        len(work),
+        len(work) - len(left),
+        limits.max_cost,
     )
     try:
         with work_bar("study") as show:
             shown = asyncio.create_task(progress.follow(show))
             try:
-                await games.run(work, progress.on_game)
+                if server is None:
+                    await games.run(work, progress.on_game)
+                else:
+                    await _on_server(server, folder, study, left, progress, result)
                 await _rate(folder, design, work, raters, progress, stop=games.spent)
             finally:
                 shown.cancel()
@@ -162,11 +183,30 @@ async def _run(
         await endpoints.aclose()
     used = total(account.uses.values())
     result.played = progress.games - (len(work) - len(left))
-    result.failures, result.refused = games.failures, games.refused
+    result.failures += games.failures
+    result.refused |= games.refused | raters.refused
     result.unrated = raters.failures
     result.spent = games.spent or raters.spent
     result.cost, result.tokens = used.cost, used.tokens
     return result
+
+
+async def _on_server(
+    server: StudyServer,
+    folder: StudyFolder,
+    study: Study,
+    left: list[tuple[StudyCell, PlannedGame]],
+    progress: "_RunProgress",
+    result: RunResult,
+) -> None:
+    def show(done: int, of: int, words: str) -> None:
+        progress.games = progress.of - of + done
+        progress.say(words)
+
+    found = await asyncio.to_thread(server.run, folder, study, left, show)
+    progress.games = progress.of - len(left) + found.played
+    result.failures += found.failures
+    result.refused |= found.suspended
 
 
 def _share(max_tokens: int | None, max_cost: float | None, shard: Shard) -> SpendingLimits:
@@ -203,6 +243,8 @@ class _RunProgress:
     """Calls of earlier runs."""
     expected: int
     """Calls that were expected of this run."""
+    rating: int
+    """Of these, raters' calls."""
     of: int
     games: int
     max_cost: float | None
@@ -235,13 +277,13 @@ class _RunProgress:
         expected = self.expected
         if self.played:
             # What games really took, for those that are left.
-            expected = round(self.calls / self.played * (self.of - self.games)) + self.calls
+            expected = round(self.calls / self.played * (self.of - self.games)) + self.calls + self.rating
         expected = max(expected, calls)
         seconds = time.monotonic() - self.began
         left = seconds / calls * (expected - calls) if calls else None
         budget = "" if self.max_cost is None else f" of {self.max_cost:,.4g}"
         parts = [f"games {self.games:,} of {self.of:,}", f"cost {used.cost:,.4g}{budget}"]
-        if left is not None and self.games < self.of:
+        if left:
             parts.append(f"about {_span(left)} left")
         if self.words:
             parts.append(self.words)

@@ -24,7 +24,9 @@ _THIS_MACHINE: Final = re.compile(
 _MAX_PORT: Final = 65_535
 
 _FOR_PEOPLE: Final = frozenset({"/", "/docs", "/reports"})
-"""Pages that a link on another site may lead to. Other GETs may record what a caller has seen."""
+"""Pages that other sites may link to. Links to any other page are refused, since a GET may record what its
+caller has seen.
+"""
 
 
 def check_caller(scope: Scope, *, keyless: bool, origins: Collection[str]) -> None:

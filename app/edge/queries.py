@@ -32,7 +32,8 @@ def check_query(connection: HTTPConnection) -> None:
             raise InvalidRequest(f"no such query parameter: this address takes {only}", pointer, "unknown")
         if name in seen:
             raise InvalidRequest(
-                "a query parameter is given once; where it takes several values, commas separate them",
+                "a query parameter may be given only once; if it takes several values, separate them "
+                "with commas",
                 pointer,
                 "repeated",
             )

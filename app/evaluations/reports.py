@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
-from agents.kinds import LLM
+from agents.kinds import LLM, asks_model
 from agents.llm.options import mechanism_name
 from app.base.errors import InvalidRequest, NotFound
 from app.edge.auth import Caller
@@ -356,7 +356,9 @@ class Reports:
                     agents = tuple(map(agent_name, row.seats)) or None
                     if agents is not None and len(agents) != row.players:
                         raise CorruptLog(f"the seats of {game_id} cannot be read")
-                    models = frozenset(seat for seat, spec in enumerate(row.seats, 1) if spec["agent"] == LLM)
+                    models = frozenset(
+                        seat for seat, spec in enumerate(row.seats, 1) if asks_model(spec["agent"])
+                    )
                 except (CorruptLog, *UNREADABLE):
                     # Without a log the game is left out and named, as if its log were unreadable.
                     logs[game_id], specs, agents = [("", "")], (), None

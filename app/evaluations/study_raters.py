@@ -20,6 +20,7 @@ from app.evaluations.judge_work import plain, work_of
 from app.models.account import Account
 from app.models.endpoints import Endpoints
 from app.models.sessions import Flights, GameSessions
+from app.models.stops import BatchStops, GameFails, GameStops
 from app.runner.study_folder import StudyFolder
 from app.runner.study_games import LAND_S
 from app.store.call import total, use_of
@@ -55,6 +56,8 @@ class StudyRaters:
     endpoints: Endpoints
     account: Account
     spent: bool = False
+    refused: dict[str, str] = field(default_factory=dict)
+    """The endpoints that answer nothing until somebody changes something, with their words."""
     failures: list[tuple[str, str]] = field(default_factory=list)
     """Games that a rater could not be asked about, and why."""
 
@@ -89,7 +92,7 @@ class StudyRaters:
     ) -> None:
         key = rater_key(asked)
         for game_id in left:
-            if self.spent:
+            if self.spent or asked.model in self.refused:
                 return
             if self.folder.rated_file(key, game_id).exists():
                 continue
@@ -97,6 +100,9 @@ class StudyRaters:
                 await self._game(asked, key, await asyncio.to_thread(read, game_id))
             except BudgetSpent:
                 self.spent = True
+                return
+            except BatchStops as stop:
+                self.refused[stop.endpoint] = str(stop)
                 return
             except AvalonError as fault:
                 self.failures.append((game_id, str(fault)))
@@ -117,7 +123,6 @@ class StudyRaters:
                 self.account,
                 flights,
                 keep_messages=False,
-                stops=False,
             )
             session = sessions.session(self.endpoints.source(str(asked.model)))
             questions = list(items(game, asked.dimension, Variant(options=asked.options)))  # type: ignore[arg-type]
@@ -169,7 +174,7 @@ async def _judged(
 
     try:
         verdict = await judge(item, ask, asked.rater, attempts=asked.attempts)
-    except ModelUnavailable:
+    except (ModelUnavailable, GameFails, GameStops):
         return None
     return [
         {
@@ -209,7 +214,7 @@ async def _guessed(
         key = CallKey(item.request_id, f"guess_{asked.dimension}", about, 1)
         try:
             text = await _text(session, key, messages, form, asked)
-        except ModelUnavailable:
+        except (ModelUnavailable, GameFails, GameStops):
             return None
         guess = read_reply(item.id, text)
         rows.append(

@@ -8,7 +8,7 @@ import orjson
 
 from agents.llm.options import mechanism_name
 from app.games.schemas import AgentDefaults, BatchDefaults, NumberedSeatDefaults, SeatDefaults
-from app.seats.seating import LLM
+from app.seats.seating import LLM, model_seats
 from app.store.rows import GameRow, whole
 from engine.errors import UNREADABLE
 from engine.state import State
@@ -27,7 +27,7 @@ def _defaulted(counted: SeatDecisions) -> dict[str, Any]:
 
 
 def seat_defaults(row: GameRow, state: State) -> list[SeatDefaults]:
-    """Counted from the log, so that a game of any version has them, and one that still runs."""
+    """Each seat's decisions and defaults, counted from the log, so unfinished games have them too."""
     counted = DecisionCounter(state.log).seats
     specs: Sequence[Mapping[str, Any]] = whole(row.seats) or [{}] * row.players
     return [
@@ -51,8 +51,7 @@ def is_excluded(row: GameRow, above: float) -> bool:
     decided.seats = {
         int(seat): SeatDecisions.from_json(value) for seat, value in (whole(row.defaults) or {}).items()
     }
-    models = {seat for seat, spec in enumerate(whole(row.seats), 1) if spec.get("agent") == LLM}
-    share = decided.of_models(models).rate
+    share = decided.of_models(model_seats(whole(row.seats))).rate
     return share is not None and share > above
 
 

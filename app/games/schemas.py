@@ -114,8 +114,8 @@ class SeatSpec(Strict):
     )
     model: ModelName | None = Field(
         None,
-        description="`llm` only: one of `models`, or a model endpoint of this server. "
-        "Left out: the only one there is.",
+        description="For `llm`, and kinds of packages that ask a model: one of `models`, or a model endpoint "
+        "of this server. Left out: the only one there is.",
     )
     mechanism: Mechanism | None = Field(None, description="`llm` only. Left out: `paper`.")
     options: Annotated[dict[str, ReadJson], Field(max_length=50), FEW] = Field(
@@ -168,7 +168,7 @@ class GameBudget(Strict):
 OnUnusableField = Annotated[
     OnUnusable | None,
     Field(
-        description="What happens where no answer of a model can be used for a seat's decision. `suspend`: "
+        description="What happens if no answer of a model can be used for a seat's decision. `suspend`: "
         "the batch waits until it is resumed. `default`: the default is played, and marked. `fail`: the game "
         "fails. Left out: `suspend` if more than half of the endpoint's last 20 answers could not be used, "
         "else `default`."
@@ -250,7 +250,7 @@ class NewGames(Strict):
     on_unusable: OnUnusableField = None
     rotate: bool = Field(False, description="Move the specs by one seat from game to game.")
     names: Annotated[dict[SeatKey, Name], Field(max_length=10), FEW] = Field(
-        default_factory=dict, description="Names shown to everybody; `Player n` where none is given."
+        default_factory=dict, description="Names shown to everybody; `Player n` if none is given."
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
     deadlines_s: Deadlines = Field(default_factory=dict)
@@ -700,8 +700,8 @@ class BatchView(Shown):
         description="The budget as it was given. Null: no limit, or a caller with a watch token."
     )
     suspended: SuspensionView | None = Field(
-        description="Why no game of the batch goes on until somebody resumes it. Null: it is not suspended "
-        "as a whole, or a caller with a watch token."
+        description="Why the whole batch waits until somebody resumes it. Null: it does not wait as a whole, "
+        "or the caller has a watch token."
     )
     waiting: list[OutageView] = Field(
         description="Endpoints that do not answer now. Games wait for them and then go on: nothing is lost, "

@@ -14,6 +14,7 @@ from pydantic import JsonValue, ValidationError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
+from agents.kinds import asks_model
 from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
 from agents.table import step
@@ -60,7 +61,6 @@ from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
-    LLM,
     REMOTE,
     ModelSeats,
     has_models,
@@ -185,8 +185,8 @@ class Games:
         seat_agents(seats, "check", models, NoInbox())
         if new.seeds is not None and remote_seats(seats) and not new.guessable_seeds:
             raise InvalidRequest(
-                f"{REMOTE} seats and given seeds: whoever guesses a seed knows the deal. Leave seeds out, or "
-                "set guessable_seeds to true",
+                f"{REMOTE} seats and given seeds: anyone who guesses a seed knows the deal. Leave seeds out, "
+                "or set guessable_seeds to true",
                 "/seeds",
                 "guessable",
             )
@@ -198,7 +198,7 @@ class Games:
         """A copy that names a model for each seat that needs one: settings may change, games must not."""
         seats = [
             seat.model_copy(update={"model": self._only_model(new.models)})
-            if seat.agent == LLM and seat.model is None
+            if asks_model(seat.agent) and seat.model is None
             else seat
             for seat in new.seats
         ]
@@ -220,7 +220,7 @@ class Games:
                 raise InvalidAgent(str(endpoints.unknown_endpoint()), f"/models/{name}/name")
         if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
             return
-        named = {str(spec.get("model")) for spec in seats if spec["agent"] == LLM}
+        named = {str(spec.get("model")) for spec in seats if asks_model(spec["agent"])}
         used = {models[name]["name"] if name in models else name for name in named}
         unpriced = [
             name for name, settings in endpoints.settings.items() if name in used and settings.prices is None
@@ -377,7 +377,7 @@ class Games:
         labels = {**whole(batch.labels), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
-            if seat_spec["agent"] == LLM:
+            if asks_model(seat_spec["agent"]):
                 seat_spec.setdefault("model", self._only_model(spec["models"]))
         seats = _spread(seat_specs, row.players) or _stored_seats(row)
         if not seats:
@@ -469,7 +469,7 @@ class Games:
         return rows, following
 
     async def state(self, game_id: str) -> State:
-        """The full state of a game: callers that show a viewer's part must fold that part anew."""
+        """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
         return fold(await self._reader.events(game_id))
 
     async def tally(self, batch_id: str) -> Tallied:
@@ -701,8 +701,9 @@ class Games:
         self._spawn(self._cancel_games(batch_id))
 
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
-        """Lets a suspended batch go on: keys and endpoints are read anew, and what was not answered is asked
-        again. ``on_unusable``: from now on; None for what it was. Raises NotSuspended, AlreadyOver.
+        """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
+        not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
+        NotSuspended, AlreadyOver.
         """
         await self._not_cancelled(batch_id)
         if not await self._store.resume(batch_id, _changed(on_unusable)):

@@ -71,8 +71,7 @@ def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
 
 
 def game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
-    """The game as one viewer sees it: folded anew from the viewer's own events, so it holds nothing else.
-
+    """The game as one viewer sees it. It is folded from the viewer's own events, so it holds nothing else.
     Raises CorruptLog if the row and the log do not make up a game.
     """
     try:

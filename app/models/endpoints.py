@@ -10,9 +10,8 @@ import structlog
 
 from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
-from agents.model.limits import Parallel
-from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling
-from agents.model.sampling import check_allowed
+from agents.model.limits import AdaptiveLimit, Parallel
+from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling, check_allowed
 from app.models.health import EndpointHealth, Outages
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
@@ -62,8 +61,10 @@ class Source:
     def __init__(self, name: str, settings: EndpointSettings, outages: Outages | None = None) -> None:
         self.name = name
         self.model_name = settings.model
-        self.slots = asyncio.Semaphore(Parallel.read(settings.parallel).most)
-        """Limits concurrent calls, over all games. A call that waits here has cost nothing yet."""
+        self._parallel = AdaptiveLimit(Parallel.read(settings.parallel))
+        self.slots = self._parallel.slots()
+        """Limits concurrent calls, over all games, to what the server bears now. A call that waits here has
+        cost nothing yet, and goes with its game."""
         self.health = EndpointHealth(name, outages=outages)
         self.endpoint = None if settings.recorded is not None else settings.endpoint(name)
         """The endpoint with its key; None: a recording."""
@@ -92,7 +93,7 @@ class Source:
             from agents.model.client import OpenAIModel
 
             assert self.endpoint is not None
-            self._live = OpenAIModel(self.endpoint, observe_attempt)
+            self._live = OpenAIModel(self.endpoint, observe_attempt, parallel=self._parallel)
         return DirectSession(self._live, game, sampling)
 
     async def aclose(self) -> None:

@@ -51,6 +51,7 @@ def _data(href: str, title: str) -> PageLink:
 LINKS: Final = (
     PageLink(href="/docs", title="The API, to read and to try out", media_type="text/html"),
     _guide("first-study", "A first study: from a key to a table of models"),
+    _guide("study", "A study: from one file to a report and a pack"),
     _guide("concepts", "Game, turn, thought, item, score: what the words mean"),
     _guide("bots", "Write a bot, in any language"),
     _guide("websocket", "Watch games live"),

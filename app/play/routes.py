@@ -49,10 +49,8 @@ class _AnswersForSeats(Guard):
 async def _seat(
     access: Access, seats: Seats, caller: Caller, game_id: str, viewer_name: str | None
 ) -> tuple[GameRow, Seat, RemoteSeat | None]:
-    """The game, the seat that the caller views as, and its view; None as the view where no remote agent plays
-    it.
-
-    Raises InvalidRequest when no seat is named, Forbidden for the public viewer, and NotFound.
+    """The game, the seat that the caller views as, and the seat's view, which is None if no remote agent
+    plays it. Raises InvalidRequest when no seat is named, Forbidden for the public viewer, and NotFound.
     """
     row = await access.game(caller, game_id)
     viewer = viewer_for(caller, viewer_name, row.players)

@@ -341,7 +341,7 @@ class Connection:
 
     def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer) -> bool:
         """Whether the connection is to hold its seat: with the seat's own token unless it declines, with
-        another credential only if it asks to. Raises InvalidRequest or Forbidden where it cannot.
+        another credential only if it asks to. Raises InvalidRequest or Forbidden if it asks and cannot.
         """
         own = caller.seat == viewer
         if identify.sit is False or (identify.sit is None and not own):

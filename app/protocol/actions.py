@@ -380,10 +380,8 @@ class ThoughtsRead:
 
 
 def read_thoughts(request: Request, thoughts: object, check: Callable[[Thought, str], None]) -> ThoughtsRead:
-    """Reads each thought by itself: a wrong thought does not affect the others.
-
-    ``check`` takes a thought and its pointer, and raises IllegalAction for a thought that this seat may not
-    record now.
+    """Reads each thought separately, so a wrong thought does not affect the others. ``check`` takes a thought
+    and its pointer, and raises IllegalAction for a thought that this seat may not record now.
     """
     if not isinstance(thoughts, list):
         return ThoughtsRead((), (), (RefusedThought(pointer="/thoughts", message="thoughts must be a list"),))

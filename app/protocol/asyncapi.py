@@ -262,7 +262,7 @@ def asyncapi() -> dict[str, Any]:
                     "type": "apiKey",
                     "in": "password",
                     "description": "A seat token, a watch token or an API key, sent as `token` of "
-                    "`identify`, never in the address. Left out where no key is configured.",
+                    "`identify`, never in the address. Left out if no key is configured.",
                 }
             },
         },

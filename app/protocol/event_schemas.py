@@ -207,8 +207,8 @@ _FORMS: Final[Mapping[str, Callable[[Any], Schema]]] = {
                 },
                 parameters={
                     "type": "object",
-                    "description": "Its options; of an `llm` seat every parameter, with the name and hash of "
-                    "its prompts.",
+                    "description": "Its options. For an `llm` seat: every parameter, and the name and hash "
+                    "of its prompts.",
                 },
             ),
         )

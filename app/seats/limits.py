@@ -92,7 +92,7 @@ class Unidentified:
                 del self._waiting[address]
 
     def wait_s(self, name: str, now: float) -> float:
-        """Counts one ``identify`` with this credential. Returns the seconds that it has to wait; 0: none."""
+        """Counts one ``identify`` with this credential. Returns the seconds that it has to wait, or 0."""
         if len(self._allowances) >= _FORGET_AT:
             self._allowances = {k: v for k, v in self._allowances.items() if not v.is_full(now)}
         allowance = self._allowances.get(name)

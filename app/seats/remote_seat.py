@@ -102,7 +102,7 @@ class RemoteSeat:
             self._take(lines, lines[-1].seq)
 
     async def catch_up(self, place: int = 0) -> None:
-        """Reads on as far as this process knows the log, and at least to ``place``."""
+        """Reads all of the log that this process knows, and at least up to ``place``."""
         if not self.catch_up_at_once(place):
             await self.advance()
 
@@ -144,7 +144,7 @@ class RemoteSeat:
         return self.catch_up_at_once() and not self._state.table.over
 
     def is_asked(self, request_id: str) -> bool:
-        """Whether this is the open request, as far as the seat has read."""
+        """Whether this is the open request, according to what the seat has read."""
         return self.request is not None and self.request.id == request_id
 
     def take_just_opened(self, request: Request) -> bool:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agents.agent import Agent, Inbox, Setup
 from agents.errors import InvalidAgent
-from agents.kinds import LLM, REMOTE, make_agent
+from agents.kinds import LLM, REMOTE, asks_model, make_agent, make_model_agent
 from agents.llm.session import ModelSession
-from agents.model.model import Sampling
-from agents.model.sampling import read_sampling
+from agents.model.model import Sampling, read_sampling
 from agents.remote import RemoteAgent
 from engine.chance import secret
 from engine.profile import Profile
@@ -28,6 +27,7 @@ __all__ = [
     "ModelSeats",
     "has_models",
     "has_only_scripts",
+    "model_seats",
     "remote_seats",
     "seat_agents",
     "seated",
@@ -65,8 +65,13 @@ class ModelSeats:
 
 
 def has_models(seats: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a language model plays any of these seats."""
-    return any(spec.get("agent") == LLM for spec in seats)
+    """Whether any of these seats asks a language model of this service."""
+    return any(True for _ in model_seats(seats))
+
+
+def model_seats(seats: Iterable[Mapping[str, Any]]) -> tuple[Seat, ...]:
+    """The seats whose agents ask language models of this service."""
+    return tuple(seat for seat, spec in enumerate(seats, 1) if asks_model(str(spec.get("agent"))))
 
 
 def remote_seats(seats: Iterable[Mapping[str, Any]]) -> tuple[Seat, ...]:
@@ -97,6 +102,8 @@ def seat_agents(
                 agents[seat] = _llm_agent(seat, own, spec, models)
             elif spec["agent"] == REMOTE:
                 agents[seat] = _remote_agent(spec, inbox)
+            elif asks_model(spec["agent"]):
+                agents[seat] = _model_agent(seat, own, spec, models)
             else:
                 agents[seat] = _agent(seat, own, spec)
         except InvalidAgent as fault:
@@ -118,9 +125,11 @@ def _seated(
     seat: Seat, seed: str, spec: Mapping[str, Any], profile: Profile, models: ModelSeats | None
 ) -> SeatedAgent:
     options = spec.get("options") or {}
-    if spec["agent"] != LLM or models is None:
+    if models is None or not asks_model(spec["agent"]):
         return SeatedAgent(spec["agent"], None, None, _plain(options))
     endpoint, model = models.asked(models.endpoint_of(spec)["name"])
+    if spec["agent"] != LLM:
+        return SeatedAgent(spec["agent"], endpoint, model, _plain(options))
     try:
         agent = _llm_agent(seat, secret(seed, "agent", seat), spec, models)
     except InvalidAgent:
@@ -150,9 +159,14 @@ def _remote_agent(spec: Mapping[str, Any], inbox: Inbox | None) -> Agent:
 
 
 def _no_model(spec: Mapping[str, Any]) -> None:
-    for name in ("model", "mechanism"):
-        if spec.get(name) is not None:
-            raise InvalidAgent(f"only {LLM} seats have a {name}", f"/{name}")
+    if spec.get("model") is not None:
+        raise InvalidAgent(f"only {LLM} seats, and agents that ask a model, have a model", "/model")
+    _no_mechanism(spec)
+
+
+def _no_mechanism(spec: Mapping[str, Any]) -> None:
+    if spec.get("mechanism") is not None:
+        raise InvalidAgent(f"only {LLM} seats have a mechanism", "/mechanism")
 
 
 def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
@@ -160,22 +174,33 @@ def _agent(seat: Seat, seed: str, spec: Mapping[str, Any]) -> Agent:
     return make_agent(spec["agent"], Setup(seat, seed, spec.get("options") or {}))
 
 
-def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> "LlmAgent":
+def _asking(
+    spec: Mapping[str, Any], models: ModelSeats | None
+) -> tuple[ModelSession, dict[str, Any], dict[str, Any]]:
+    """The seat's session, the options that its model gives, and the seat's own, which override them."""
     if models is None:
         raise InvalidAgent("language models do not play here", "/agent")
     chosen = models.endpoint_of(spec)
     sampling, own = read_sampling(spec.get("options") or {})
     session = models.session(chosen["name"], sampling)
-    given = {
-        "temperature": chosen.get("temperature"),
-        "max_output_tokens": chosen.get("max_output_tokens"),
-        "mechanism": spec.get("mechanism"),
-    }
-    given = {option: value for option, value in given.items() if value is not None}
+    given = {name: chosen.get(name) for name in ("temperature", "max_output_tokens")}
+    return session, {name: value for name, value in given.items() if value is not None}, own
+
+
+def _model_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> Agent:
+    _no_mechanism(spec)
+    session, given, own = _asking(spec, models)
+    return make_model_agent(spec["agent"], Setup(seat, seed, {**given, **own}), session)
+
+
+def _llm_agent(seat: Seat, seed: str, spec: Mapping[str, Any], models: ModelSeats | None) -> "LlmAgent":
+    session, given, own = _asking(spec, models)
+    if spec.get("mechanism") is not None:
+        given["mechanism"] = spec["mechanism"]
     if "mechanism" in own and "mechanism" in given:
         raise InvalidAgent("mechanism is given twice: once is enough", "/options/mechanism")
     # Imports templates and schemas: only games with models pay for that.
     from agents.llm.agent import LlmAgent
 
-    # The seat's own options override those of its model.
+    assert models is not None
     return LlmAgent(Setup(seat, seed, {**given, **own}), session, models.prompts)

@@ -73,7 +73,7 @@ class Accepted:
     request_id: str
     duplicate: bool
     thoughts_refused: tuple[RefusedThought, ...]
-    """The refused thoughts of the accepted answer, whatever a repetition brought."""
+    """The refused thoughts of the accepted answer, even if a repetition brought others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Seats:
         self._came = itertools.count(1)
 
     async def view(self, row: GameRow, viewer: Viewer) -> RemoteSeat | None:
-        """The remote seat of this game; None where no remote agent plays it."""
+        """The remote seat of this game; None if no remote agent plays it."""
         seats = row.seats
         if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
             return None
@@ -125,8 +125,8 @@ class Seats:
         return current.status
 
     async def open(self, view: RemoteSeat, *, live: bool = False) -> Asked | None:
-        """The open request of the seat; None where it is not asked, has answered, or is too late. ``live``:
-        the caller has asked before, so nobody else has answered a request opened since.
+        """The open request of the seat; None if it is not asked, has answered, or is too late. ``live``: the
+        caller has asked before, so nobody else has answered a request opened since.
         """
         await view.catch_up()
         return None if view.request is None else await self._unanswered(view, view.request, live=live)

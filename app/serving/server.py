@@ -162,7 +162,7 @@ class Server(uvicorn.Server):
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A new event loop: uvloop's where it is installed."""
+    """A new event loop, from uvloop if it is installed."""
     return auto_loop_factory()()
 
 

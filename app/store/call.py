@@ -65,7 +65,7 @@ class Call:
     same values."""
     temperature: float | None
     max_tokens: int | None
-    """The values in the last request, whatever they were called there; None: not in the request."""
+    """The values in the last request, under any name; None: not in the request."""
     parameters: str | None
     """Everything that was sent with the messages, as JSON in ASCII. None: nothing, or unknown."""
     text: str | None

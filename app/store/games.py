@@ -508,7 +508,7 @@ class Tallied:
 async def _change_spec(
     connection: AsyncConnection, batch_id: str, change: Callable[[Mapping[str, Any]], Mapping[str, Any]]
 ) -> None:
-    """Changes the request of a batch as it is in the caller's transaction, so that no other change is lost.
+    """Changes the request of a batch, read in the caller's transaction, so that no other change is lost.
     Raises CorruptLog for a request that cannot be read.
     """
     this = batches.c.batch_id == batch_id

@@ -76,7 +76,7 @@ class KeyStore:
         return [typed_row(TokenSecret, row) for row in rows if is_readable(token_secrets, row)]
 
     async def last_secret(self) -> int:
-        """The highest number of a secret, readable or not; 0 where there is none."""
+        """The highest number of a secret, readable or not; 0 if there is none."""
         query = select(func.coalesce(func.max(token_secrets.c.number), 0))
         return int((await self._database.column(query))[0])
 

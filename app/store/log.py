@@ -311,7 +311,7 @@ class LogReader:
         return status, lines
 
     async def opened_at(self, game_id: str) -> int:
-        """Commit time (ms) of the latest public event, which opened whatever is open now."""
+        """Commit time (ms) of the latest public event. It opened the requests that are open now."""
         query = (
             select(events.c.at)
             .where(events.c.game_id == game_id, events.c.audience == PUBLIC)

@@ -27,7 +27,7 @@ _INSERT: Final = insert(model_calls)
 _c: Final = model_calls.c
 
 _PAGE: Final = 500
-"""Calls that are read at once where there may be very many."""
+"""The number of calls to read at once when there may be very many."""
 
 
 class CalledGame(NamedTuple):

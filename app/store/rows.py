@@ -248,7 +248,7 @@ class BatchRow:
     count: int
     """The number of games that it will have. While fewer are stored, the rest are still being created."""
     seed: str
-    """Decimal: the games' own seeds are drawn from it where none are given."""
+    """A decimal number from which the games' seeds are drawn, unless they are given."""
     spec: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
     """The checked request."""
     labels: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))] = field(default_factory=dict)

@@ -147,7 +147,7 @@ class Tails:
         self._kept: dict[str, list[LogLine]] = {}
         self._keepers: dict[str, int] = {}
         self._begun: dict[str, int] = {}
-        """The length that the log of each game had at some moment, where it is known."""
+        """A length that the log of each game has had, for the games where one is known."""
 
     @contextmanager
     def keep(self, game_id: str) -> Iterator[None]:

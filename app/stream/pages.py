@@ -47,7 +47,7 @@ class Page:
     """The events that follow a spot."""
 
     frame: str
-    """The frame's text, the same for every spectator; empty where there is nothing to send."""
+    """The frame's text, the same for every spectator; empty if there is nothing to send."""
     count: int
     """Events in the frame; with 0 there is nothing to send."""
     end: Spot
@@ -76,7 +76,7 @@ class Block:
         self.size = len(self._payload)
 
     def page(self, past: int) -> Page:
-        """The block without its first ``past`` events. The next page tells what follows the block."""
+        """The block without its first ``past`` events. The next page starts after the block."""
         payload = self._payload if not past else _OPENING + self._payload[self._starts[past] :]
         count = len(self._starts) - past
         return Page(payload.decode(), count, self._end, more=True, over=False)

@@ -41,7 +41,7 @@ class Positions:
         return len(seqs), seqs[position - 1] if position else 0
 
     def known(self, game_id: str, viewer: Viewer) -> Sequence[int]:
-        """The places that are cached, from the first on; empty where none are."""
+        """The cached places, from the first on; empty if there are none."""
         return self._known.get((game_id, viewer), ())
 
     async def _read(self, key: tuple[str, Viewer]) -> "array[int]":

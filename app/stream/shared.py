@@ -33,8 +33,8 @@ async def _let_end(task: "asyncio.Task[T]") -> T:
 
 
 class Shared(Generic[K, T]):
-    """Reads by key. A read may only be joined before it begins: a read under way could miss the very commit
-    whose hint woke the joining task.
+    """Reads by key. A read may only be joined before it begins: a read under way could miss the commit whose
+    hint woke the joining task.
     """
 
     def __init__(self, read: Callable[[K], Awaitable[T]], name: str) -> None:

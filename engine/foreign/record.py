@@ -599,12 +599,12 @@ def read_record(data: object) -> Record:
 # --- writing ----------------------------------------------------------------------------------------
 
 
-def record_of(state: State, id_: str, source: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def record_of(state: State, id_: str) -> dict[str, Any]:
     """A finished game of ours as an avalon-replay v1 record, ready for JSON.
 
     Speech (with its refined thinking), votes, cards, shots and outcome are complete; the format has no
-    place for other thoughts or for summaries. ``source`` overrides single fields of the record's source.
-    Raises ValueError for a game that is not over, or whose deal is not in the log.
+    place for other thoughts or for summaries. Raises ValueError for a game that is not over, or whose deal is
+    not in the log.
     """
     table = state.table
     if table.winner is None or table.ending is None or state.roles is None:
@@ -616,7 +616,7 @@ def record_of(state: State, id_: str, source: Mapping[str, Any] | None = None) -
     return {
         "schema": SCHEMA,
         "id": id_,
-        "source": {**_OUR_SOURCE, **(source or {})},
+        "source": dict(_OUR_SOURCE),
         "players": [{"seat": seat, "name": name} for seat, name in enumerate(table.names)],
         "roles": [role.value for role in state.roles],
         "assassin_seat": None if state.shooter is None else state.shooter - 1,

@@ -8,35 +8,22 @@ turn, also where it was kept. A tie counts as higher.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
-from math import log
 from typing import Final
 
 from evaluators.authors.conversion import ConvertedGame
 from evaluators.authors.counting import judged_stages, side_name
 from evaluators.authors.labels import rounded
 from evaluators.ground.turns import read_game
+from evaluators.statistics.association import theils_u as of_counts
 
 __all__ = ["association_figures", "theils_u"]
 
 
 def theils_u(pairs: Sequence[tuple[Hashable, Hashable]]) -> float:
-    """The share of the first's uncertainty that the second removes: 0 nothing, 1 all of it.
-
-    0 where the first never varies. Source: Theil, American Journal of Sociology 76 (1970).
-    """
-    first = _entropy(Counter(one for one, _ in pairs).values())
-    if first <= 1e-12:
-        return 0.0
-    second = _entropy(Counter(other for _, other in pairs).values())
-    return max(0.0, first + second - _entropy(Counter(pairs).values())) / first
-
-
-def _entropy(counts: Iterable[int]) -> float:
-    listed = list(counts)
-    total = sum(listed)
-    return -sum(n / total * log(n / total) for n in listed if n)
+    """The share of the first's uncertainty that the second removes, over these pairs."""
+    return of_counts(Counter(pairs))
 
 
 def association_figures(games: Sequence[ConvertedGame]) -> dict[str, float | int | None]:

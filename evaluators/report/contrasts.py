@@ -7,6 +7,7 @@ excluded), and in the worst case (each excluded game counted against the differe
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import isnan
 from typing import Final, NamedTuple
@@ -18,7 +19,7 @@ from evaluators.measures.play import PUBLISHED
 from evaluators.report.columns import Contrast, GameColumns
 from evaluators.report.tables import GROUPS, QUESTIONS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_case
-from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
+from evaluators.statistics.figures import Figure, FigureKey, FigureTally, GameSet, Kind, nothing
 from evaluators.statistics.intervals import Counts
 
 __all__ = ["CONTRASTS", "FOUND_BELOW", "MISSING", "ContrastCounts", "Contrasted", "contrasted"]
@@ -161,6 +162,8 @@ class _Cell:
         """The number of games by unit."""
         self.counts: dict[FigureKey, dict[str, Counts]] = {}
         self.games_of: Counter[FigureKey] = Counter()
+        self.masks: dict[FigureKey, int] = {}
+        """The games with counts, as in ``GameSet``."""
         self.items: Counter[FigureKey] = Counter()
 
     def add(self, unit: str, key: FigureKey, counts: Counts) -> None:
@@ -168,7 +171,10 @@ class _Cell:
         known = by_unit.get(unit)
         by_unit[unit] = tuple(counts) if known is None else _plus(known, counts)
 
-    def merge(self, other: "_Cell") -> None:
+    def merge(self, other: "_Cell", shift: int) -> None:
+        """Adds the counts of other games, which stand ``shift`` places further on in the names."""
+        for key, mask in other.masks.items():
+            self.masks[key] = self.masks.get(key, 0) | mask << shift
         self.games.update(other.games)
         self.games_of.update(other.games_of)
         self.items.update(other.items)
@@ -200,6 +206,8 @@ class ContrastCounts:
     def __init__(self, asked: Contrast) -> None:
         self.asked = asked
         self.cells = tuple(_Cell() for _ in asked.cells)
+        self.names: list[str] = []
+        """Every game with seats in a cell."""
         self.of_seats = False
         """Whether a cell held only some seats of a game."""
 
@@ -209,25 +217,39 @@ class ContrastCounts:
         """Starts a game: for each cell that has seats in it, the seats and where their counts go."""
         unit = columns.unit(self.asked.columns)
         unit = f"deal {unit}" if unit else f"game {game_id}"
-        for cell, seats in zip(self.cells, self.asked.seats(columns), strict=True):
+        cells = self.asked.seats(columns)
+        if any(seats & kept for seats in cells):
+            self.names.append(game_id)
+        for cell, seats in zip(self.cells, cells, strict=True):
             if seats & kept:
                 self.of_seats |= len(seats & kept) < columns.players
                 cell.games[unit] += 1
-                yield seats & kept, _writer(cell, unit)
+                yield seats & kept, _writer(cell, unit, len(self.names) - 1)
+
+    def games_behind(self, mask: int) -> GameSet:
+        """The games of these bits. Games of one seed that were simulated into several files have one name."""
+        unique = list(dict.fromkeys(self.names))
+        if len(unique) == len(self.names):
+            return GameSet(self.names, mask)
+        place_of = {name: place_ for place_, name in enumerate(unique)}
+        bits = {1 << place_of[name] for place_, name in enumerate(self.names) if mask >> place_ & 1}
+        return GameSet(tuple(unique), sum(bits))
 
     def merge(self, other: "ContrastCounts") -> None:
         """Adds the counts of other games."""
         self.of_seats |= other.of_seats
         for cell, theirs in zip(self.cells, other.cells, strict=True):
-            cell.merge(theirs)
+            cell.merge(theirs, len(self.names))
+        self.names += other.names
 
 
-def _writer(cell: _Cell, unit: str) -> Write:
+def _writer(cell: _Cell, unit: str, place_: int) -> Write:
     def write(key: FigureKey, counts: Sequence[float], n: int) -> None:
         if any(counts) and _measures(key.table, key.group, key.column):
             cell.add(unit, key, counts)
             cell.games_of[key] += 1
             cell.items[key] += n
+            cell.masks[key] = cell.masks.get(key, 0) | 1 << place_
 
     return write
 
@@ -264,6 +286,7 @@ class _Told(NamedTuple):
     """None: there is no worst case, since the figure has no limits."""
     levels: tuple[Figure, ...]
     items: int
+    of_games: GameSet | None
 
 
 def contrasted(
@@ -392,9 +415,14 @@ def _told(
             worst = contrast(filled, measure.kind, paired=design.paired)
     levels = []
     for cell, by_unit in zip(counts.cells, cells, strict=True):
-        levels.append(_level(key, measure.kind, by_unit, cell.games_of[key], cell.items[key]))
+        of_games = counts.games_behind(cell.masks.get(key, 0))
+        figure = _level(key, measure.kind, by_unit, cell.games_of[key], cell.items[key])
+        levels.append(replace(figure, of_games=of_games))
+    mask = 0
+    for cell in counts.cells:
+        mask |= cell.masks.get(key, 0)
     items = sum(cell.items[key] for cell in counts.cells)
-    return _Told(key, measure, as_excluded, played, worst, tuple(levels), items)
+    return _Told(key, measure, as_excluded, played, worst, tuple(levels), items, counts.games_behind(mask))
 
 
 def _joined(first: Mapping[str, Counts], second: Mapping[str, Counts]) -> dict[str, Counts]:
@@ -419,7 +447,7 @@ def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design
     levels = tuple(
         _level(key, "share", by_unit, games, 0) for by_unit, games in zip(cells, design.games, strict=True)
     )
-    return _Told(key, measure, difference, difference, None, levels, 0)
+    return _Told(key, measure, difference, difference, None, levels, 0, None)
 
 
 def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int, items: int) -> Figure:
@@ -430,17 +458,7 @@ def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int
     figure = tally.figure(key, kind, "nothing counted")
     few = f"{games} games, fewer than {FEW}: rough" if games != 1 else "1 game: rough"
     note = figure.note if games >= FEW or figure.value is None else few
-    return Figure(
-        figure.value,
-        figure.low,
-        figure.high,
-        figure.num,
-        figure.den,
-        games,
-        items or None,
-        figure.method,
-        note,
-    )
+    return replace(figure, games=games, items=items or None, note=note, of_games=None)
 
 
 def _adjusted(told: Mapping[Contrast, Sequence[_Told]]) -> dict[tuple[Contrast, FigureKey, str], float]:
@@ -508,7 +526,10 @@ def _row(asked: Contrast, told: _Told, p: float, questions: int, level: float) -
     return {
         "first": first,
         "second": second,
-        "difference": _figure(told.excluded, games, told.items, _sentence(told.excluded, p, unit, level)),
+        "difference": replace(
+            _figure(told.excluded, games, told.items, _sentence(told.excluded, p, unit, level)),
+            of_games=told.of_games,
+        ),
         "p": _p(told.excluded.p_value, games, _TESTS[told.excluded.test]),
         "p, Holm": _p(p, games, f"of {questions} contrasts" if questions > 1 else "of one contrast"),
         "as played": _figure(told.played, None, None, _changed(told.excluded, told.played)),

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from evaluators.dataset.metrics import OWN_METRICS
 from evaluators.report.tables import GROUPS, Column, ReportTable, TableRow, Unit, place
+from evaluators.statistics.contrasts import FEW
 from evaluators.statistics.figures import FigureKey, FigureTally, Kind
 
 __all__ = ["side_by_side"]
@@ -152,7 +153,7 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
         GROUPS,
         "Groups side by side: what a reader looks at first",
         "The same figures for each group: "
-        + (", ".join(f"{name} in {groups[name].games:,} games" for name in names) or "there is none")
+        + (", ".join(_in_games(name, groups[name].games) for name in names) or "there is none")
         + ". A group of seats that holds all seats of a game has the whole game; else it has what its seats "
         "said, thought and won.",
         ("measure",),
@@ -162,6 +163,11 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
         "full",
         whole=False,
     )
+
+
+def _in_games(name: str, games: int) -> str:
+    few = f" (fewer than {FEW}: rough)" if games < FEW else ""
+    return f"{name} in {games:,} {'game' if games == 1 else 'games'}{few}"
 
 
 def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:

@@ -10,12 +10,14 @@ from math import nan
 from statistics import fmean, pstdev
 from typing import Final
 
+from engine.terms import Side
 from evaluators.measures.play import MODELS, PUBLISHED, play_figure
 from evaluators.report.builder import ReportBuilder
 from evaluators.report.counted import CountedColumn, counted_table, published
-from evaluators.report.tables import PAPER, Column, ReportTable, TableRow
+from evaluators.report.tables import PAPER, Column, ReportTable, TableRow, place
+from evaluators.statistics.association import theils_u
 from evaluators.statistics.figures import Clusters, Figure, FigureKey, FigureTally, nothing
-from evaluators.statistics.intervals import SHARE, SIGNED, pooled_f1
+from evaluators.statistics.intervals import SHARE, SIGNED, Counts, pooled_f1
 
 __all__ = [
     "NO_JUDGEMENTS",
@@ -379,4 +381,79 @@ def link(tally: FigureTally) -> ReportTable:
         {"of": "r", "label": "won"},
         [CountedColumn("above"), CountedColumn("below"), CountedColumn("equal")],
         empty="nobody judged both sides' intentions both ways",
+    )
+
+
+def association(tally: FigureTally) -> ReportTable:
+    """Theil's U between which side's r is higher and who won, from the counts of the table of links."""
+    places = sorted({(key.of, key.group) for key in tally.keys("link")}, key=place)
+    rows = []
+    for of, unit in places:
+        joint = _above_by_winner(tally, of, unit)
+        rows.append(
+            TableRow(
+                (of, f"{unit}s"),
+                {
+                    "r, by the result": tally.figure_of(joint, _u_of_relation, _NOT_JUDGED),
+                    "result, by r": tally.figure_of(joint, _u_of_result, _NOT_JUDGED),
+                },
+            )
+        )
+    return ReportTable(
+        "association",
+        PAPER,
+        "Understanding and winning: Theil's U",
+        "How much of the uncertainty about one thing the other removes, from 0 (nothing) to 1 (all): whether "
+        "loyal's r is at least evil's, and whether loyal won; ties count as at least, as in the authors' "
+        "script, whose direction comes first. r as in the table above; the script's own sums are recomputed "
+        "by interintent authors check. U is 0 where the one never varies. It is never below 0, so that its "
+        "interval is rough near 0.",
+        ("r", "of"),
+        (Column("r, by the result", "number"), Column("result, by r", "number")),
+        tuple(rows),
+        "" if rows else _NOT_JUDGED,
+    )
+
+
+_NOT_JUDGED: Final = "nobody judged both sides' intentions both ways"
+
+
+def _above_by_winner(tally: FigureTally, of: str, unit: str) -> Clusters:
+    """By game: how often evil's r was above, of how many, won by loyal; then the same, won by evil."""
+    by_winner = [
+        tally.clusters(FigureKey("link", of, unit, f"{unit}s won by {side.value}", "above")) for side in Side
+    ]
+    nothing_counted: Counts = (0, 0)
+    counts: dict[str, Counts] = {
+        name: tuple(n for one in by_winner for n in one.counts.get(name, nothing_counted))
+        for name in sorted({name for one in by_winner for name in one.counts})
+    }
+    mask = by_winner[0].mask | by_winner[1].mask
+    items = sum(one.items for one in by_winner)
+    return Clusters(counts, games=mask.bit_count(), items=items, mask=mask)
+
+
+def _u_of_relation(sums: Sequence[float]) -> float:
+    """Of evil's r above, and all, where loyal won; then where evil won."""
+    above, loyal_won, above_lost, evil_won = sums
+    return theils_u(
+        {
+            ("at least", "won"): loyal_won - above,
+            ("below", "won"): above,
+            ("at least", "lost"): evil_won - above_lost,
+            ("below", "lost"): above_lost,
+        }
+    )
+
+
+def _u_of_result(sums: Sequence[float]) -> float:
+    """As ``_u_of_relation``, the other way round."""
+    above, loyal_won, above_lost, evil_won = sums
+    return theils_u(
+        {
+            ("won", "at least"): loyal_won - above,
+            ("won", "below"): above,
+            ("lost", "at least"): evil_won - above_lost,
+            ("lost", "below"): above_lost,
+        }
     )

@@ -21,6 +21,7 @@ from evaluators.report.groups import side_by_side
 from evaluators.report.notices import warnings
 from evaluators.report.paper import (
     NO_JUDGEMENTS,
+    association,
     dimensions,
     link,
     people,
@@ -77,7 +78,9 @@ def make_report(builder: ReportBuilder) -> Report:
     )
 
 
-_OF_GAMES: Final = frozenset({"results", "rounds", "link", "standings", "duels", "models", EXCLUDED})
+_OF_GAMES: Final = frozenset(
+    {"results", "rounds", "link", "association", "standings", "duels", "models", EXCLUDED}
+)
 """The tables whose figures are those of whole games, not of seats."""
 
 
@@ -123,6 +126,7 @@ def _all_tables(builder: ReportBuilder) -> Iterator[ReportTable]:
     yield rounds(tally)
     yield roles(tally)
     yield link(tally)
+    yield association(tally)
     yield _impact(builder)
     yield agreement(
         {

@@ -33,6 +33,11 @@ class Range:
         """Both ends multiplied."""
         return Range(self.low * factor, self.high * factor)
 
+    @property
+    def middle(self) -> float:
+        """Half way between the ends."""
+        return (self.low + self.high) / 2
+
     def as_json(self) -> list[float]:
         """Both ends."""
         return [self.low, self.high]

@@ -2,11 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from evaluators.study.looks import levels
 
 __all__ = ["look_levels", "notes_of"]
+
+
+_HARMLESS: Final = ("/budget", "/title", "/about")
+"""Where a deviation cannot change a result."""
 
 
 def look_levels(looks: Sequence[Mapping[str, Any]], planned: int, games: int) -> list[dict[str, Any]]:
@@ -36,7 +40,8 @@ def _notes(told: Mapping[str, Any]) -> Iterator[str]:
         yield f"The study was frozen on {frozen['at']}, before its first game (sha256 {digest}…)."
     for one in told.get("deviations", ()):
         before, after = (json.dumps(one[name], ensure_ascii=False) for name in ("frozen", "found"))
-        changed = f"{one['pointer']} was {before}, is {after}"
+        harmless = " (this changes no result)" if one["pointer"].startswith(_HARMLESS) else ""
+        changed = f"{one['pointer']} was {before}, is {after}{harmless}"
         yield f"Deviation from the frozen study, noticed on {one['at']}: {changed}."
     looks = told.get("looks", ())
     counts = {look["games"]: look["level"] for look in told.get("levels", ())}

@@ -1,4 +1,4 @@
-"""The suite that every agent kind passes, and proof that it finds what it is there to find."""
+"""The conformance suite that every agent kind passes, and faulty kinds that it must catch."""
 
 import asyncio
 from dataclasses import replace
@@ -110,12 +110,12 @@ class NoAction(RandomAgent):
         (Sulking, "illegal: .*takes 2 seats"),
     ],
 )
-def test_a_faulty_kind_is_found_out(make: MakeAgent, complaint: str) -> None:
+def test_a_faulty_kind_is_found(make: MakeAgent, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check_agent_kind(make)
 
 
-def test_an_answer_that_is_no_action_is_found_out() -> None:
+def test_an_answer_other_than_an_action_is_found() -> None:
     with pytest.raises((AssertionError, TypeError), match="action"):
         check_agent_kind(NoAction)
 
@@ -127,7 +127,7 @@ def test_a_complaint_names_game_seed_and_request() -> None:
         check_agent_kind(IllegalTeam)
 
 
-def test_kinds_that_are_not_deterministic_say_so() -> None:
+def test_a_kind_may_be_declared_nondeterministic() -> None:
     check_agent_kind(Counting, deterministic=False)
 
 

@@ -1,4 +1,4 @@
-"""How a game is driven: who is asked, what is recorded, and what a fault leaves behind."""
+"""How a game is driven: who is asked, what is recorded, and what happens after a fault."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -185,7 +185,7 @@ async def test_a_journal_that_fails_leaves_the_state_as_it_was(appends: int) -> 
     assert state == fold([*log, *journal.stored])
 
 
-async def test_a_game_whose_journal_failed_goes_on_as_if_nothing_had_been() -> None:
+async def test_a_game_can_go_on_after_its_journal_failed() -> None:
     log = create(INTERINTENT, 3)
     undisturbed = await play(log, scripteds(), MemoryJournal())
     journal = Broken(appends=9)
@@ -196,7 +196,7 @@ async def test_a_game_whose_journal_failed_goes_on_as_if_nothing_had_been() -> N
     assert (await play([*log, *journal.stored], scripteds(), MemoryJournal())).log == undisturbed.log
 
 
-async def test_what_is_no_action_is_our_fault_and_not_the_rules() -> None:
+async def test_an_agent_that_returns_no_action_raises_a_type_error() -> None:
     async def late() -> object:
         return "approve"
 

@@ -326,8 +326,8 @@ ABUSES: Mapping[str, tuple[Abuse, str]] = {
     "a continuation of nothing": (_first(frame(0, b"{}")), "1002"),
     "a ping in fragments": (_then(frame(9, b"x", fin=False)), "1002"),
     "a ping that is too long": (_then(frame(9, b"x" * 126)), "1002"),
-    "a close with a code that is none": (_then(frame(8, struct.pack(">H", 1005))), "1002"),
-    # messages that are none
+    "a close with an invalid code": (_then(frame(8, struct.pack(">H", 1005))), "1002"),
+    # invalid messages
     "binary": (_first(frame(2, b"\0\1")), "1003"),
     "broken UTF-8": (_first(frame(1, b"\xff\xfe")), "1007"),
     "no JSON": (_first(frame(1, b"hello?")), "4400"),
@@ -356,13 +356,13 @@ ABUSES: Mapping[str, tuple[Abuse, str]] = {
         "4401",
     ),
     "a token of another game": (_identify(lambda at: {"token": at.token(game=at.other)}), "4403"),
-    "a game that is none": (_identify(lambda at: {"game": "g_none"}), "4403"),
+    "an unknown game": (_identify(lambda at: {"game": "g_none"}), "4403"),
     "another seat's eyes": (_identify(lambda at: {"viewer": "seat:1"}), "4403"),
     "everybody's eyes": (_identify(lambda at: {"viewer": "full"}), "4403"),
     "an after of the wrong kind": (_identify(lambda at: {"after": "7"}), "4400"),
     "an after beyond the head": (_identify(lambda at: {"after": 10**6}), "4416"),
     "another version": (_identify(lambda at: {"v": 2}), "4426"),
-    "an identify a moment, for ever": (_too_often, "4429"),
+    "identify again and again": (_too_often, "4429"),
     "an act of a watcher": (_wrong_act, "unknown-request"),
     # seats
     "an act out of turn": (_acts("1.1.vote.2", {"approve": True}), "unknown-request"),

@@ -69,7 +69,7 @@ class Caller(httpx.AsyncClient):
         return services
 
     async def create(self, **wish: Any) -> tuple[str, list[str]]:
-        """The batch and its games, as far as the answer names them."""
+        """The batch and those of its games that the answer names."""
         answer = await self.post("/games", json=wish)
         assert answer.status_code in (201, 202), answer.text
         body = answer.json()
@@ -114,7 +114,7 @@ async def calling(database_url: str, **settings: Any) -> AsyncIterator[Caller]:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Waits until the condition holds, where there is no event to wait for."""
+    """Waits until the condition holds, when there is no event to wait for."""
     async with asyncio.timeout(WITHIN_S):
         while not condition():  # noqa: ASYNC110  # there is no event to wait for
             await asyncio.sleep(0.01)

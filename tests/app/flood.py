@@ -117,7 +117,7 @@ def _spread(waits: list[float]) -> dict[str, float]:
 
 
 def violated(found: dict[str, Any]) -> list[str]:
-    """The figures that are not as they must be."""
+    """The figures that break a bound."""
     none = ("wrong_streams", "defaults", "left_over", "exit")
     wrong = [name for name in none if found[name]]
     wrong += [name for name in ("games", "still_serves", "messages") if not found[name]]

@@ -75,7 +75,7 @@ async def _heard(url: str, number: int, outcome: Outcome) -> Any | None:
 
 
 async def one_effect_a_key(database_url: str, directory: Path, keys: int, seed: int) -> Outcome:
-    """Sends every key, kills the service meanwhile, and counts the effects at the end."""
+    """Sends every key, kills the service in between, and counts the effects at the end."""
     rng = random.Random(seed)
     outcome = Outcome(keys)
     answers: dict[int, set[str]] = {number: set() for number in range(keys)}

@@ -1,6 +1,6 @@
-"""Whatever a client does to the socket: the right close code, nothing left behind, nobody else disturbed.
+"""Abuse of the socket gets the right close code, leaves nothing behind and disturbs nobody else.
 
-``python -m tests.app.abuses`` does it more often. What needs a closer look is in test_socket_abuse.py.
+``python -m tests.app.abuses`` does more of it. Single faults are tested closely in test_socket_abuse.py.
 """
 
 import os
@@ -55,7 +55,7 @@ def _manual() -> NewGames:
     return NewGames.model_validate({"drive": "manual"})
 
 
-def test_a_credential_identifies_so_often_and_then_slowly() -> None:
+def test_a_credential_that_identifies_too_often_must_wait() -> None:
     unidentified = Unidentified()
     assert [unidentified.wait_s("seat:1@g", 100.0) for _ in range(IDENTIFIES)] == [0.0] * IDENTIFIES
     assert unidentified.wait_s("seat:1@g", 100.0) == pytest.approx(2.0)

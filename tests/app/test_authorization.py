@@ -1,4 +1,4 @@
-"""Every route and every message with every credential, against a table kept by hand (F9)."""
+"""Every route and every message with every credential, against a hand-written table (F9)."""
 
 import base64
 import json
@@ -393,7 +393,7 @@ async def test_planted_holes_are_found(world: World, monkeypatch: pytest.MonkeyP
         assert any(f"with {credential}: " in one for one in found), (credential, found)
 
 
-async def test_what_is_out_of_reach_looks_like_what_is_not_there(world: World) -> None:
+async def test_what_a_credential_may_not_see_looks_as_if_it_did_not_exist(world: World) -> None:
     place = await world.place(world.keyed)
     compared = 0
     for row in ROWS:
@@ -480,7 +480,7 @@ async def test_a_service_without_keys_takes_tokens_and_refuses_what_it_does_not_
         assert (await caller.get("/metrics", headers=headers)).status_code == 403
 
 
-async def test_a_token_of_another_service_is_none(world: World) -> None:
+async def test_a_token_of_another_service_is_not_valid_here(world: World) -> None:
     place = await world.place(world.keyed)
     other = Secrets(["x" * 64]).mint(Grant.for_seat(place.names["game"], 2, 2, now_ms() // 1000 + 60))
     async with Caller(world.keyed.app) as caller:

@@ -1,34 +1,26 @@
-"""docs/bots.md says what is so: its commands run, its frames fit the schemas, its tables are complete."""
+"""docs/bots.md is true: its commands run, its frames fit the schemas, its tables are complete."""
 
 import asyncio
 import json
 import re
 import shlex
 import subprocess
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from jsonschema import Draft202012Validator
 
 from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
 from app.protocol.asyncapi import schemas, standalone
 from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from engine.events import EVENT_TYPES
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 from tests.app.watcher import watching
 from tests.programs import command_of, environment
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "bots.md").read_text("utf-8")
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 def blocks(language: str) -> list[str]:
@@ -135,7 +127,7 @@ def test_every_close_code_has_its_row_and_the_same_word() -> None:
         assert told[one.code].startswith(expected.get(one.come_back, "after the `retry_after_ms`")), one
 
 
-async def test_what_is_refused_has_the_code_that_the_table_says(served: Served) -> None:
+async def test_refusals_have_the_codes_of_the_table(served: Served) -> None:
     async with watching(served.ws_url) as one:
         create = re.search(r"-d '(.*?)'", blocks("sh")[0], re.DOTALL)
         assert create is not None

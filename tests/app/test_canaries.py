@@ -1,7 +1,7 @@
-"""A random word stands in for every hidden fact, and is looked for in all that leaves the service.
+"""A random word replaces every hidden fact, and nothing that leaves the service may contain it.
 
-Twins see what differs; this sees what is there: in every answer, on every socket, in the log and in the
-metrics of a process of its own, which is also made to break on a log that holds such a word.
+Twins show differences; this test shows the words themselves: in every answer, on every socket, and in the log
+and metrics of a separate process, which is also made to fail on a log with such a word.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Hostile text through every field: it comes back as it was sent, or is refused with its place (F13)."""
+"""Hostile text in every field comes back as sent or is refused with its place (F13)."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What takes long runs in threads of its own, whatever the machine: the loop goes on meanwhile."""
+"""Slow work runs in threads of its own, so the loop goes on meanwhile on any machine."""
 
 import threading
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""No chain of calls shows more than the credential that it begins with may see (F19)."""
+"""No chain of calls shows more than the credential at its start may see (F19)."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
@@ -79,7 +79,7 @@ async def test_all_weak_scopes_together_reach_no_more_than_each_says(laboratory:
     assert set(CALLS) - found.operations <= UNANSWERED | mints
 
 
-async def test_who_creates_and_mints_reaches_the_seats_and_no_more(laboratory: Laboratory) -> None:
+async def test_creating_and_minting_reach_the_seats_and_no_more(laboratory: Laboratory) -> None:
     found = await explored(laboratory, "games:create", "tokens:mint")
     assert found.surprises == {}
     assert "POST /games/{game_id}/fork" in found.operations

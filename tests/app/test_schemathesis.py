@@ -1,4 +1,4 @@
-"""The served OpenAPI document against the service behind it: what it promises is what comes."""
+"""The service behaves as its own OpenAPI document promises."""
 
 import json
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""Games and viewers come and go, and leave nothing behind (F12).
+"""Games and viewers that come and go leave nothing behind (F12).
 
-``python -m tests.app.soak`` goes on longer.
+``python -m tests.app.soak`` runs longer.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """What a viewer may not know changes no byte that it is sent, over sockets and HTTP (F3, F16).
 
-``python -m tests.app.twins`` compares more sets, ``--planted`` shows which kinds find which leak.
+``python -m tests.app.twins`` compares more sets. With ``--planted`` it shows which kinds find which leak.
 """
 
 import os

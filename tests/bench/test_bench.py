@@ -1,4 +1,4 @@
-"""The table of speeds: that it is made, never how fast anything is."""
+"""The bench makes its table of speeds. How fast anything is, is not tested."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The bench's critical path is what truly waits."""
+"""The bench's critical path holds only what really waits."""
 
 import pytest
 

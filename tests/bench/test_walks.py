@@ -27,7 +27,7 @@ async def test_a_walk_holds_the_files_whose_functions_were_entered(tracer: Trace
     assert tracer.journey("", 0).files == {"engine/chance.py", "app/base/clock.py"}
 
 
-async def test_a_coroutine_that_goes_on_in_a_walk_was_not_entered_in_it(tracer: Tracer) -> None:
+async def test_a_coroutine_resumed_in_a_walk_does_not_count_as_entered(tracer: Tracer) -> None:
     goes_on = asyncio.Event()
     waiting = asyncio.create_task(unbroken(goes_on.wait()))
     await asyncio.sleep(0.01)
@@ -41,7 +41,7 @@ async def test_a_coroutine_that_goes_on_in_a_walk_was_not_entered_in_it(tracer: 
     assert tracer.walks[0].entered == frozenset()
 
 
-async def test_what_runs_in_some_walks_only_is_counted_apart(tracer: Tracer) -> None:
+async def test_functions_of_only_some_walks_are_counted_separately(tracer: Tracer) -> None:
     with tracer.installed():
         for draws in (False, True, False):
             tracer.begin()

@@ -82,7 +82,7 @@ class Play:
         return self.vote(0)
 
     def round(self, *, fails: int = 0) -> list[tuple[str, dict[str, Any]]]:
-        """A quest that everybody approves; its team is the first seats, or the last where it must fail."""
+        """A quest that everybody approves. Its team is the first seats, or the last ones if it must fail."""
         self.skip("speak")
         table = self.state.table
         size = self.profile.team_sizes[table.round - 1]

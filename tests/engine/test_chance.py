@@ -1,4 +1,4 @@
-"""Chance: fixed by seed and purpose for ever, even, and telling nothing of the seed."""
+"""Chance: fixed for ever by seed and purpose, even, and revealing nothing about the seed."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ import pytest
 from engine.chance import draw, ordered, pick, secret, unit
 
 
-def test_known_values_so_that_a_change_of_the_randomness_is_noticed() -> None:
+def test_known_values_reveal_a_change_of_the_randomness() -> None:
     # Computed once; every stored game and golden file rests on them.
     assert draw(0, "deal") == 3963786302778667161
     assert draw("abc", 1, 2) == 8080791518084022511
@@ -55,7 +55,7 @@ def test_a_shuffle_loses_nothing_and_leaves_its_input() -> None:
     assert len(ordered(range(12), draw(1))) == 12
 
 
-def test_a_share_lies_from_nought_to_below_one_evenly() -> None:
+def test_unit_is_even_from_zero_to_below_one() -> None:
     shares = [unit(seed, "u") for seed in range(10_000)]
     assert min(shares) >= 0
     assert max(shares) < 1

@@ -1,4 +1,4 @@
-"""The deal: uniform, fixed by the seed or by hand, and out of the agents' reach."""
+"""The deal: uniform, fixed by the seed or by hand, and hidden from agents."""
 
 from collections import Counter
 
@@ -97,7 +97,7 @@ def test_a_deal_leaves_the_first_leader_to_the_seed() -> None:
         ["merlin", "percival", "servant", "assassin", "morgana", "servant"],
     ],
 )
-def test_a_deal_that_is_not_the_deck_is_refused(deal: list[Role]) -> None:
+def test_a_deal_other_than_the_deck_is_refused(deal: list[Role]) -> None:
     with pytest.raises(InvalidProfile, match="the deal must hold") as refusal:
         create(OFFICIAL, 1, deal=deal)
     assert refusal.value.pointer == "/deal"
@@ -124,7 +124,7 @@ def test_as_many_names_as_players_are_taken() -> None:
         assert refusal.value.pointer == "/names"
 
 
-def test_an_agents_secret_is_no_draw_that_deals() -> None:
+def test_an_agents_secret_is_none_of_the_draws_for_the_deal() -> None:
     # What a seat is handed must not help to compute the deal, the leader or another seat's secret.
     secrets = {secret(5, "agent", seat) for seat in range(1, 11)}
     assert len(secrets) == 10

@@ -1,4 +1,4 @@
-"""Events: their wire form, who sees them, and what is no event."""
+"""Events: their wire form, who sees them, and which values are refused."""
 
 import json
 import types
@@ -140,7 +140,7 @@ def test_a_selection_of_an_earlier_version_reads_as_one_without_a_reason_of_its_
     assert old == new == IntentionsSelected(1, "final", (Choice("defend_self", "They doubt me."),), True, "")
 
 
-def test_what_is_no_event_is_corrupt() -> None:
+def test_an_invalid_event_is_corrupt() -> None:
     for name in ("", "VoteCast", "vote", "votes_revealed ", "event"):
         with pytest.raises(CorruptLog):
             read_event(name, {})
@@ -271,12 +271,12 @@ def test_a_log_starts_with_game_created_and_holds_one() -> None:
 
 @pytest.mark.parametrize("seat", [0, 6, -1, 99])
 @pytest.mark.parametrize("kind", [VoteCast, CardPlayed, RoundSummarised])
-def test_an_event_of_a_seat_that_is_not_there_is_corrupt(kind: type[Any], seat: int) -> None:
+def test_an_event_of_an_unknown_seat_is_corrupt(kind: type[Any], seat: int) -> None:
     event = RoundSummarised(seat, 1, 1, ()) if kind is RoundSummarised else kind(seat, True)
     with pytest.raises(CorruptLog, match=f"of seat {seat}, but the table has 5 seats"):
         fold([*Play().state.log, event])
 
 
-def test_an_empty_log_is_no_game_yet() -> None:
+def test_an_empty_log_folds_to_an_empty_state() -> None:
     assert fold([]).log == []
     assert type(Play().state.log[0]) is GameCreated

@@ -235,7 +235,7 @@ def test_facts_of_the_public_record_hold_from_the_moment_they_are_true() -> None
     assert facts(game, 1) == {"earlier_vote", "failed_quest"}
 
 
-def test_a_team_that_went_without_a_vote_is_no_earlier_vote() -> None:
+def test_a_team_that_went_without_a_vote_does_not_count_as_an_earlier_vote() -> None:
     game = Play(max_rejections=1, on_max_rejections="forced_team")
     game.propose()
     game.quest()

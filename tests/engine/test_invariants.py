@@ -1,4 +1,4 @@
-"""The house's invariants 1, 2, 3, 4 and 7, over random games with thoughts. 5 and 6: test_twins.py."""
+"""Invariants 1, 2, 3, 4 and 7, over random games with thoughts. For 5 and 6, see test_twins.py."""
 
 import hashlib
 import os

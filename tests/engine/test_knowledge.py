@@ -1,4 +1,4 @@
-"""What each role sees before the first proposal, and that nobody is told more."""
+"""What each role sees before the first proposal, and that nobody sees more."""
 
 from itertools import permutations
 
@@ -79,7 +79,7 @@ def test_names_tell_nothing_of_who_plays() -> None:
         assert created.names == tuple(f"Player {seat}" for seat in range(1, created.profile.players + 1))
 
 
-def test_the_deck_is_public_in_one_order_whoever_holds_what() -> None:
+def test_the_public_deck_has_the_same_order_for_every_deal() -> None:
     deal = [Role(name) for name in ["morgana", "servant", "assassin", "merlin", "percival"]]
     game = Play(" ".join(deal))
     assert [role.value for role in game.profile.roles] == [

@@ -1,4 +1,4 @@
-"""Detectors that have never fired prove nothing: each known leak or loss, planted, is found.
+"""Each known leak or loss is planted once, and its detector must find it.
 
 Every test breaks the engine in one way and calls the very functions that the invariants' tests call.
 """

@@ -96,14 +96,14 @@ def test_thoughts_can_be_left_out() -> None:
     assert "proposes" in playthrough(log, thoughts=False)
 
 
-def test_the_reason_of_a_selection_is_told_where_there_is_one() -> None:
+def test_the_reason_of_a_selection_is_shown_if_there_is_one() -> None:
     log = list(told("without-merlin").log)
     for reason, told_as in (("They doubt me.", "defend_self; “They doubt me.”"), ("", "defend_self")):
         log.append(IntentionsSelected(2, "final", (Choice("defend_self"),), True, reason))
         assert playthrough(log).splitlines()[-1] == f"    2 Ben intends (final, changed): {told_as}"
 
 
-def test_the_agents_are_told_in_one_line() -> None:
+def test_the_agents_are_listed_on_one_line() -> None:
     prompts = {"mechanism": "paper", "prompts": "second", "prompts_hash": "0123456789abcdef"}
     agents = (
         SeatedAgent("llm", "main", "gpt-x\n", prompts),
@@ -120,7 +120,7 @@ def test_every_event_has_its_line() -> None:
     assert {*_LINES} == {*EVENT_TYPES.values()} - {EVENT_TYPES["game_created"]}
 
 
-def test_a_game_of_defaults_is_told_whole() -> None:
+def test_a_game_of_defaults_is_shown_in_full() -> None:
     state = fold(create(make_profile("interintent", 6), 3))
     while requests := pending(state):
         apply(state, decide(state, [(r.seat, default(state.table, r)) for r in requests]))

@@ -1,4 +1,4 @@
-"""Profiles: the two we ship, every rule that may be changed, and every setting that is refused."""
+"""Profiles: the two that we ship, every rule that can be changed, and every setting that is refused."""
 
 from dataclasses import fields, replace
 from typing import Any

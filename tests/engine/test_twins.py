@@ -1,6 +1,6 @@
-"""Invariants 5 and 6: what a viewer may not know changes no byte it gets, and no refusal's words.
+"""Invariants 5 and 6: what a viewer may not know changes no byte it receives and no word of a refusal.
 
-TWIN_SETS sets how many sets of each kind there are; the night takes 25,000.
+TWIN_SETS sets the number of sets of each kind. The nightly run compares 25,000.
 """
 
 import os

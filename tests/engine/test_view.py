@@ -1,4 +1,4 @@
-"""Viewers by name, and observations that carry refusals."""
+"""Names of viewers, and observations that carry refusals."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_every_viewer_has_one_name() -> None:
         "1",
     ],
 )
-def test_what_names_no_viewer_of_the_table_is_refused(name: str) -> None:
+def test_an_unknown_viewer_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         read_viewer(name, 5)
     assert refusal.value.pointer == "/viewer"
@@ -49,7 +49,7 @@ def test_refusals_are_handed_to_the_seat_that_is_asked_again() -> None:
     assert observe(game.state, request, ("too many seats",)).refusals == ("too many seats",)
 
 
-def test_a_stream_given_out_is_not_the_one_that_is_kept() -> None:
+def test_a_returned_stream_is_a_copy() -> None:
     game = Play()
     for viewer in (PUBLIC, FULL, 1):
         before = len(stream(game.state, viewer))
@@ -108,7 +108,7 @@ def test_no_hand_shoots_in_the_eyes_of_a_seat_that_does_not() -> None:
     ]
 
 
-def test_the_facts_of_a_seat_are_those_of_the_table() -> None:
+def test_a_seats_facts_agree_with_the_table() -> None:
     game = Play()
     assert game.state.table.facts(1) == set()
     game.propose(2, 3)

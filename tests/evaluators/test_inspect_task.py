@@ -122,6 +122,7 @@ assert evaluators.__file__.startswith(package), evaluators.__file__
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("install", ["wheel", "editable", "clone"])
 @pytest.mark.parametrize("task", ["guessing", "summarisation"])
 def test_inspect_finds_the_tasks_by_name_in_every_install(tmp_path: Path, install: str, task: str) -> None:

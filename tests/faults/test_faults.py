@@ -1,4 +1,4 @@
-"""Every fault in a short game; ``python -m tests.faults`` plays twenty whole ones with each."""
+"""Every fault in a short game. ``python -m tests.faults`` plays twenty full games with each."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Writes the golden files anew and says which changed: ``make golden``."""
+"""Writes the golden files again and prints which have changed: ``make golden``."""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Nothing changes unseen: the golden games are played again and compared line by line."""
+"""No change goes unnoticed: the golden games are played again and compared line by line."""
 
 import pytest
 

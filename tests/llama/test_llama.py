@@ -1,4 +1,4 @@
-"""Language-model seats against llama.cpp; ``python -m tests.llama`` plays the whole set."""
+"""Language-model seats on llama.cpp. ``python -m tests.llama`` plays the whole set."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -34,6 +34,7 @@ def test_a_game_with_noise_in_valid_json_is_complete_and_nothing_is_defaulted(ur
     assert not game.of(ReplyUnusable)
 
 
+@pytest.mark.long
 def test_a_game_with_noise_in_prose_ends_with_every_default_marked(url: str) -> None:
     with stripping(url) as ignoring:
         game = played(ignoring, "direct", rules=SHORT, max_output_tokens=20, repairs=1)

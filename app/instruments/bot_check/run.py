@@ -1,4 +1,4 @@
-"""Runs the check: serves the mock game, starts the bot anew for each ending, and watches the time."""
+"""Runs the check: serves the mock game, starts the bot once for each ending, and watches the time."""
 
 import asyncio
 import contextlib

@@ -132,9 +132,9 @@ class MockConnection:
         session, head = self._session, len(self._game.items)
         read, sent = session.events_read, session.events_sent
         if after > sent:
-            self._findings.wrong("resume", f"came with after={after}, had been sent {sent} events")
+            self._findings.wrong("resume", f"resumed with after={after}, but only {sent} events were sent")
         elif after < read and not session.fresh:
-            self._findings.wrong("resume", f"came with after={after}, had certainly read {read} events")
+            self._findings.wrong("resume", f"resumed with after={after}, but had already read {read} events")
         elif not session.fresh:
             self._findings.ok("resume")
         session.fresh = False

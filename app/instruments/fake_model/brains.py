@@ -32,7 +32,7 @@ def noise(seed: int) -> Brain:
 
 
 def prose(seed: int) -> Brain:
-    """Random sentences whatever the question, as from a model that cannot write JSON."""
+    """Random sentences for every question, as from a model that cannot write JSON."""
 
     def brain(messages: list[dict[str, Any]], schema: dict[str, Any] | None) -> str:
         chance = _chance(seed, messages)

@@ -1,4 +1,4 @@
-"""The PettingZoo environment: its own tests pass, its games are the engine's, its rows tell no secret."""
+"""The PettingZoo environment passes PettingZoo's own tests, plays the engine's games and leaks nothing."""
 
 import contextlib
 import itertools

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agents.model.limits import Bucket, Parallel, RateLimits
+from agents.model.limits import AdaptiveLimit, Bucket, Parallel, RateLimits
 from tests.jumping import JumpingLoop
 
 
@@ -69,7 +69,7 @@ async def test_a_wait_that_is_cancelled_takes_nothing() -> None:
 
 
 async def test_a_slot_is_free_again_after_an_error() -> None:
-    limits = RateLimits(1, tokens=6000)
+    limits = RateLimits(AdaptiveLimit(Parallel.read(1)), tokens=6000)
     before = now()
     for _ in range(3):
         try:
@@ -83,7 +83,7 @@ async def test_a_slot_is_free_again_after_an_error() -> None:
 
 
 async def test_a_pause_ends() -> None:
-    limits = RateLimits(1)
+    limits = RateLimits(AdaptiveLimit(Parallel.read(1)))
     assert limits.paused_s() == 0
     limits.pause(5)
     limits.pause(1)
@@ -106,28 +106,28 @@ def test_a_single_number_is_the_most_and_the_first() -> None:
 
 
 async def test_the_limit_rises_by_ones_and_falls_by_half_within_its_bounds() -> None:
-    limits = RateLimits("4-20-22")
+    limits = RateLimits(AdaptiveLimit(Parallel.read("4-20-22")))
     loop = asyncio.get_running_loop()
     for _ in range(20):
-        limits.answered()
-    assert limits.parallel == 21
+        limits.parallel.answered()
+    assert limits.parallel.now == 21
     for _ in range(100):
-        limits.answered()
-    assert limits.parallel == 22
+        limits.parallel.answered()
+    assert limits.parallel.now == 22
     sent_at = loop.time()
-    limits.turned_away(sent_at)
-    assert limits.parallel == 11
+    limits.parallel.turned_away(sent_at)
+    assert limits.parallel.now == 11
     await asyncio.sleep(0.002)
-    limits.turned_away(sent_at)  # one of the same crowd
-    assert limits.parallel == 11
+    limits.parallel.turned_away(sent_at)  # one of the same crowd
+    assert limits.parallel.now == 11
     for expected in (5, 4, 4):
         await asyncio.sleep(0.002)
-        limits.turned_away(loop.time())
-        assert limits.parallel == expected
+        limits.parallel.turned_away(loop.time())
+        assert limits.parallel.now == expected
 
 
 async def test_a_slot_that_nobody_waits_for_any_more_is_not_lost() -> None:
-    limits = RateLimits(1)
+    limits = RateLimits(AdaptiveLimit(Parallel.read(1)))
 
     async def hold(seconds: float) -> None:
         async with limits.slot(1):

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from agents.errors import InvalidAgent
-from agents.model.model import Endpoint, Sampling
-from agents.model.providers import PROVIDERS
-from agents.model.sampling import check_allowed, read_sampling
+from agents.model.capability import PROVIDERS
+from agents.model.model import Endpoint, Sampling, check_allowed, read_sampling
 from tests.agents.model.scripted import answering, completion, error
 from tests.agents.model.serving import ASKED, VOTE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.model.room import fitting, stated
+from agents.model.request import fitting, stated
 from tests.agents.model.scripted import USABLE, answering, completion, error
 
 CUT = completion(USABLE[:20], finish="length")

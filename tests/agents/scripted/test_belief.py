@@ -1,4 +1,4 @@
-"""The belief of a scripted seat against the sum over every single deal, done the slow way."""
+"""The belief of a scripted seat, against a plain sum over every possible deal."""
 
 import asyncio
 import sys

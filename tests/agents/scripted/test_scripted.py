@@ -1,4 +1,4 @@
-"""The scripted seat: what it records, what it says, and that both are true."""
+"""The scripted seat: it records what it should, and what it says is true."""
 
 import asyncio
 import os
@@ -215,7 +215,7 @@ def test_every_turn_leaves_the_records_of_the_mechanism_in_order() -> None:
         assert stages == ["first", "formulation", "final", "refinement"]
 
 
-def test_what_is_said_is_the_refined_speech() -> None:
+def test_the_spoken_text_is_the_refined_speech() -> None:
     for turn in turns():
         refined = [note for note in turn.notes if isinstance(note, SpeechDrafted)][-1]
         assert refined.speak == turn.said.text
@@ -480,7 +480,7 @@ def test_a_falsehood_planted_in_a_speech_is_found(old: str, new: str) -> None:
     assert any(caught(turn) for turn in turns() if old in turn.said.text)
 
 
-def test_an_opening_names_the_very_team_that_is_proposed() -> None:
+def test_an_opening_names_the_proposed_team() -> None:
     for profile, seed in GAMES:
         team: tuple[int, ...] = ()
         for event in played(profile, seed).log:

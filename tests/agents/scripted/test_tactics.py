@@ -1,4 +1,4 @@
-"""What the scripted seat does with what it believes."""
+"""What the scripted seat does with its beliefs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -130,7 +130,7 @@ def test_merlin_never_names_a_seat_it_knows_to_be_evil() -> None:
     assert led
 
 
-def test_a_loyal_leader_goes_itself() -> None:
+def test_a_loyal_leader_joins_its_own_team() -> None:
     for profile in (FIVE, SEVEN, ODD):
         for state, event in moments(profile):
             if isinstance(event, TeamProposed) and event.leader not in evil_of(state):

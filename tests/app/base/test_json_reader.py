@@ -1,4 +1,4 @@
-"""The strict reader names the first text we do not take, wherever it stands, as a plain and slow one does."""
+"""The strict JSON reader reports the first forbidden text at the same place as a simple, slow reader."""
 
 import json
 import random

@@ -1,21 +1,10 @@
-"""What a caller invents makes no series of its own."""
-
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest
+"""Values that callers make up create no metric series."""
 
 from app.base.metrics import REGISTRY
 from app.base.problems import PROBLEMS
-from tests.app.calling import Caller, calling
+from tests.app.calling import Caller
 
 BY_US = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "other"}
-
-
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
 
 
 def series() -> set[tuple[str, tuple[tuple[str, str], ...]]]:

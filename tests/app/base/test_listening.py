@@ -1,4 +1,4 @@
-"""Connections that arrive while a door is being closed are served or refused, never dropped half made."""
+"""Connections that arrive while the service stops listening are served or refused, never dropped halfway."""
 
 import asyncio
 import contextlib
@@ -56,7 +56,7 @@ def test_a_connection_is_served_or_refused(loop: Callable[[], asyncio.AbstractEv
 
 
 @LOOPS
-def test_a_fake_model_that_refuses_resets_whoever_is_there_and_opens_again(
+def test_a_refusing_fake_model_resets_open_connections_and_accepts_again_later(
     loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
     async def answer(request: HttpRequest, connection: HttpConnection) -> None:

@@ -1,4 +1,4 @@
-"""The service's own log says what broke and where, and never a secret."""
+"""The service's own log says what broke and where, and holds no secret."""
 
 import asyncio
 import json
@@ -48,7 +48,7 @@ def test_json_lines_hold_what_happened_and_nothing_of_the_logging_underneath() -
     assert set(ours) == set(theirs) == {"event", "level", "timestamp", "exception"}
 
 
-async def test_text_that_is_no_utf_8_closes_the_socket_and_leaves_no_line(tmp_path: Path) -> None:
+async def test_text_that_is_not_utf_8_closes_the_socket_and_logs_nothing(tmp_path: Path) -> None:
     process = await asyncio.to_thread(Process, f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path)
     try:
         async with connect(process.url.replace("http", "ws") + "/ws", proxy=None, open_timeout=60) as socket:

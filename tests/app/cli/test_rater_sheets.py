@@ -237,3 +237,15 @@ def test_wrong_words_are_refused_in_one_sentence(words: tuple[str, ...], told: s
     refused = run(*words)
     assert refused.exit_code == 2
     assert told in refused.stderr.replace("\n", " ")
+
+
+def test_without_openpyxl_a_workbook_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.rater_sheets.find_spec", lambda name: None)
+    for words in (("sheet", "games.ndjson", "--out", "x.xlsx"), ("take", "x.xlsx")):
+        refused = run(*words)
+        assert refused.exit_code == 2
+        assert "pip install 'interintent-server[datasets]'" in refused.stderr.replace("\n", " ")
+    games = write_games(tmp_path / "games.ndjson", 1)
+    assert run("sheet", games, "--out", tmp_path / "x.csv", "--tasks", 1).exit_code == 0

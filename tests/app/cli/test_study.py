@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from app.cli.study_pack import archive
+from app.cli.study_pack import archive, gather
 from app.instruments.fake_model import FakeModel, read_fault
 from app.runner.study_folder import StudyFolder
+from tests.app.real_server import local_settings, running_server
 from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
 from tests.app.typed import interintent
 
@@ -107,7 +108,9 @@ def test_from_a_file_to_a_report_and_a_pack(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "one.tar.gz") as tar, zipfile.ZipFile(tmp_path / "two.zip") as packed:
         names = {name.partition("/")[2] for name in tar.getnames()}
         assert names == {name.partition("/")[2] for name in packed.namelist()}
+    assert "models.toml" not in names, "it may hold keys"
     assert {"study.toml", "frozen.json", "games.ndjson", "report.html", "items/guessing.jsonl"} <= names
+    assert {"report.tex", "figures/rounds.svg", "figures/rounds.pdf", "dataset/croissant.json"} <= names
     for line in (tmp_path / "one" / "SHA256SUMS").read_text().splitlines():
         digest, _, name = line.partition("  ")
         assert hashlib.sha256((tmp_path / "one" / name).read_bytes()).hexdigest() == digest
@@ -208,6 +211,11 @@ def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
         ('agent = "random"', 'agent = "nobody"', "a seat cannot be made"),
         ('agent = "random"', "", "/models/blind: no endpoint is called blind"),
         ("[[questions]]", "[[question]]", "allowed are title"),
+        (
+            "majority,at",
+            "minority,at",
+            "/questions/0/contrast: no cell has approval=strict_minority; they have",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
@@ -231,6 +239,15 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     assert len(list(StudyFolder(folder, pilot=True).games())) == 4
     told = status(folder)
     assert (told["games"], told["frozen"]) == (0, None)
+    (assumed,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert (assumed["assumed"], assumed["sd"], assumed["games"]) == (True, 0.5, 4)
+    interintent("study", "run", folder, "--yes", "--pilot", "6")
+    (found,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert not found["assumed"]
+    assert found["sd"] < 0.5
+    # Both rules give the same approvals to five seats: the games of a pair are the same.
+    assert found["correlation"] > 0.5
+    assert found["difference"] < assumed["difference"]
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
 
@@ -259,8 +276,8 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         again = await studying("run", folder, "--yes")
         assert again.exit_code == 0
         assert told["calls"] == asked(small, large)
-    assert interintent("study", "pack", folder, "--out", tmp_path / "p.zip").exit_code == 0
-    packed = tmp_path / "p"
+    packed, study = tmp_path / "p", StudyFolder(folder)
+    gather(study, study.study(), study.design(), packed)
     judged = json.loads((packed / "judgements.json").read_text())
     assert {row["rater"] for row in judged} == {"judge large"}
     answers = [json.loads(line) for line in (packed / "answers.jsonl").read_text().splitlines()]
@@ -275,11 +292,27 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         ("direct", "direct"),
         ("one_pass", "one_pass"),
     }
-    assert not any("key" in file.name or file.name == "models.toml" for file in packed.rglob("*"))
     plan = json.loads((await studying("plan", folder, "--json")).stdout)
     assert plan["reused"] == 4
-    report = json.loads((packed / "report.json").read_text())
+    out = tmp_path / "report.json"
+    reported = await studying("report", folder, "--out", out)
+    assert reported.exit_code == 0, reported.output
+    report = json.loads(out.read_text())
     assert report["made_of"]["games"] == 4
+    assert "judge large" in json.dumps(report["made_of"])
+
+
+async def test_a_plan_reckons_with_what_a_trial_of_the_model_measured(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        done = await studying("plan", folder, "--try", "--yes", "--json")
+    assert done.exit_code == 0, done.output
+    plan = json.loads(done.stdout[done.stdout.index("{") :])
+    assert "20 questions that fake was tried with" in " ".join(plan["from"])
+    assert not any("ASSUMED" in basis for basis in plan["from"])
+    assert 0 < plan["cost"][0] < plan["cost"][1]
 
 
 async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path) -> None:
@@ -300,6 +333,25 @@ async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path
         await stack.enter_async_context(large.serving())
         models_file(folder, small=small, large=large)
         assert (await studying("run", folder, "--yes")).exit_code == 0
+
+
+async def test_a_judge_that_is_refused_is_named_and_asked_when_that_is_over(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    strict, kind = fake(3, faults=(read_fault("quota"),)), fake(3)
+    more = '[[evaluations]]\nkind = "judge"\ndimension = "selection"\nmodel = "judge"'
+    study_file(folder, presets='["one_pass"]', more=more)
+    async with small.serving(), large.serving(), strict.serving(), kind.serving():
+        models_file(folder, small=small, large=large, judge=strict)
+        done = await studying("run", folder, "--yes")
+        assert done.exit_code == 3
+        assert "refused: judge: quota" in done.output
+        played = asked(small, large)
+        models_file(folder, small=small, large=large, judge=kind)
+        assert (await studying("run", folder, "--yes")).exit_code == 0
+        assert asked(small, large) == played
+    told = await asyncio.to_thread(status, folder)
+    assert told["raters"][0]["games"] == 2
+    assert told["raters"][0]["unanswered"] == 0
 
 
 async def test_a_spent_budget_ends_the_run_and_a_larger_one_goes_on(tmp_path: Path) -> None:
@@ -330,3 +382,56 @@ async def test_another_model_behind_the_same_name_is_not_mixed_in(tmp_path: Path
         done = await studying("run", folder, "--yes")
     assert done.exit_code == 2
     assert "small asked fake-small; now it asks fake-newer" in done.output
+
+
+# --- on a server ----------------------------------------------------------------------------------------
+
+
+async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_were_played_here(
+    tmp_path: Path,
+) -> None:
+    here, there, small, large = tmp_path / "here", tmp_path / "there", fake(1), fake(2)
+    for folder in (here, there):
+        study_file(folder, games=2, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(here, small=small, large=large)
+        assert (await studying("run", here, "--yes")).exit_code == 0
+        models = {
+            name: {"base_url": f"{model.url}/v1", "model": f"fake-{name}"}
+            for name, model in (("small", small), ("large", large))
+        }
+        before = asked(small, large)
+        async with running_server(local_settings(f"sqlite:///{tmp_path / 'db'}", models=models)) as served:
+            done = await studying("run", there, "--yes", "--server", served.url)
+            assert done.exit_code == 0, done.output
+            again = await studying("run", there, "--yes", "--server", served.url)
+            assert "0 of them new" in again.output
+            # A game that was lost here is fetched again, and not played again.
+            next((there / "run" / "games").rglob("*.ndjson")).unlink()
+            once_more = await studying("run", there, "--yes", "--server", served.url)
+            assert "1 of them new" in once_more.output
+        assert asked(small, large) == 2 * before
+    played, fetched = logs(here), logs(there)
+    assert played.keys() == fetched.keys()
+    for name, log in played.items():
+        assert events(log) == events(fetched[name])
+    first = json.loads(fetched[min(fetched)].splitlines()[0])
+    assert first["batch_id"].startswith("b_")
+    assert first["stored_as"].startswith("g_")
+    assert first["labels"]["study"] == "Two presets"
+    told = await asyncio.to_thread(status, there)
+    assert told["complete"]
+    assert told["calls"] == pytest.approx(before, abs=8)
+
+
+def events(log: bytes) -> list[Any]:
+    """The events of a log but for commit times and for what the opening line says."""
+    lines = [json.loads(line) for line in log.splitlines()]
+    return [{k: v for k, v in line.items() if k != "at"} for line in lines if line["type"] != "provenance"]
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    done = interintent("study", "run", folder, "--yes", "--server", "http://127.0.0.1:9")
+    assert done.exit_code == 2
+    assert "http://127.0.0.1:9 cannot be reached" in done.output

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 
 from app.instruments.fake_model import FakeModel, read_latency
@@ -34,6 +35,10 @@ TIMED = {"latency_s", "seconds", "waiting_s", "at", "t", "cached_tokens", "cost"
 """What two runs differ in; what a provider finds in its cache, and so the cost, depends on earlier calls."""
 
 
+_SHOWN = (".html", ".tex", ".svg", ".pdf", ".sh", ".txt")
+"""What shows the report's figures again."""
+
+
 def untimed(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: untimed(one) for name, one in value.items() if name not in TIMED}
@@ -44,7 +49,12 @@ def content(folder: Path) -> Iterator[tuple[str, Any]]:
     """The packed files, lines of JSON read, without times."""
     for file in sorted(folder.rglob("*")):
         name = str(file.relative_to(folder))
-        if name in ("SHA256SUMS", "frozen.json") or file.is_dir() or file.suffix in (".html", ".sh", ".txt"):
+        if name in ("SHA256SUMS", "frozen.json") or file.is_dir() or file.suffix in _SHOWN:
+            continue
+        if name.startswith("dataset/"):
+            # What describes the tables holds their hashes.
+            if file.suffix == ".parquet":
+                yield name, untimed(pyarrow.parquet.read_table(file).to_pylist())
             continue
         text = file.read_text("utf-8")
         if file.suffix in (".ndjson", ".jsonl"):

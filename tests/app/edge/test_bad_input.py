@@ -1,4 +1,4 @@
-"""Whatever is sent: a clear problem, nothing changed, never a 5xx, and nothing of it repeated."""
+"""Bad input of every kind gets a clear problem, changes nothing, causes no 5xx and is never echoed."""
 
 import asyncio
 import importlib
@@ -30,12 +30,6 @@ EMBARRASSING = "correct-horse-battery-staple"
 """What no answer may repeat."""
 
 DECK = ["merlin", "percival", "servant", "morgana", "assassin"]
-
-
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
 
 
 def _deal(*roles: str) -> dict[str, str]:
@@ -195,7 +189,7 @@ BODIES: list[tuple[str, bytes, int, str]] = [
 ]
 
 
-async def test_bodies_that_are_no_clean_json_are_refused(caller: Caller) -> None:
+async def test_bodies_other_than_clean_json_are_refused(caller: Caller) -> None:
     _, [game] = await caller.create(drive="manual")
     before = await caller.rows()
     for name, body, status, code in BODIES:
@@ -280,7 +274,7 @@ async def test_ten_megabytes_do_not_hold_up_a_real_server(
 @pytest.mark.parametrize(
     "kind", ["text/plain", "text/xml", "multipart/form-data; boundary=x", "nonsense", "application/jsonp"]
 )
-async def test_a_body_that_calls_itself_something_else_is_refused(caller: Caller, kind: str) -> None:
+async def test_a_body_with_another_content_type_is_refused(caller: Caller, kind: str) -> None:
     before = await caller.rows()
     for path in ("/games", "/games/import"):
         answer = await caller.post(path, content=b"{}", headers={"content-type": kind})
@@ -380,7 +374,7 @@ IDS = [
 ]
 
 
-async def test_ids_that_are_none_name_nothing(caller: Caller) -> None:
+async def test_invalid_ids_find_nothing(caller: Caller) -> None:
     before = await caller.rows()
     for wrong in IDS:
         for method, path in (
@@ -396,7 +390,7 @@ async def test_ids_that_are_none_name_nothing(caller: Caller) -> None:
     assert await caller.rows() == before
 
 
-async def test_addresses_that_are_none_are_not_found(caller: Caller) -> None:
+async def test_unknown_paths_are_not_found(caller: Caller) -> None:
     for path in (
         "/nowhere",
         "/games/",
@@ -417,7 +411,7 @@ async def test_addresses_that_are_none_are_not_found(caller: Caller) -> None:
         problem(await caller.get(path), 404, "not-found")
 
 
-async def test_other_methods_are_told_which_ones_are_taken(caller: Caller) -> None:
+async def test_a_wrong_method_is_answered_with_the_allowed_ones(caller: Caller) -> None:
     before = await caller.rows()
     for method, path, allowed in (
         ("PUT", "/games", {"GET", "POST"}),
@@ -511,7 +505,7 @@ async def test_headers_that_make_no_sense_are_passed_over_or_refused(caller: Cal
     assert await caller.rows() == before
 
 
-async def test_what_could_not_be_read_is_not_repeated(caller: Caller) -> None:
+async def test_unreadable_input_is_not_echoed(caller: Caller) -> None:
     for wish in (
         {"profile": EMBARRASSING},
         {"players": EMBARRASSING},
@@ -547,7 +541,7 @@ async def test_what_could_not_be_read_is_not_repeated(caller: Caller) -> None:
     assert EMBARRASSING not in answer.text
 
 
-async def test_what_breaks_inside_is_not_told_outside(
+async def test_internal_errors_reveal_nothing_to_callers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:

@@ -1,4 +1,4 @@
-"""What a body may cost: nothing before it is known who sends it, and little afterwards."""
+"""Bodies cost nothing until the sender is known, and little afterwards."""
 
 import gc
 import json
@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -37,12 +37,6 @@ from tests.app.calling import NAMES, PROJECT, Caller, calling, problem
 from tests.app.real_server import local_settings
 
 KEY = "ik_" + "k" * 43
-
-
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
 
 
 async def ask(
@@ -120,7 +114,7 @@ def test_no_route_reads_a_body_but_through_the_guard() -> None:
     assert unguarded(app) == ["/forgotten"]
 
 
-async def test_a_body_is_not_touched_before_route_credential_and_scope_are_settled(tmp_path: Path) -> None:
+async def test_a_body_is_not_read_before_route_credential_and_scope_are_checked(tmp_path: Path) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=KEY) as caller:
         app = caller.app
         useless = new_key()
@@ -420,14 +414,14 @@ async def test_many_faults_are_counted_and_the_first_of_them_named(caller: Calle
         (b'[1,"\\\\u0001\x7f"]', "/1"),
     ],
 )
-def test_a_fault_is_told_by_its_place(body: bytes, pointer: str) -> None:
+def test_an_error_in_a_body_comes_with_its_place(body: bytes, pointer: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_json(body)
     assert refused.value.pointer == pointer
 
 
 @pytest.mark.parametrize("filling", [0, 6_000])
-def test_a_lone_surrogate_is_told_by_its_place_in_short_and_long_bodies(filling: int) -> None:
+def test_a_lone_surrogate_is_reported_with_its_place_in_short_and_long_bodies(filling: int) -> None:
     body = rb'{"a":["\ud800"],"b":"' + b"x" * filling + b'"}'
     with pytest.raises(InvalidRequest, match=r"U\+D800") as refused:
         read_json(body)

@@ -1,7 +1,6 @@
-"""Who may call a service without keys: this machine by its own names, and no page of another site."""
+"""Who may call a service without keys: this machine under its own names, but no page of another site."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -10,7 +9,7 @@ import pytest
 from app.base.errors import Forbidden
 from app.edge.callers import check_caller
 from tests.app.calling import Caller, calling, problem
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 
 EVIL = "https://evil.example"
 
@@ -108,12 +107,6 @@ FOREIGN = (
 )
 
 
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
-
-
 def refused(*headers: tuple[str, str], keyless: bool = True, origins: tuple[str, ...] = ()) -> bool:
     raw = [(name.lower().encode(), value.encode("utf-8")) for name, value in headers]
     scope = {"type": "http", "method": "GET", "path": "/games", "headers": raw}
@@ -125,7 +118,7 @@ def refused(*headers: tuple[str, str], keyless: bool = True, origins: tuple[str,
 
 
 @pytest.mark.parametrize("host", BENT)
-def test_a_name_that_is_not_this_machines_own_is_refused(host: str) -> None:
+def test_a_foreign_host_name_is_refused(host: str) -> None:
     assert refused(("Host", host))
     assert not refused(("Host", host), keyless=False)
 
@@ -159,7 +152,7 @@ def test_one_good_origin_does_not_open_for_another() -> None:
     assert refused(("Host", "localhost"), ("Origin", EVIL), ours)
 
 
-def test_null_is_nobody_even_on_the_list() -> None:
+def test_the_origin_null_is_refused_even_if_listed() -> None:
     listed = ("https://ours.example", "null")
     assert refused(("Host", "localhost"), ("Origin", "null"), origins=listed)
     assert not refused(
@@ -176,7 +169,7 @@ LINKED = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fet
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "", "CROSS-SITE", "something new"])
-async def test_what_another_sites_page_sends_is_refused(caller: Caller, site: str) -> None:
+async def test_requests_from_other_sites_pages_are_refused(caller: Caller, site: str) -> None:
     before = await caller.rows()
     for mode, dest in (
         ("no-cors", "image"),
@@ -213,7 +206,7 @@ async def test_a_link_leads_to_a_page_and_changes_nothing(caller: Caller) -> Non
 
 
 @pytest.mark.parametrize("site", ["none", "same-origin"])
-async def test_what_a_person_types_and_our_own_pages_are_served(caller: Caller, site: str) -> None:
+async def test_typed_addresses_and_our_own_pages_are_served(caller: Caller, site: str) -> None:
     assert (await caller.get("/games", headers={"sec-fetch-site": site})).status_code == 200
 
 
@@ -231,12 +224,6 @@ async def test_with_keys_a_browser_shows_none_by_itself(tmp_path: Path) -> None:
 
 
 # --- on the wire -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as one:
-        yield one
 
 
 async def said(served: Served, request: bytes) -> bytes:

@@ -1,8 +1,6 @@
-"""Every answer tells a browser to do nothing with it that is not meant."""
+"""Every answer carries headers that forbid browsers to misuse it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.edge.headers import DATA_POLICY, HEADERS, REPORT_POLICY
-from tests.app.calling import Caller, calling
+from tests.app.calling import Caller
 from tests.app.edge.test_callers import HANDSHAKE, said
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 
 ALWAYS = {
     "cross-origin-opener-policy": "same-origin",
@@ -37,13 +35,7 @@ def check(headers: httpx.Headers) -> None:
     assert "x-powered-by" not in headers
 
 
-@pytest.fixture
-async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as one:
-        yield one
-
-
-async def test_they_are_those_that_we_mean() -> None:
+async def test_the_headers_have_the_intended_values() -> None:
     assert {name.lower(): value for name, value in HEADERS.items()} == {
         **ALWAYS,
         "content-security-policy": DATA_POLICY,
@@ -88,7 +80,7 @@ async def test_refusals_have_them(
     check(answer.headers)
 
 
-async def test_what_breaks_has_them_too(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_errors_have_them_too(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     async def breaks(*_: Any, **__: Any) -> None:
         raise RuntimeError("broken")
 
@@ -126,12 +118,6 @@ async def test_a_report_keeps_its_styles_and_has_no_script(caller: Caller) -> No
 # --- on the wire -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as one:
-        yield one
-
-
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
@@ -153,7 +139,7 @@ async def test_the_server_underneath_answers_with_them(served: Served, request_:
     check(httpx.Headers([tuple(one.split(": ", 1)) for one in lines]))  # type: ignore[misc]
 
 
-async def test_a_refused_handshake_is_no_fault_of_the_service(
+async def test_a_refused_handshake_is_not_logged_as_an_error(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = f"GET /socket HTTP/1.1\r\nHost: localhost\r\n{HANDSHAKE}".encode()

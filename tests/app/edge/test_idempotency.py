@@ -1,4 +1,4 @@
-"""One key, one effect: a request may be repeated by whoever did not hear the answer."""
+"""One key, one effect: a caller that missed the answer may repeat its request."""
 
 import asyncio
 import json
@@ -105,7 +105,7 @@ async def test_a_refused_request_leaves_its_key_free(database_url: str) -> None:
         assert (await _send(caller, *ROUTES[0], "k")).status_code == 201
 
 
-async def test_keys_of_any_printable_kind_are_told_apart(database_url: str) -> None:
+async def test_keys_of_any_printable_characters_are_distinguished(database_url: str) -> None:
     async with calling(database_url) as caller:
         keys = ["a", "A", "a b", "'; DROP TABLE games;--", "%", "_", "x" * 128, "~", '"', "\\"]
         batches = {(await _send(caller, *ROUTES[0], key)).json()["batch_id"] for key in keys}
@@ -114,14 +114,14 @@ async def test_keys_of_any_printable_kind_are_told_apart(database_url: str) -> N
         assert again == batches
 
 
-async def test_without_a_key_the_same_body_twice_is_two_batches(database_url: str) -> None:
+async def test_without_a_key_the_same_body_sent_twice_makes_two_batches(database_url: str) -> None:
     async with calling(database_url) as caller:
         one, two = [(await caller.post("/games", json=QUICK)).json()["batch_id"] for _ in range(2)]
         assert one != two
         assert (await caller.rows())["idempotency"] == 0
 
 
-async def test_a_service_that_is_killed_under_them_still_has_one_effect_a_key(tmp_path: Path) -> None:
+async def test_each_key_has_one_effect_even_if_the_service_is_killed(tmp_path: Path) -> None:
     # 100 keys and more, and PostgreSQL: python -m tests.app.once
     outcome = await one_effect_a_key(f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path, keys=10, seed=1)
     assert outcome.faults == []

@@ -1,4 +1,4 @@
-"""Which credentials are valid, by a copy of what is stored, and when the tables are asked."""
+"""Which credentials are valid according to the copy in memory, and when the tables are read."""
 
 import math
 from dataclasses import replace
@@ -189,7 +189,7 @@ async def test_the_use_of_a_key_is_kept_when_the_service_stops() -> None:
     assert set(stored.used) == {"k_1"}
 
 
-async def test_the_first_secret_is_made_where_there_is_none() -> None:
+async def test_the_first_secret_is_made_if_none_is_stored() -> None:
     stored = Stored(secrets=())
     keys = Keys(local_settings("sqlite://"), cast(Any, stored), cast(Any, NoGames()))
     await keys.start()

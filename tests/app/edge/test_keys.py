@@ -1,4 +1,4 @@
-"""API keys and tokens in the life of a service: made, used, revoked, replaced, rotated."""
+"""API keys and tokens while a service runs: made, used, revoked, replaced, rotated."""
 
 import asyncio
 import contextlib
@@ -114,7 +114,7 @@ async def test_revoked_keys_keep_the_service_closed_over_a_restart(tmp_path: Pat
         problem(await caller.get("/games"), 401, "unauthenticated")
 
 
-async def test_an_empty_setting_is_no_key(tmp_path: Path) -> None:
+async def test_an_empty_api_key_setting_counts_as_no_key(tmp_path: Path) -> None:
     settings = local_settings("sqlite://", api_key="", host="0.0.0.0")
     assert settings.api_key is None
     with pytest.raises(CannotServe):
@@ -134,13 +134,13 @@ async def test_a_key_in_the_database_lets_other_machines_be_served(database_url:
     await check_exposure(settings)
 
 
-async def test_a_database_that_cannot_be_asked_for_keys_is_no_reason_to_serve(tmp_path: Path) -> None:
+async def test_a_database_whose_keys_cannot_be_read_opens_no_address(tmp_path: Path) -> None:
     settings = local_settings("postgresql://nobody@127.0.0.1:1/none", host="0.0.0.0")
     with pytest.raises(CannotServe, match="keys in the database cannot be read"):
         await check_exposure(settings)
 
 
-async def test_on_another_address_nobody_is_let_in_without_a_key_whatever_the_table_says(
+async def test_on_other_addresses_nobody_enters_without_a_key_whatever_is_stored(
     tmp_path: Path,
 ) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}", host="0.0.0.0") as caller:
@@ -159,7 +159,7 @@ async def test_the_last_use_is_kept_to_the_hour(database_url: str) -> None:
         assert 0 <= now_ms() - found.used_at < 2 * 3_600_000
 
 
-async def test_what_befalls_one_key_befalls_no_other(database_url: str) -> None:
+async def test_changes_to_one_key_affect_no_other(database_url: str) -> None:
     database = Database(local_settings(database_url))
     await database.start()
     store = KeyStore(database)

@@ -1,4 +1,4 @@
-"""Tokens: what is minted reads back, and nothing else does."""
+"""Tokens: what was minted can be read, and nothing else can."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ def sound(**changes: Any) -> dict[str, Any]:
     [SEAT, Grant.to_watch(NOW + 1, game="g_abc"), Grant.to_watch(NOW + 1, batch="b_abc")],
     ids=["seat", "game", "batch"],
 )
-def test_what_was_minted_reads_back(grant: Grant) -> None:
+def test_a_minted_token_can_be_read(grant: Grant) -> None:
     read = Secrets([NEW]).read(Secrets([NEW]).mint(grant), NOW)
     assert (read.viewer, read.game, read.batch, read.epoch, read.expires) == (
         *(grant.viewer, grant.game, grant.batch, grant.epoch, grant.expires),
@@ -62,7 +62,7 @@ def test_a_token_of_2048_characters_is_looked_at_and_a_longer_one_is_not() -> No
     assert Secrets([NEW]).kid_in(filled + "x") is None
 
 
-def test_what_has_not_three_parts_is_no_token() -> None:
+def test_a_token_has_exactly_three_parts() -> None:
     head = Secrets([NEW]).mint(SEAT).split(".")[0]
     named = [Secrets([NEW]).kid_in(head + ".e30" * more) for more in (1, 2, 3)]
     assert named == [None, kid_of(NEW), None]
@@ -146,7 +146,7 @@ def test_a_token_ends_with_its_second() -> None:
         base64.urlsafe_b64encode(b"[]").decode().rstrip("=") + ".e30.e30",
     ],
 )
-def test_whatever_else_is_refused_in_the_same_words(token: str) -> None:
+def test_every_other_token_is_refused_with_the_same_words(token: str) -> None:
     with pytest.raises(Unauthenticated) as refused:
         Secrets([NEW]).read(token, NOW)
     assert str(refused.value) == "this token is not known"

@@ -1,4 +1,4 @@
-"""Decisions and defaults of games: stored with the end of each game, and shown to those who see all."""
+"""Decisions and defaults are stored when a game ends and shown to viewers that see everything."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ async def counted(caller: Caller, game: str) -> dict[str, Any]:
     return DecisionCounter(await caller.services.reader.events(game)).as_json()
 
 
-async def test_what_was_decided_and_defaulted_is_stored_when_the_game_ends(database_url: str) -> None:
+async def test_decisions_and_defaults_are_stored_when_the_game_ends(database_url: str) -> None:
     async with faking(SILENT) as fake, calling_with(fake, database_url) as caller:
         _, [game] = await caller.played(seats=MIXED, on_unusable="default")
         stored: Any = (await row_of(caller, game)).defaults
@@ -40,7 +40,7 @@ async def test_what_was_decided_and_defaulted_is_stored_when_the_game_ends(datab
             assert stored[seat]["defaulted"] == {}
 
 
-async def test_a_game_that_is_driven_on_counts_its_old_events_first(database_url: str) -> None:
+async def test_a_resumed_game_counts_its_old_events_first(database_url: str) -> None:
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
         await caller.post(f"/games/{game}/step", json={"until": "round"})
@@ -49,7 +49,7 @@ async def test_a_game_that_is_driven_on_counts_its_old_events_first(database_url
         assert (await row_of(caller, game)).defaults == await counted(caller, game)
 
 
-async def test_a_driven_game_goes_on_with_its_count_after_a_restart(database_url: str) -> None:
+async def test_a_driven_game_keeps_its_count_across_a_restart(database_url: str) -> None:
     async with faking(SILENT) as fake:
         fake._brain = lambda *_: "no JSON"
         async with calling_with(fake, database_url) as caller:

@@ -1,4 +1,4 @@
-"""A fork has its origin's log up to a point, and goes on from there by itself."""
+"""A fork copies its origin's log up to a point and then goes on by itself."""
 
 import json
 from itertools import pairwise
@@ -122,7 +122,7 @@ async def test_a_fork_takes_over_the_log_and_waits_for_its_own_steps(database_ur
         assert without_times(await caller.lines(f"/games/{game}/events")) == whole
 
 
-async def test_who_does_not_see_all_is_told_how_many_public_events_a_fork_took_over(
+async def test_other_viewers_see_how_many_public_events_a_fork_took_over(
     database_url: str,
 ) -> None:
     async with calling(database_url) as caller:
@@ -262,7 +262,7 @@ async def test_an_imported_game_is_forked_with_agents_that_are_named(database_ur
     ],
     ids=json.dumps,
 )
-async def test_a_place_that_is_not_there_is_refused(tmp_path: Any, after: Any, pointer: str) -> None:
+async def test_an_invalid_place_is_refused(tmp_path: Any, after: Any, pointer: str) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
         _, [origin] = await caller.played(seeds={"from": SEED}, seats=[{"agent": "random"}])
         before = await caller.rows()

@@ -1,4 +1,4 @@
-"""Games and batches over HTTP: what is created is played, and everybody sees their own part of it."""
+"""Games and batches over HTTP: they are created and played, and each viewer sees its own part."""
 
 import asyncio
 import hashlib
@@ -53,7 +53,7 @@ THOUGHT_TYPES = {
     ],
     ids=["json", "curl", "untyped"],
 )
-async def test_an_empty_wish_is_a_whole_game_that_is_over_a_moment_later(
+async def test_an_empty_request_makes_a_full_game_that_soon_ends(
     database_url: str, sent: dict[str, Any]
 ) -> None:
     async with calling(database_url) as caller:
@@ -146,7 +146,7 @@ async def test_a_view_is_the_fold_of_what_its_viewer_may_see(database_url: str, 
                     assert view["requests"] is None
 
 
-async def test_what_the_end_tells_everybody_is_what_was_asked_for(database_url: str) -> None:
+async def test_the_end_reveals_what_the_request_asked_for(database_url: str) -> None:
     async with calling(database_url) as caller:
         for reveal, roles, seed in (("none", False, False), ("roles", True, False), ("all", True, True)):
             _, [game] = await caller.played(reveal=reveal, seats=RANDOM)
@@ -452,7 +452,7 @@ async def test_given_seeds_give_the_games_of_an_undisturbed_run(database_url: st
                 assert lines == await undisturbed(500 + position, profile=profile, players=players)
 
 
-async def test_seeds_that_are_not_given_differ_and_stay_hidden(database_url: str) -> None:
+async def test_drawn_seeds_differ_and_stay_hidden(database_url: str) -> None:
     async with calling(database_url) as caller:
         _, found = await caller.played(count=8, seats=RANDOM)
         seeds = [(await caller.get(f"/games/{game}")).json()["seed"] for game in found]
@@ -475,7 +475,7 @@ async def test_rotation_moves_the_specs_one_seat_on_from_game_to_game(database_u
         assert where == [1, 2, 3, 4, 5, 1]
 
 
-async def test_names_deal_roles_and_rules_are_those_that_were_sent(database_url: str) -> None:
+async def test_names_deal_roles_and_rules_are_as_requested(database_url: str) -> None:
     async with calling(database_url) as caller:
         deal = ["morgana", "merlin", "assassin", "percival", "servant", "servant"]
         _, [game] = await caller.create(
@@ -543,7 +543,7 @@ async def test_a_cancelled_game_keeps_its_log_and_takes_no_more(database_url: st
         problem(await caller.post(f"/games/{game}/step", json={}), 409, "already-over")
 
 
-async def test_a_batch_is_cancelled_with_all_that_is_open_in_it(database_url: str) -> None:
+async def test_cancelling_a_batch_cancels_its_open_games(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, _ = await caller.create(count=450, drive="manual", seats=RANDOM)  # while it is laid out
         assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202

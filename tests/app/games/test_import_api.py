@@ -1,4 +1,4 @@
-"""Foreign records become finished games that every route can use, or a problem that says what is wrong."""
+"""Foreign records become finished games for every route, or a problem that says what is wrong."""
 
 import json
 from pathlib import Path
@@ -134,7 +134,7 @@ async def test_a_record_that_breaks_a_rule_is_refused_with_the_move_and_the_rule
     ],
     ids=repr,
 )
-async def test_what_is_no_record_is_refused(tmp_path: Path, record: Any) -> None:
+async def test_invalid_records_are_refused(tmp_path: Path, record: Any) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
         before = await caller.rows()
         answer = await caller.post("/games/import", content=json.dumps(record))

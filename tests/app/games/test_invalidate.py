@@ -1,4 +1,4 @@
-"""A game that was marked as invalid stays, and counts nowhere."""
+"""A game marked as invalid is kept but counts nowhere."""
 
 import asyncio
 import getpass

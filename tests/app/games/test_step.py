@@ -1,4 +1,4 @@
-"""A game walked by hand is the game that the service would have driven."""
+"""A game stepped by hand equals the game that the service would have driven."""
 
 import asyncio
 from typing import Any
@@ -34,6 +34,7 @@ async def _walked(caller: Caller, game: str, far: str) -> tuple[list[Line], list
     return told, log
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("agent", ["scripted", "random"])
 @pytest.mark.parametrize("profile", ["interintent", "official"])
 async def test_every_stride_walks_to_the_log_of_the_automatic_run(
@@ -173,7 +174,7 @@ async def test_stepping_and_cancelling_at_the_same_time_leaves_a_whole_log(
             assert ends == ["game_cancelled"]
 
 
-async def test_a_game_that_is_cancelled_between_two_steps_of_a_walk_is_stale_to_it(
+async def test_a_walk_notices_a_game_cancelled_between_two_of_its_steps(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stepped, go_on = asyncio.Event(), asyncio.Event()
@@ -226,7 +227,7 @@ async def test_a_walk_stops_for_a_cancellation_that_has_begun(
         assert lines[-1]["type"] == "game_cancelled"
 
 
-async def test_a_walk_that_finds_the_game_cancelled_just_now_is_told_that_it_is_over(
+async def test_a_walk_that_meets_a_cancellation_reports_that_the_game_is_over(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with calling(database_url) as caller:

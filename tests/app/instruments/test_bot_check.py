@@ -1,4 +1,4 @@
-"""bot-check passes the bots that are right, and finds what is wrong with those that are not."""
+"""bot-check passes correct bots and finds the faults of others."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ async def test_the_examples_pass_every_check(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.timeout(240)
-async def test_a_bot_that_somebody_starts_by_hand_is_waited_for_and_passes(tmp_path: Path) -> None:
+async def test_a_bot_started_by_hand_is_awaited_and_passes(tmp_path: Path) -> None:
     started: list[asyncio.subprocess.Process] = []
     starting: list[asyncio.Task[None]] = []
 
@@ -84,7 +84,7 @@ async def test_a_bot_that_somebody_starts_by_hand_is_waited_for_and_passes(tmp_p
 
 
 @pytest.mark.timeout(240)
-async def test_nobody_who_starts_a_bot_by_hand_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bot_that_nobody_starts_by_hand_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.instruments.bot_check.run.BY_HAND_S", 0.2)
     said: list[str] = []
     patience = Patience(answer=60, back=60, quiet=2)
@@ -173,7 +173,7 @@ FAULTS = {
 
 
 @pytest.mark.timeout(240)
-async def test_what_is_wrong_with_a_bot_is_found(tmp_path: Path) -> None:
+async def test_the_faults_of_a_bot_are_found(tmp_path: Path) -> None:
     patience = Patience(answer=12, back=12, quiet=2)
     jobs = {}
     for number, (name, fault) in enumerate(FAULTS.items()):

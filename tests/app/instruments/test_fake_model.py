@@ -1,4 +1,4 @@
-"""The fake model: the protocol, its counts, and that equal seeds behave alike."""
+"""The fake model: its protocol, its counts, and equal behaviour for equal seeds."""
 
 import asyncio
 import contextlib
@@ -128,7 +128,7 @@ async def test_an_answer_is_cut_at_the_asked_length() -> None:
      b'{"model": "m", "messages": [{"role": "user", "content": ""}], "response_format": 7}',
      b'{"model": "m", "messages": [{"role": "user"}], "response_format": {"type": "json_object"}}'],
 )  # fmt: skip
-async def test_what_is_no_request_is_refused(wrong: bytes) -> None:
+async def test_an_invalid_request_is_refused(wrong: bytes) -> None:
     async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
         answer = await client.post("/v1/chat/completions", content=wrong)
         assert answer.status_code == 400
@@ -152,7 +152,7 @@ async def test_it_counts_calls_by_their_messages_and_finds_prefixes() -> None:
         assert (await client.get("/stats")).json()["calls"] == 0
 
 
-async def test_it_counts_what_is_in_flight_and_what_was_given_up() -> None:
+async def test_it_counts_calls_in_flight_and_abandoned_calls() -> None:
     options = FakeOptions(latency=Latency("fixed", (1.0,)))
     async with FakeModel(options).serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
         calls = [asyncio.create_task(post(client, str(number))) for number in range(5)]
@@ -194,7 +194,7 @@ async def test_equal_seeds_behave_alike_in_any_order() -> None:
     assert {status for status, _ in first.values()} == {200, 500}
 
 
-async def test_a_fault_comes_as_often_as_it_is_told_to() -> None:
+async def test_a_fault_comes_as_often_as_it_is_set() -> None:
     async with FakeModel(FakeOptions(faults=(Fault("status_503", 0.25),))).serving() as fake:
         async with httpx.AsyncClient(base_url=fake.url) as client:
             for number in range(200):
@@ -207,7 +207,7 @@ SILENT = {"silence", "silence_after_headers", "slow_drip"}
 
 
 @pytest.mark.parametrize("fault", sorted(FAULTS.keys() - {"refused"}))
-async def test_every_fault_leaves_a_server_that_goes_on(fault: str) -> None:
+async def test_the_server_survives_every_fault(fault: str) -> None:
     options = FakeOptions(faults=(Fault(fault, times=1),))
     async with (
         FakeModel(options).serving() as fake,
@@ -224,7 +224,7 @@ async def test_every_fault_leaves_a_server_that_goes_on(fault: str) -> None:
 
 
 @pytest.mark.parametrize("lasts", [True, False])
-async def test_who_is_refused_is_so_until_the_door_opens(
+async def test_refused_callers_stay_refused_until_the_fault_ends(
     lasts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "REFUSE_S", 3600.0 if lasts else 0.1)
@@ -306,7 +306,7 @@ def test_a_wrong_option_is_refused_in_a_line(wrong: list[str]) -> None:
     assert "Traceback" not in done.output
 
 
-def test_the_command_serves_until_it_is_told_to_stop() -> None:
+def test_the_command_serves_until_it_is_stopped() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "app.cli", "fake-model", "--port", "0"], stderr=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""The brain that plays: it reads our prompts back, answers every step in form, and plays well."""
+"""The brain that plays: it understands our prompts, answers every step in the right form, and plays well."""
 
 import json
 import random

@@ -15,9 +15,10 @@ from typer.testing import Result
 from agents.llm.session import CallKey
 from agents.llm.templates import Templates
 from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
+from app.cli.simulate_models import print_uses
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
-from app.store.call import StoredQuestion, answered, failed
+from app.store.call import StoredQuestion, Use, UseKey, answered, failed
 from tests.app.calling import calling, problem, read_ndjson, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 from tests.app.typed import interintent
@@ -406,3 +407,27 @@ def test_a_simulation_takes_prompts_from_a_directory(tmp_path: Path) -> None:
             refused = interintent(*arguments)
             assert refused.exit_code == 2
             assert said in " ".join(refused.output.split())
+
+
+@pytest.mark.parametrize("reasoning", [None, 123_456_789])
+def test_the_table_of_what_models_took_cuts_no_figure(
+    reasoning: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    use = Use(54_321, 21, 0, 60_000, 1_222_400_111, 900_000, 120_378_222, reasoning, 1234.0, 40_000.0)
+    print_uses({UseKey("m", "gpt-5-mini", "reconsideration+vote"): use})
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert ("reasoning" in printed, "123,456,789" in printed) == (reasoning is not None,) * 2
+    for figure in ("54,321", "1,222,400,111", "120,378,222", "1,234", "40,000 s", "reconsideration+vote"):
+        assert figure in printed
+
+
+def test_a_run_that_stops_says_whether_its_answers_are_kept(tmp_path: Path) -> None:
+    kept = tmp_path / "answers.ndjson"
+    with fake_in_a_thread(FakeOptions(faults=(read_fault("status_401"),))) as fake:
+        asked = ("simulate", "-n", "1", "--agents", "llm", "--model", "fake", "--base-url", f"{fake.url}/v1")
+        lost = interintent(*asked)
+        stored = interintent(*asked, "--answers", str(kept))
+    assert (lost.exit_code, stored.exit_code) == (3, 3)
+    assert "with --answers FILE, a run keeps what it has paid for" in " ".join(lost.output.split())
+    assert f"the answers are in {kept}:" in " ".join(stored.output.split())

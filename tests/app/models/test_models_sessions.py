@@ -73,7 +73,7 @@ class Scripted:
 class ScriptedSource(Source):
     """An endpoint behind which that model is."""
 
-    def __init__(self, model: Scripted, parallel: int = 16) -> None:
+    def __init__(self, model: Scripted, parallel: int | str = 16) -> None:
         super().__init__(
             "m1", EndpointSettings(base_url="http://127.0.0.1:9/v1", model="fake", parallel=parallel)
         )
@@ -571,13 +571,15 @@ async def test_a_call_that_waits_in_line_goes_with_its_asker(database_url: str) 
         assert model.asked == 1
 
 
-@pytest.mark.parametrize("where", ["endpoint", "batch"])
+@pytest.mark.parametrize("where", ["endpoint", "adaptive endpoint", "batch"])
 async def test_no_more_calls_are_in_flight_than_may_be(database_url: str, where: str) -> None:
     async with opened(database_url) as room:
         model = Scripted()
         model.let.clear()
         account = Account(Budget(max_parallel=3 if where == "batch" else None), {})
-        source = ScriptedSource(model, parallel=3 if where == "endpoint" else 50)
+        # Of an endpoint that adapts, no more calls begin than it is sent requests now.
+        widths: dict[str, int | str] = {"endpoint": 3, "adaptive endpoint": "1-3-50"}
+        source = ScriptedSource(model, widths.get(where, 50))
         asking = [
             asyncio.create_task(
                 ask(

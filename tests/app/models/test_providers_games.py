@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from agents.model.providers import PROVIDERS
+from agents.model.capability import PROVIDERS
 from app.instruments.fake_model import BEHAVIOURS, FakeOptions
 from app.instruments.fake_model.brains import BRAINS
 from app.settings import read_endpoints

@@ -127,6 +127,7 @@ async def test_settings_that_cannot_be_read_leave_the_endpoints_as_they_were(
             assert (await _resumed(caller, batch))["status"] == "done"
 
 
+@pytest.mark.long
 async def test_a_question_that_the_provider_turns_down_fails_its_game_with_the_providers_words(
     database_url: str,
 ) -> None:
@@ -400,6 +401,7 @@ async def test_games_that_wait_for_an_endpoint_hold_no_place(
             assert await _defaults(caller, batch) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("timing", ["exact", "eager"])
 async def test_games_in_which_many_calls_wait_end_as_if_nothing_had_been(
     database_url: str, monkeypatch: pytest.MonkeyPatch, timing: str

@@ -1,4 +1,4 @@
-"""What people are shown: links, guides and the API to try out, all of it from the service itself."""
+"""The pages for people: links, guides and the API to try out, all served by the service itself."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from app.edge.headers import SWAGGER_POLICY
 from app.pages.routes import LINKS, served_files
 from tests.app.calling import PROJECT, Caller, calling, problem
 from tests.app.edge.test_callers import HANDSHAKE, said
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 
@@ -176,16 +176,10 @@ async def test_swagger_is_whole_and_asks_nobody_else(caller: Caller) -> None:
 # --- the socket's address --------------------------------------------------------------------
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as one:
-        yield one
-
-
 @pytest.mark.parametrize(
     "path", ["/", "/ws/", "/WS", "/socket", "/games", "/games/g_abc/ws", "/docs", "/%00"]
 )
-async def test_a_wrong_address_of_the_socket_is_told(served: Served, path: str) -> None:
+async def test_a_wrong_socket_address_is_answered_with_a_problem(served: Served, path: str) -> None:
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{HANDSHAKE}".encode()
     head, _, body = (await said(served, request)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 404 ")

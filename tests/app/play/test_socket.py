@@ -280,7 +280,7 @@ async def test_a_ping_is_acked(served: Served) -> None:
         assert await one.next() == {"t": "ack", "re": "p1"}
 
 
-async def test_a_watcher_that_acts_is_told_that_there_is_no_such_request(served: Served) -> None:
+async def test_a_watcher_that_acts_gets_unknown_request(served: Served) -> None:
     game = await new_game(served, drive="manual")
     async with watching(served.ws_url) as one:
         welcome = await one.identify(game, viewer="seat:1")

@@ -1,4 +1,4 @@
-"""What a socket's client may do wrong (RELIABILITY 6): each gets its code, and the next is served."""
+"""What a client may do wrong on a socket (RELIABILITY 6): each fault gets its code, and others are served."""
 
 import asyncio
 import contextlib
@@ -111,7 +111,7 @@ FIRST_MESSAGES: dict[str, tuple[str | bytes, int]] = {
 
 
 @pytest.mark.parametrize("case", FIRST_MESSAGES)
-async def test_a_first_message_that_is_no_identify_ends_the_connection(served: Served, case: str) -> None:
+async def test_a_first_message_other_than_identify_ends_the_connection(served: Served, case: str) -> None:
     message, code = FIRST_MESSAGES[case]
     async with watching(served.ws_url) as one:
         await one.connection.send(message)
@@ -131,7 +131,7 @@ async def test_a_viewer_that_the_table_does_not_have_is_refused(served: Served, 
     assert (one.frames[0]["t"], one.frames[0]["re"]) == ("error", "i1")
 
 
-async def test_who_never_identifies_is_closed_with_4408(hasty: Served) -> None:
+async def test_a_client_that_never_identifies_is_closed_with_4408(hasty: Served) -> None:
     async with watching(hasty.ws_url) as one:
         assert one.hello["identify_within_ms"] == 1000
         assert await one.until_closed() == 4408
@@ -340,7 +340,7 @@ RAW: dict[str, tuple[bytes, int | None]] = {
 
 
 @pytest.mark.parametrize("case", RAW)
-async def test_bytes_that_are_no_websocket_end_the_connection(served: Served, case: str) -> None:
+async def test_bytes_other_than_websocket_frames_end_the_connection(served: Served, case: str) -> None:
     sent, code = RAW[case]
     sock = await handshaken(served)
     with sock:
@@ -444,7 +444,7 @@ async def test_a_peer_that_never_reads_is_let_go(served: Served, monkeypatch: py
         await within(lambda: not [task for task in asyncio.all_tasks() if task.get_name() in halves])
 
 
-async def test_a_peer_that_pings_and_reads_nothing_is_not_read_from_for_long(served: Served) -> None:
+async def test_a_peer_that_pings_but_reads_nothing_is_soon_no_longer_read(served: Served) -> None:
     game = await new_game(served, drive="manual")
     sock = await handshaken(served, receive_buffer=4096)
     pings = frame(Opcode.PING, b"x" * 125) * 500

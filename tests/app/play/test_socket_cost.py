@@ -1,4 +1,4 @@
-"""What a nasty message costs the server that reads it, over a real connection."""
+"""How much an expensive message costs the server, over a real connection."""
 
 import gc
 import struct

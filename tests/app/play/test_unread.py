@@ -1,4 +1,4 @@
-"""Bodies that do not come, come in crumbs, or are not wanted: the connection does not stay open for them."""
+"""Bodies that never come, come slowly or are not wanted do not keep a connection open."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -123,13 +123,13 @@ async def test_a_slow_body_that_does_come_is_taken(tmp_path: Path) -> None:
         assert (await one.head()).startswith(b"HTTP/1.1 201 ")
 
 
-async def test_who_is_refused_is_not_asked_for_his_body(tmp_path: Path) -> None:
+async def test_the_body_of_a_refused_caller_is_not_read(tmp_path: Path) -> None:
     async with serving(tmp_path, api_key=KEY) as served, raw(served) as one:
         await one.say(post("/games", "Content-Length: 100", "Expect: 100-continue"))
         assert (await one.head()).startswith(b"HTTP/1.1 401 ")
 
 
-async def test_a_small_body_that_is_not_wanted_does_not_cost_the_connection(tmp_path: Path) -> None:
+async def test_a_small_unwanted_body_keeps_the_connection_open(tmp_path: Path) -> None:
     async with serving(tmp_path, api_key=KEY) as served, raw(served) as one:
         for _ in range(3):
             await one.say(post("/games", "Content-Length: 1000") + b" " * 400)
@@ -140,7 +140,7 @@ async def test_a_small_body_that_is_not_wanted_does_not_cost_the_connection(tmp_
 
 
 @pytest.mark.parametrize("headers", [["Content-Length: 1000000000"], ["Transfer-Encoding: chunked"]])
-async def test_a_body_that_is_not_wanted_is_passed_over_for_a_while_only(
+async def test_an_unwanted_body_is_skipped_only_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers: list[str]
 ) -> None:
     async with serving(tmp_path, api_key=KEY) as served:
@@ -210,7 +210,7 @@ async def test_a_length_that_lies_costs_nobody_else_anything(tmp_path: Path) -> 
 HANDSHAKE = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
 
 
-async def test_what_asks_for_a_socket_and_is_no_handshake_is_answered(tmp_path: Path) -> None:
+async def test_a_request_for_a_socket_that_is_no_valid_handshake_is_answered(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         async with raw(served) as one:
             await one.say(post("/games", *HANDSHAKE, "Content-Length: 18") + b'{"drive":"manual"}')

@@ -1,4 +1,4 @@
-"""docs/websocket.md says what is so: its programs run, its table names every code there is."""
+"""docs/websocket.md is true: its programs run, and its table lists every code."""
 
 import asyncio
 import os
@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -37,12 +36,6 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONWARNINGS": "error"}
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
-
-
 async def test_the_watcher_prints_a_game_to_its_end(served: Served, tmp_path: Path) -> None:
     program = tmp_path / "watch.py"
     program.write_text(block("python"))
@@ -59,7 +52,7 @@ async def test_the_watcher_prints_a_game_to_its_end(served: Served, tmp_path: Pa
     assert process.returncode == 0
 
 
-async def test_the_watcher_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_the_watcher_resumes_where_it_was(tmp_path: Path) -> None:
     settings = local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")
     program = tmp_path / "watch.py"
     program.write_text(block("python"))

@@ -1,4 +1,4 @@
-"""The reader of what a seat sends, without a server: what it takes, what it refuses, and where it says so."""
+"""The reader of seats' actions, without a server: what it accepts and refuses, and which place it reports."""
 
 from typing import Any
 
@@ -146,7 +146,7 @@ def test_an_action_is_read_as_it_was_sent_and_shown_as_it_was_read(
         (Kind.SUMMARISE, {"answers": {"\0": "y"}}, "/answers"),
     ],
 )
-def test_what_is_no_action_is_refused_where_it_is_wrong(kind: Kind, sent: Any, pointer: str) -> None:
+def test_an_invalid_action_is_refused_with_its_place(kind: Kind, sent: Any, pointer: str) -> None:
     with pytest.raises(InvalidAction) as refusal:
         read_action(kind, sent)
     assert refusal.value.pointer == pointer
@@ -404,7 +404,7 @@ def test_a_belief_keeps_within_its_bounds(
         (7, ""),
     ],
 )
-def test_a_faulty_thought_is_told_where_it_stands(
+def test_a_faulty_thought_is_reported_with_its_place(
     asked: tuple[State, Request], thought: Any, pointer: str
 ) -> None:
     assert refused(asked, WHY, thought) == [f"/thoughts/1{pointer}"]
@@ -416,7 +416,7 @@ def test_as_many_parts_as_are_allowed_are_taken(asked: tuple[State, Request]) ->
     assert refused(asked, {**READINGS, "readings": [{"by": "x" * 64, "text": ""}] * 20}) == []
 
 
-def test_thoughts_that_are_no_list_are_refused_as_a_whole(asked: tuple[State, Request]) -> None:
+def test_thoughts_other_than_a_list_are_refused_as_a_whole(asked: tuple[State, Request]) -> None:
     found = read_thoughts(asked[1], {"0": WHY}, lambda thought, pointer: None)
     assert (found.kept, found.sent) == ((), ())
     assert [fault.pointer for fault in found.refused] == ["/thoughts"]
@@ -431,7 +431,7 @@ def test_a_selection_keeps_the_order_and_reasons_of_its_intentions(asked: tuple[
     assert selection.intentions == (Choice(ids[0], "Safe."), Choice(ids[1], ""))
 
 
-def test_a_stored_thought_that_cannot_be_read_is_told(asked: tuple[State, Request]) -> None:
+def test_a_stored_thought_that_cannot_be_read_is_reported(asked: tuple[State, Request]) -> None:
     action = shown_action(default(asked[0].table, asked[1]))
     with pytest.raises(InvalidAction) as refusal:
         stored_action(asked[1], action, [{**BELIEFS, "beliefs": [{"about": 2, "confidence": 6}]}])

@@ -1,9 +1,9 @@
-"""openapi/asyncapi.json: made from the models, valid to the public tools, true of what passes."""
+"""openapi/asyncapi.json is made from the models, is valid for public tools, and describes real frames."""
 
 import json
 import re
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,12 @@ from app.protocol.messages import CLIENT_FRAMES, SERVER_FRAMES
 from engine.events import EVENT_TYPES
 from tests.app.calling import calling
 from tests.app.play.test_socket import new_game
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 from tests.app.watcher import watched_to_the_end, watching
 from tests.nodejs import NODE, node_packages
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = asyncapi()
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 def test_the_committed_document_is_the_generated_one() -> None:

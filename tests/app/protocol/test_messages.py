@@ -1,4 +1,4 @@
-"""What a client says on the socket, read without a server."""
+"""What a client sends on the socket, read without a server."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def test_a_message_says_of_which_kind_it_is(tag: Any) -> None:
         ({"a/b": "\x00"}, "text takes no control character, got U+0000", "/a~1b"),
     ],
 )
-def test_a_forbidden_character_is_told_by_its_place(
+def test_a_forbidden_character_is_reported_with_its_place(
     member: dict[str, Any], detail: str, pointer: str
 ) -> None:
     for of, fault in (({"t": "ping", "id": "p1"}, InvalidRequest), (ACT, InvalidAction)):

@@ -1,5 +1,5 @@
-"""What fits a request's ``thoughts_schema`` is kept, and what is left out does not fit it. The same for
-``schema`` and the action.
+"""What fits a request's ``thoughts_schema`` is kept, and what is dropped does not fit it. ``schema`` does
+the same for the action.
 """
 
 import random
@@ -126,7 +126,7 @@ class Guesser:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_fits_the_schema_of_thoughts_is_kept_and_only_that(seed: int) -> None:
+def test_exactly_the_thoughts_that_fit_the_schema_are_kept(seed: int) -> None:
     chance = random.Random(seed)
     fit = left_out = 0
     for state, request in states(chance):
@@ -151,7 +151,7 @@ def test_what_fits_the_schema_of_thoughts_is_kept_and_only_that(seed: int) -> No
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_fits_the_schema_of_an_action_the_rules_allow_and_nothing_else(seed: int) -> None:
+def test_exactly_the_actions_that_fit_the_schema_are_legal(seed: int) -> None:
     chance = random.Random(seed)
     fit = wrong = 0
     for state, request in states(chance):

@@ -1,4 +1,4 @@
-"""A claim has one holder at a time, and ends with the process or the session that holds it."""
+"""A claim has one holder at a time and ends with the process or session that holds it."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer, fresh_database
 pytestmark = pytest.mark.anyio
 
 
-async def test_on_sqlite_one_process_has_all_until_it_stops(tmp_path: Path) -> None:
+async def test_on_sqlite_one_process_holds_every_claim_until_it_stops(tmp_path: Path) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
     one, other = claims_of(url), claims_of(url)
     assert isinstance(one, FileClaims)
@@ -35,7 +35,7 @@ async def test_a_database_in_memory_needs_no_lock() -> None:
     assert await one.take(["b_1"]) == await other.take(["b_1"]) == ["b_1"]
 
 
-async def test_on_postgresql_claims_are_told_apart_and_given_back(postgres: PostgresServer) -> None:
+async def test_on_postgresql_claims_are_distinguished_and_given_back(postgres: PostgresServer) -> None:
     with fresh_database(postgres) as url:
         one, other = claims_of(url), claims_of(url)
         assert isinstance(one, SessionClaims)
@@ -51,7 +51,7 @@ async def test_on_postgresql_claims_are_told_apart_and_given_back(postgres: Post
         await other.stop()
 
 
-async def test_of_many_who_want_all_each_name_goes_to_one(postgres: PostgresServer) -> None:
+async def test_each_name_is_claimed_by_exactly_one_of_many(postgres: PostgresServer) -> None:
     names = [f"b_{number}" for number in range(200)]
     with fresh_database(postgres) as url:
         everybody: list[Claims] = [SessionClaims(url) for _ in range(6)]

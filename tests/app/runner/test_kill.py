@@ -1,4 +1,4 @@
-"""A process that dies costs nothing but time: what it had promised is finished by the next one."""
+"""A process that dies costs only time: the next one finishes what was accepted."""
 
 import json
 import random
@@ -84,7 +84,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield found
 
 
-def test_a_batch_that_is_killed_again_and_again_is_finished_as_if_undisturbed(
+def test_a_batch_finishes_the_same_after_any_number_of_kills(
     url: str, tmp_path: Path, undisturbed_logs: list[list[Line]]
 ) -> None:
     chance = random.Random()
@@ -108,7 +108,7 @@ def test_a_batch_that_is_killed_again_and_again_is_finished_as_if_undisturbed(
         _check(process, batch, count, undisturbed_logs)
 
 
-def test_a_service_that_is_asked_to_stop_does_so_soon_and_goes_on_later(
+def test_a_service_stops_soon_when_asked_and_continues_after_a_restart(
     tmp_path: Path, undisturbed_logs: list[list[Line]]
 ) -> None:
     url, count = f"sqlite:///{tmp_path / 'games.sqlite'}", COUNT
@@ -136,9 +136,7 @@ def test_a_service_that_is_asked_to_stop_does_so_soon_and_goes_on_later(
         _check(process, batch, count, undisturbed_logs)
 
 
-def test_a_batch_that_is_killed_while_it_is_laid_out_is_laid_out_by_the_next_one(
-    url: str, tmp_path: Path
-) -> None:
+def test_the_next_process_finishes_laying_out_a_batch(url: str, tmp_path: Path) -> None:
     count = 2000
     wish = {"count": count, "seeds": {"from": SEED}, "seats": [{"agent": "random"}], "drive": "manual"}
     with serving_process(url, tmp_path) as process:

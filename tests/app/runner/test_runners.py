@@ -1,4 +1,4 @@
-"""Several processes that all drive games: each batch by one of them, and by another when that one dies."""
+"""Several processes drive games: each batch has one driver, and another takes over when it dies."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ async def _driven(process: Process) -> int:
     return int(float(count))
 
 
-async def test_who_dies_is_followed_by_another_and_nothing_is_paid_twice(
+async def test_a_process_that_dies_is_followed_by_another_and_nothing_is_paid_twice(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     chance = random.Random(7)
@@ -111,7 +111,7 @@ async def test_a_judge_is_followed_too_and_pays_nothing_twice(
             assert items <= fake.counts.calls <= items + PARALLEL
 
 
-async def test_who_stops_hands_over_at_once(postgres: PostgresServer, tmp_path: Path) -> None:
+async def test_a_process_that_stops_hands_over_at_once(postgres: PostgresServer, tmp_path: Path) -> None:
     with fresh_database(postgres) as url, serving_process(url, tmp_path) as first:
         batch = await _post(first, count=120)
         with serving_process(url, tmp_path) as second:
@@ -119,7 +119,7 @@ async def test_who_stops_hands_over_at_once(postgres: PostgresServer, tmp_path: 
             assert (await _done(second, batch))["games"]["finished"] == 120
 
 
-async def test_what_one_that_only_serves_was_given_is_driven_by_another(
+async def test_what_a_process_that_only_serves_accepts_is_driven_by_another(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     with (

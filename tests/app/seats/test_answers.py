@@ -1,6 +1,4 @@
-"""What a seat sends, however wrong: the same over the socket and over HTTP, and never without the request
-that is open.
-"""
+"""Bad answers of seats get the same refusals over the socket and over HTTP, always with the open request."""
 
 import asyncio
 import json
@@ -11,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.app.calling import calling
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 from tests.app.seated import SHORT, http_to, remote_game
 from tests.app.watcher import Watcher, projection, watching
 
@@ -22,12 +20,6 @@ LEGAL: Frame = {"team": [1, 2], "text": "Us."}
 BELIEF: Frame = {"type": "beliefs_formed", "beliefs": [{"about": 2, "role": None, "confidence": 5}]}
 BELIEFS = "/thoughts/0/beliefs"
 WHY: Frame = {"type": "choice_explained", "text": "Because."}
-
-
-@pytest.fixture
-async def served(tmp_path: Any) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 @dataclass
@@ -173,7 +165,7 @@ async def test_a_faulty_text_of_an_action_is_an_invalid_action_and_no_strike(
 
 
 @pytest.mark.parametrize("deep", [1, 11])
-async def test_a_fault_deep_in_an_action_is_told_where_it_is_no_part_of_it(
+async def test_a_fault_deep_in_an_unknown_field_of_an_action_is_reported_at_that_field(
     served: Served, line: Watcher | None, deep: int
 ) -> None:
     one = await chair(served, line)
@@ -267,7 +259,7 @@ async def test_every_refusal_of_an_act_names_it_and_what_is_open(
         ({"\ud83d": 1}, "x", "invalid-action", ""),
     ],
 )
-async def test_an_act_that_is_wrong_around_its_action_is_told_what_is_open(
+async def test_an_act_with_a_wrong_envelope_is_answered_with_what_is_open(
     served: Served, fields: Frame, re: str | None, code: str, pointer: str | None
 ) -> None:
     async with watching(served.ws_url) as line:
@@ -292,7 +284,7 @@ async def test_an_act_that_is_wrong_around_its_action_is_told_what_is_open(
         assert (said["re"], said["pointer"]) == ("x", "/request_id")
 
 
-async def test_what_is_no_act_still_strikes(served: Served) -> None:
+async def test_a_message_other_than_an_act_still_counts_as_a_strike(served: Served) -> None:
     async with watching(served.ws_url) as line:
         await chair(served, line)
         for message in ({"t": "akt"}, {"t": "ping", "id": "\0"}, {"t": "ping"}):
@@ -300,7 +292,7 @@ async def test_what_is_no_act_still_strikes(served: Served) -> None:
         assert await line.until_closed() == 4400
 
 
-async def test_who_answers_too_fast_is_told_which_answer_and_what_is_open(
+async def test_answers_that_come_too_fast_are_refused_with_what_is_open(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("app.play.socket", "app.seats.seats"):
@@ -413,7 +405,7 @@ async def test_a_wrong_thought_costs_neither_the_action_nor_the_others(served: S
         assert [event["team"] for event in events if event["type"] == "team_proposed"] == [[1, 2]]
 
 
-async def test_each_wrong_thought_is_told_and_a_good_one_after_a_wrong_of_its_kind_is_kept(
+async def test_each_wrong_thought_is_reported_and_a_good_one_of_the_same_type_after_it_is_kept(
     served: Served, line: Watcher | None
 ) -> None:
     one = await chair(served, line, rules={**SHORT, "discussion": "after_proposal"})
@@ -431,7 +423,7 @@ async def test_each_wrong_thought_is_told_and_a_good_one_after_a_wrong_of_its_ki
     assert [[chosen["id"] for chosen in event["intentions"]] for event in kept] == [[request["menu"][0]]]
 
 
-async def test_an_illegal_action_is_told_and_its_thoughts_are_not(
+async def test_an_illegal_action_is_reported_and_its_thoughts_are_not(
     served: Served, line: Watcher | None
 ) -> None:
     one = await chair(served, line)
@@ -440,7 +432,7 @@ async def test_an_illegal_action_is_told_and_its_thoughts_are_not(
     assert "thoughts_refused" not in said
 
 
-async def test_what_was_refused_of_thoughts_outlives_the_process(database_url: str) -> None:
+async def test_refused_thoughts_are_remembered_across_a_restart(database_url: str) -> None:
     token = game = ""
     first: Frame = {}
     for start in range(2):

@@ -1,6 +1,4 @@
-"""The process that drives a game takes an answer before its commit; nothing comes of one that is not
-committed.
-"""
+"""The driving process takes an answer before its commit. One that is never committed has no effect."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

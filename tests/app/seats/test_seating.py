@@ -1,4 +1,4 @@
-"""What the log records of the agents at the seats."""
+"""What the log records about the agents in the seats."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,6 @@
-"""Remote seats over HTTP, their deadlines, and what stepping, cancelling and restarting do to them."""
+"""Remote seats over HTTP, their deadlines, and the effects of stepping, cancelling and restarting."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -14,12 +13,6 @@ from tests.app.calling import Caller, calling, problem
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
 
 TEAM = "1.1.propose_team.1"
-
-
-@pytest.fixture
-async def caller(tmp_path: Any) -> AsyncIterator[Caller]:
-    async with calling(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}") as found:
-        yield found
 
 
 async def answer(
@@ -110,7 +103,7 @@ async def test_refusals_say_where_how_often_still_and_what_is_open(caller: Calle
         (b'{"action":{"text":"' + b"x" * 33_000 + b'"}}', 413, "too-large"),
     ],
 )
-async def test_what_cannot_be_read_at_all_uses_up_no_attempt(
+async def test_an_unreadable_answer_uses_up_no_attempt(
     caller: Caller, body: bytes, status: int, code: str
 ) -> None:
     game, tokens = await remote_game(caller, rules=SHORT)
@@ -355,7 +348,7 @@ async def test_wishes_that_make_no_remote_game_are_refused(
     assert await caller.rows() == before
 
 
-async def test_seeds_that_may_be_guessed_are_taken_when_that_is_said(caller: Caller) -> None:
+async def test_guessable_seeds_are_accepted_when_the_request_allows_them(caller: Caller) -> None:
     game, tokens = await remote_game(caller, seeds={"from": 1}, guessable_seeds=True, rules=SHORT)
     assert len(tokens) == 5
     assert (await caller.get(f"/games/{game}")).json()["seed"] == "1"

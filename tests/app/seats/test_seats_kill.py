@@ -1,4 +1,4 @@
-"""A service that is killed again and again loses no answer it has acknowledged (F4, in small)."""
+"""A service that is killed again and again loses no acknowledged answer (F4, on a small scale)."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What this process commits, the seats of its games read from memory: few queries, and no request twice."""
+"""Seats read from memory what their own process commits: few queries, and no request twice."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -53,7 +53,7 @@ async def test_an_answer_over_the_socket_reads_nothing(
     assert queries < 20 * len(bots), queries
 
 
-async def test_who_comes_back_is_not_asked_again_what_it_has_answered(served: Served) -> None:
+async def test_a_seat_that_comes_back_is_not_asked_again_what_it_has_answered(served: Served) -> None:
     async with http_to(served.url) as client:
         game, tokens = await remote_game(client, rules=SHORT)
     identify = {"token": tokens[1]}
@@ -77,7 +77,7 @@ async def test_who_comes_back_is_not_asked_again_what_it_has_answered(served: Se
             assert not [frame for frame in again.frames if frame["t"] == "request"]
 
 
-async def test_nothing_is_kept_of_a_game_that_is_over(served: Served) -> None:
+async def test_nothing_is_kept_of_a_finished_game(served: Served) -> None:
     async with http_to(served.url) as client:
         game, tokens = await remote_game(client, rules=SHORT)
         seats = [HttpBot(client, game, tokens[seat], seat).play() for seat in (1, 2)]

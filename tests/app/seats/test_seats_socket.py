@@ -1,23 +1,16 @@
-"""Remote seats over the socket: played whole, cut off, taken over, refused."""
+"""Remote seats over the socket: whole games, disconnections, takeovers and refusals."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 
 import jsonschema
 import pytest
 
 from tests.app.calling import calling
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 from tests.app.seated import SHORT, Balancer, Bot, choose, http_to, in_log, remote_game, rough_line
 from tests.app.watcher import Watcher, projection, watching
-
-
-@pytest.fixture
-async def served(tmp_path: Any) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 async def new_game(served: Served, **wish: Any) -> tuple[str, dict[int, str]]:
@@ -249,7 +242,7 @@ async def test_the_researcher_sits_down_by_saying_so(table: Table) -> None:
 
 
 @pytest.mark.parametrize("viewer", [None, "public"])
-async def test_who_names_no_seat_cannot_sit(table: Table, viewer: str | None) -> None:
+async def test_a_viewer_without_a_seat_cannot_sit(table: Table, viewer: str | None) -> None:
     async with watching(table.served.ws_url) as one:
         await one.send(t="identify", v=1, game=table.game, sit=True, viewer=viewer)
         assert await one.until_closed() == 4400
@@ -290,7 +283,7 @@ async def test_a_seats_frames_do_not_change_with_others_answers(table: Table) ->
             await fifth.next()
 
 
-async def test_of_one_processs_connections_the_last_to_come_holds_the_seat(database_url: str) -> None:
+async def test_the_newest_of_several_connections_holds_the_seat(database_url: str) -> None:
     # However long the older one took to get there: it may be one that its bot has left already.
     async with calling(database_url) as caller:
         seats = caller.services.seats

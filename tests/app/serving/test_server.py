@@ -74,7 +74,7 @@ def test_a_taken_port_is_named() -> None:
             listen("127.0.0.1", port)
 
 
-def test_a_host_that_is_none_is_named() -> None:
+def test_an_unknown_host_is_named() -> None:
     with pytest.raises(CannotServe, match=r"no\.such\.host\.invalid"):
         listen("no.such.host.invalid", 0)
 

@@ -1,4 +1,4 @@
-"""Cursors: what comes back is a place that its columns can hold, or it was not given by us."""
+"""Cursors: a valid one holds a place that fits its columns, and every other text is refused."""
 
 import base64
 import json
@@ -60,14 +60,14 @@ def test_a_place_comes_back_as_it_was_given_and_fits_into_an_address(values: lis
         None,
     ],
 )
-def test_a_place_that_the_columns_cannot_hold_was_not_given_by_us(values: Any) -> None:
+def test_a_cursor_that_does_not_fit_the_columns_is_refused(values: Any) -> None:
     assert is_refused(cursor(values))
 
 
 @pytest.mark.parametrize(
     "text", ["", "=", "!", "WzAs", "a" * 5, "WzAsMCwiZyJd\n", " WzAsMCwiZyJd", "[0,0]", "é"]
 )
-def test_what_is_no_cursor_was_not_given_by_us(text: str) -> None:
+def test_an_invalid_cursor_is_refused(text: str) -> None:
     assert is_refused(text)
 
 

@@ -1,4 +1,4 @@
-"""Rows of the database that do not read: they hide no other game, and nothing of them is told or logged."""
+"""Damaged rows hide no other game, and their content is neither shown nor logged."""
 
 import asyncio
 import json
@@ -146,7 +146,7 @@ ASKS = (
 )
 
 
-def test_a_damaged_row_hides_no_other_game_and_is_told_nobody(database_url: str, tmp_path: Path) -> None:
+def test_a_damaged_row_hides_no_other_game_and_is_shown_to_nobody(database_url: str, tmp_path: Path) -> None:
     rows, columns = damages(database_url)
     names = [*rows, *columns]
     with serving_process(database_url, tmp_path) as process:
@@ -292,7 +292,7 @@ def execute(url: str, statement: str) -> None:
     asyncio.run(work())
 
 
-def test_an_answer_that_was_kept_and_does_not_read_is_no_crash(tmp_path: Path) -> None:
+def test_a_kept_answer_that_cannot_be_read_causes_no_crash(tmp_path: Path) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path / 'kept.db'}"
     values = (
         "answer = '[]'",

@@ -1,4 +1,4 @@
-"""Rows that do not read, of what raters and models say: the others are told, and the damaged one is named."""
+"""Damaged rows with words of raters and models: the other rows are shown, and the damaged one is named."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""What earlier versions stored opens, goes on and is scored (tests/old_data)."""
+"""Data stored by earlier versions can be opened, continued and scored (tests/old_data)."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A database that goes away for a while costs time and nothing else."""
+"""A database that goes away for a while costs only time."""
 
 import asyncio
 

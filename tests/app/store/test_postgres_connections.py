@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: lost ones are not used, and those in use are not asked how they are."""
+"""Connections to PostgreSQL: lost ones are not used, and busy ones are not tested."""
 
 import asyncio
 import gc
@@ -107,7 +107,7 @@ async def _refused(laid: Laid, statement: Any, row: dict[str, Any]) -> Exception
     return fault.value
 
 
-async def test_what_a_server_quotes_of_a_refused_row_is_not_told_on(url: str) -> None:
+async def test_what_the_server_quotes_of_a_refused_row_is_not_passed_on(url: str) -> None:
     laid = await _started(url)
     table = sa.Table(
         "kinds", sa.MetaData(), sa.Column("name", sa.Text, primary_key=True), sa.Column("n", sa.Integer)
@@ -122,7 +122,7 @@ async def test_what_a_server_quotes_of_a_refused_row_is_not_told_on(url: str) ->
     await laid.database.stop()
 
 
-async def test_who_is_cancelled_while_connecting_leaves_no_error_behind(url: str) -> None:
+async def test_a_task_cancelled_while_connecting_leaves_no_error_behind(url: str) -> None:
     faults: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
     engine = postgres_engine(url, poolclass=NullPool)

@@ -1,4 +1,4 @@
-"""The database: grouped appends, one winner a position, migrations by many, text as it was sent."""
+"""The database: grouped appends, one winner per position, concurrent migrations, text stored as sent."""
 
 import asyncio
 import os
@@ -110,7 +110,7 @@ async def test_a_stale_append_costs_no_other_game_its_step(
 
 
 @pytest.mark.parametrize("together", [True, False])
-async def test_what_builds_on_an_append_that_failed_is_not_committed(
+async def test_appends_that_build_on_a_failed_one_are_not_committed(
     database_url: str, together: bool
 ) -> None:
     laid = await _started(database_url)
@@ -211,7 +211,7 @@ async def test_of_two_writers_at_one_position_one_wins(database_url: str) -> Non
     await other.database.stop()
 
 
-async def test_what_was_handed_in_first_is_committed_first(database_url: str) -> None:
+async def test_appends_are_committed_in_order_of_arrival(database_url: str) -> None:
     laid = await _started(database_url)
     journals = [await laid.game() for _ in range(6)]
     order: list[str] = []
@@ -406,7 +406,7 @@ async def test_text_comes_back_as_it_was_sent(database_url: str) -> None:
         assert raw.count(b"\n") == len(await caller.lines(f"/games/{game}/events"))
 
 
-async def test_a_log_with_a_hole_is_our_fault_and_told_as_such(database_url: str) -> None:
+async def test_a_log_with_a_hole_is_reported_as_an_internal_error(database_url: str) -> None:
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
 

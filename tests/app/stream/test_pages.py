@@ -1,4 +1,4 @@
-"""Pages of streams: read once for all who wait at the same spot, whole, and never too large."""
+"""Pages of streams: read once for all viewers at the same spot, complete, and never too large."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def items(page: Page) -> list[dict[str, Any]]:
     return found
 
 
-async def test_who_is_cancelled_waits_for_what_it_has_begun() -> None:
+async def test_a_cancelled_task_waits_for_the_work_it_has_begun() -> None:
     began, may_end, ended = asyncio.Event(), asyncio.Event(), []
 
     async def work() -> None:
@@ -72,7 +72,7 @@ async def test_who_is_cancelled_waits_for_what_it_has_begun() -> None:
     assert ended
 
 
-async def test_a_game_that_is_gone_is_no_game_that_is_over() -> None:
+async def test_a_deleted_game_does_not_count_as_finished() -> None:
     class Emptied(Stored):
         async def follow(self, *_: object) -> tuple[Any, list[LogLine]]:
             return None, []
@@ -82,7 +82,7 @@ async def test_a_game_that_is_gone_is_no_game_that_is_over() -> None:
         await pages.after(spot)
 
 
-async def test_who_waits_at_the_same_spot_shares_one_read_and_one_frame() -> None:
+async def test_readers_at_the_same_spot_share_one_read_and_one_frame() -> None:
     stored = Stored([said(1)])
     pages, spot = start(stored)
     found = await asyncio.gather(*(pages.after(spot) for _ in range(50)))
@@ -90,7 +90,7 @@ async def test_who_waits_at_the_same_spot_shares_one_read_and_one_frame() -> Non
     assert all(page is found[0] for page in found)
 
 
-async def test_a_read_that_has_begun_is_not_joined_for_it_may_miss_the_last_commit() -> None:
+async def test_a_read_under_way_is_not_joined_since_it_may_miss_the_last_commit() -> None:
     stored = Stored([said(1)])
     stored.answering.clear()
     pages, spot = start(stored)
@@ -104,7 +104,7 @@ async def test_a_read_that_has_begun_is_not_joined_for_it_may_miss_the_last_comm
     assert (await second).count == 2
 
 
-async def test_one_who_leaves_does_not_take_the_page_from_the_others() -> None:
+async def test_a_reader_that_leaves_does_not_take_the_page_from_the_others() -> None:
     stored = Stored([said(1)])
     stored.answering.clear()
     pages, spot = start(stored)
@@ -149,7 +149,7 @@ async def test_a_page_is_cut_where_its_bytes_would_be_too_many() -> None:
     assert stored.reads == 4
 
 
-async def test_an_event_that_is_too_large_for_a_page_goes_alone() -> None:
+async def test_an_event_too_large_for_a_page_is_sent_alone() -> None:
     pages, spot = start(Stored([said(1), said(2, MAX_PAGE), said(3)]))
     counts = []
     while (page := await pages.after(spot)).count:
@@ -158,7 +158,7 @@ async def test_an_event_that_is_too_large_for_a_page_goes_alone() -> None:
     assert counts == [1, 1, 1]
 
 
-async def test_whoever_comes_back_from_wherever_shares_the_old_events() -> None:
+async def test_viewers_resume_anywhere_and_share_the_old_events() -> None:
     stored = Stored([said(n) for n in range(1, 451)])
     places = Positions(stored)  # type: ignore[arg-type]
     pages = Pages(stored, Tails(), places)  # type: ignore[arg-type]

@@ -1,6 +1,4 @@
-"""Spectators are written to by one relay a game and viewer, and miss nothing between it and what they read
-themselves.
-"""
+"""One relay per game and viewer writes to spectators. They miss nothing between their reads and the relay."""
 
 import asyncio
 import contextlib
@@ -74,7 +72,7 @@ async def until_seq(one: Sitting, seq: int) -> None:
             await asyncio.sleep(0)
 
 
-async def test_those_who_sit_get_the_same_bytes_from_memory_in_their_order() -> None:
+async def test_seated_viewers_get_the_same_bytes_from_memory_in_order() -> None:
     async with world(3) as here:
         many = [Sitting(3) for _ in range(600)]  # more than are written to at once
         assert all(here.relays.add(one) for one in many)
@@ -90,7 +88,7 @@ async def test_those_who_sit_get_the_same_bytes_from_memory_in_their_order() -> 
         assert here.stored.reads == reads
 
 
-async def test_what_was_committed_between_the_own_reading_and_sitting_down_is_not_lost() -> None:
+async def test_commits_between_the_last_read_and_joining_the_relay_are_not_lost() -> None:
     async with world(2) as here:
         one = Sitting(2)
         here.append(said(3))  # nobody watched yet
@@ -98,7 +96,7 @@ async def test_what_was_committed_between_the_own_reading_and_sitting_down_is_no
         await until_seq(one, 3)
 
 
-async def test_who_is_behind_the_relay_has_to_read_first() -> None:
+async def test_a_viewer_behind_the_relay_reads_first() -> None:
     async with world(2) as here:
         first, late = Sitting(2), Sitting(2)
         assert here.relays.add(first)
@@ -112,7 +110,7 @@ async def test_who_is_behind_the_relay_has_to_read_first() -> None:
         await until_seq(late, 4)
 
 
-async def test_who_is_ahead_of_the_relay_gets_nothing_twice() -> None:
+async def test_a_viewer_ahead_of_the_relay_gets_nothing_twice() -> None:
     async with world(2) as here:
         slow, ahead = Sitting(2), Sitting(3)
         assert here.relays.add(slow)
@@ -128,7 +126,7 @@ async def test_who_is_ahead_of_the_relay_gets_nothing_twice() -> None:
         assert [page.count for page in ahead.got] in ([1], [])
 
 
-async def test_who_does_not_read_is_let_go_and_costs_the_others_nothing() -> None:
+async def test_a_viewer_that_does_not_read_is_dropped_at_no_cost_to_the_others() -> None:
     async with world() as here:
         reads, stuck = Sitting(), Sitting()
         stuck.reads = False
@@ -142,7 +140,7 @@ async def test_who_does_not_read_is_let_go_and_costs_the_others_nothing() -> Non
         assert (stuck.spot.seq, stuck.got) == (0, [])
 
 
-async def test_what_another_process_wrote_in_between_is_read_from_the_log() -> None:
+async def test_events_of_other_processes_are_read_from_the_log() -> None:
     async with world() as here:
         one = Sitting()
         assert here.relays.add(one)
@@ -196,7 +194,7 @@ async def test_a_read_that_breaks_sends_everybody_to_look_and_the_next_begins_an
         await until_seq(one, 1)
 
 
-async def test_when_the_last_one_rises_nothing_is_left_over() -> None:
+async def test_nothing_is_left_over_when_the_last_viewer_leaves() -> None:
     async with world() as here:
         one = Sitting()
         assert here.relays.add(one)

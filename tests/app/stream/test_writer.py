@@ -1,4 +1,4 @@
-"""A message is sent at once or not at all, through ASGI alone."""
+"""A message is sent at once or not at all, using only ASGI."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ async def test_a_peer_that_does_not_read_is_sent_nothing_then_or_later() -> None
     assert peer.sent == ["b"]
 
 
-async def test_what_send_raises_is_raised() -> None:
+async def test_errors_of_send_are_raised() -> None:
     async def gone() -> None:
         raise OSError("the peer has gone")
 

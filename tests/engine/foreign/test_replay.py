@@ -145,7 +145,7 @@ def test_rejections_fail_the_quest_and_nobody_goes() -> None:
     assert (first.team, first.fails, first.succeeded) == ((), None, False)
 
 
-def test_a_quest_failed_by_rejections_may_be_told_as_a_move() -> None:
+def test_a_quest_failed_by_rejections_may_be_recorded_as_a_move() -> None:
     record = load("quest-fails")
     quest = {"type": "quest", "quest": 1, "team": [0, 1], "actions": None, "fails": None, "result": "fail"}
     record["moves"].insert(4, quest)
@@ -291,7 +291,7 @@ def test_a_broken_record_is_refused_at_the_move_that_breaks_it(break_: Any) -> N
     assert tried
 
 
-def test_there_are_breaks_enough() -> None:
+def test_there_are_enough_breaks() -> None:
     assert len(BREAKS) >= 25
 
 
@@ -476,7 +476,7 @@ def test_a_record_written_anew_has_the_same_quests_and_shots(name: str) -> None:
 @pytest.mark.parametrize(
     "value", [None, [], 3, "avalon-replay/1", {}, {"schema": ["avalon-replay/1"]}, 10**13]
 )
-def test_what_is_no_record_at_all_is_refused(value: Any) -> None:
+def test_a_value_that_is_no_record_at_all_is_refused(value: Any) -> None:
     with pytest.raises(InvalidRecord):
         read_record(value)
 
@@ -592,7 +592,7 @@ def test_a_game_of_ours_written_and_read_back_is_the_same_game(seed: int) -> Non
     assert [h.vote for h in again.hands] == [h.vote for h in state.hands]
 
 
-def test_a_game_that_is_not_over_makes_no_record() -> None:
+def test_an_unfinished_game_cannot_be_recorded() -> None:
     state = fold(create(make_profile("official"), 1))
     with pytest.raises(ValueError, match="finished"):
         record_of(state, "open")

@@ -1,4 +1,4 @@
-"""Set-ups that no table can have: refused, in words that a user understands and in the record's numbering."""
+"""Impossible set-ups are refused in words that users understand, with the record's own seat numbers."""
 
 import re
 from collections.abc import Iterator
@@ -123,7 +123,7 @@ def test_a_refusal_of_a_move_or_of_the_outcome_says_how_far_the_game_was() -> No
 SENTENCE = re.compile(r"expected [^\n]+, found [^\n]+")
 
 
-def test_whatever_is_wrong_in_a_set_up_is_one_sentence_about_the_record() -> None:
+def test_every_fault_of_a_set_up_is_one_sentence_about_the_record() -> None:
     """Every value of the set-up in turn replaced by others: a game, or a refusal that names the values."""
     strange: list[Any] = [
         None,

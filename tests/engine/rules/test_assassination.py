@@ -1,4 +1,4 @@
-"""The assassination: when it is offered, to whom, and what a shot or none means."""
+"""The assassination: when it is offered, to whom, and how a shot or no shot ends the game."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_only_the_assassin_shoots() -> None:
             game.do((seat, Assassinate(1)))
 
 
-def test_nobody_but_full_and_the_assassin_is_told_who_is_asked_to_shoot() -> None:
+def test_only_full_and_the_assassin_see_who_is_asked_to_shoot() -> None:
     game = after_three()
     shooting = [hand.seat for hand in game.state.hands if hand.shoots]
     assert shooting == [4]
@@ -147,7 +147,7 @@ def test_an_early_miss_ends_the_game_or_lets_it_go_on() -> None:
     assert names(game.shoot(2)) == ["assassination_made", "proposal_opened"]
 
 
-def test_there_is_one_shot_a_game() -> None:
+def test_there_is_only_one_shot_per_game() -> None:
     game = any_quest(missed_shot="play_on")
     game.round()
     game.shoot(2)
@@ -156,7 +156,7 @@ def test_there_is_one_shot_a_game() -> None:
     assert (ended[1]["winner"], ended[1]["ending"]) == ("loyal", "merlin_survived")
 
 
-def test_a_miss_at_the_third_success_ends_the_game_even_where_play_goes_on() -> None:
+def test_a_miss_at_the_third_success_ends_the_game_even_with_play_on() -> None:
     game = any_quest(missed_shot="play_on")
     for _ in range(2):
         game.round()

@@ -1,4 +1,4 @@
-"""Defaults: what is played for a seat that does not answer, from public facts alone."""
+"""Defaults: what is played for a seat that does not answer, chosen from public facts alone."""
 
 from random import Random
 
@@ -85,7 +85,7 @@ def test_a_game_of_defaults_ends() -> None:
         assert game.table.ending is not None
 
 
-def test_a_default_depends_on_the_seat_that_is_asked_and_on_no_role() -> None:
+def test_a_default_depends_on_the_asked_seat_and_on_no_role() -> None:
     for kind, action in ((Kind.VOTE, CastVote(False)), (Kind.CARD, PlayCard(True)), (Kind.SPEAK, Speak(""))):
         for deal in ("merlin percival servant assassin morgana", "morgana assassin servant percival merlin"):
             table = Play(deal).state.table

@@ -64,7 +64,7 @@ def test_the_discussion_starts_anew_with_every_attempt() -> None:
     assert speakers(game) == [3, 4, 5, 1]
 
 
-def test_turns_are_counted_from_nought_in_every_attempt() -> None:
+def test_turns_are_counted_from_zero_in_every_attempt() -> None:
     game = Play(profile="interintent")
     game.propose()
     speakers(game)
@@ -98,12 +98,12 @@ def test_nobody_speaks_out_of_turn_or_twice() -> None:
 
 
 @pytest.mark.parametrize("text", [None, 5, b"bytes"])
-def test_what_is_said_is_a_text(text: object) -> None:
+def test_a_speech_must_be_a_string(text: object) -> None:
     game = Play(profile="interintent")
-    with pytest.raises(IllegalAction, match="is a text"):
+    with pytest.raises(IllegalAction, match="must be a string"):
         game.do((1, ProposeTeam((1, 2), text)))  # type: ignore[arg-type]
     game.propose()
-    with pytest.raises(IllegalAction, match="is a text") as refusal:
+    with pytest.raises(IllegalAction, match="must be a string") as refusal:
         game.do((2, Speak(text)))  # type: ignore[arg-type]
     assert refusal.value.pointer == "/text"
 
@@ -196,7 +196,7 @@ def test_nobody_summarises_after_a_quest_that_ends_the_game() -> None:
     assert game.kind == ""
 
 
-def test_where_a_shot_is_offered_after_any_quest_the_summaries_follow_it_when_the_game_goes_on() -> None:
+def test_summaries_follow_a_shot_that_did_not_end_the_game() -> None:
     for target in (None, 2):
         game = Play(summaries=True, assassination="after_any_quest", missed_shot="play_on")
         game.round()

@@ -1,4 +1,4 @@
-"""What only a record may say: cards partly known, beliefs without a confidence, choices off the menu."""
+"""What only a record may contain: partly known cards, beliefs without a confidence, choices off the menu."""
 
 from typing import Any
 
@@ -142,7 +142,7 @@ def test_a_recorded_shot_is_the_shooters_and_comes_when_it_is_asked_for() -> Non
     assert decide(game.state, [(4, RecordShot(False))], foreign=True)
 
 
-def test_what_only_a_record_may_say_is_decided_alone() -> None:
+def test_actions_that_only_a_record_may_contain_are_decided_alone() -> None:
     with pytest.raises(ValueError, match="decided alone, got 2 answers"):
         decide(on_vote().state, [(1, APPROVED), (2, CastVote(True))], foreign=True)
 

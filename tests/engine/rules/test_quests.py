@@ -1,4 +1,4 @@
-"""Quests: cards, how many fail them, and three of a kind."""
+"""Quests: cards, how many fails are needed, and the third success or failure."""
 
 from itertools import combinations
 
@@ -141,7 +141,7 @@ def test_three_failed_quests_end_the_game_for_evil() -> None:
     assert (ended[0], ended[1]["winner"], ended[1]["ending"]) == ("game_ended", "evil", "three_quests_failed")
 
 
-def test_three_successes_win_for_loyal_where_there_is_no_assassination() -> None:
+def test_three_successes_win_for_loyal_if_there_is_no_assassination() -> None:
     game = Play(assassination="none")
     game.round()
     game.round()

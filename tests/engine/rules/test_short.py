@@ -1,4 +1,4 @@
-"""What the short way of simple answers must look at before it is taken (ADR 0022)."""
+"""What must be checked before simple answers take the short path (ADR 0022)."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_ballots_belong_to_their_seats_in_whatever_order_they_come() -> None:
     assert ordered[5][1]["votes"] == {"1": False, "2": True, "3": False, "4": True, "5": True}
 
 
-def test_five_ballots_of_four_seats_are_no_vote() -> None:
+def test_five_ballots_from_four_seats_are_refused() -> None:
     with pytest.raises(IllegalAction, match="seat 2 may answer only once"):
         proposed(1, 2).do((1, APPROVE), (2, APPROVE), (2, APPROVE), (4, APPROVE), (5, APPROVE))
 
@@ -75,7 +75,7 @@ def test_nobody_plays_a_second_card_with_the_whole_team() -> None:
         game.do((1, SUCCESS), (4, SUCCESS))
 
 
-def test_an_empty_summary_of_one_seat_is_not_that_of_the_table() -> None:
+def test_one_seats_empty_summary_does_not_count_for_the_table() -> None:
     game = Play(summaries=True)
     game.reject()
     for seat in EVERYBODY:

@@ -1,4 +1,4 @@
-"""Proposals and votes: who leads, what carries, and what the last rejection does."""
+"""Proposals and votes: who leads, what passes, and what the last rejection does."""
 
 import pytest
 
@@ -168,7 +168,7 @@ def test_three_quests_failed_by_rejections_end_the_game() -> None:
         (12, "list of seats"),
     ],
 )
-def test_a_team_that_is_none_is_refused_with_its_values(team: object, message: str) -> None:
+def test_an_invalid_team_is_refused_with_its_values(team: object, message: str) -> None:
     game = Play()
     with pytest.raises(IllegalAction, match=message) as refusal:
         game.do((1, ProposeTeam(team)))  # type: ignore[arg-type]
@@ -184,7 +184,7 @@ def test_only_the_leader_proposes_and_not_twice() -> None:
         game.do((1, ProposeTeam((1, 2))))
 
 
-def test_a_team_is_told_in_ascending_order() -> None:
+def test_a_team_is_recorded_in_ascending_order() -> None:
     assert Play().propose(4, 2)[0] == ("team_proposed", {"leader": 1, "team": [2, 4]})
 
 
@@ -194,7 +194,7 @@ def test_a_team_may_be_a_list() -> None:
 
 
 @pytest.mark.parametrize("seat", [True, 1.0, "1", None])
-def test_what_only_equals_a_seat_is_none(seat: object) -> None:
+def test_a_value_that_only_equals_a_seat_number_is_refused(seat: object) -> None:
     game = Play()
     proposals = legal(game.state.table, game.state.hand(1)) or ()
     with pytest.raises(IllegalAction, match="seats are 1 to 5"):

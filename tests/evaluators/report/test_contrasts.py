@@ -272,3 +272,19 @@ def test_rule_sets_are_never_pooled_without_a_word() -> None:
     assert not any("pooled" in note for note in reported([ReportedGame(game)]).notes)
     alone = reported([ReportedGame(game), ReportedGame(other)], where=["rules=interintent, 5 players"])
     assert alone.made_of["profiles"] == {"interintent, 5 players": 1}
+
+
+def test_every_contrast_names_the_games_behind_it() -> None:
+    told = unpaired().as_json()
+    (table,) = [one for one in told["tables"] if one["name"] == "contrasts"]
+    (row_,) = [one for one in table["rows"] if one["labels"][1] == "win rate, loyal"]
+    games, sets = told["sources"]["games"], told["sources"]["sets"]
+    for column, seeds in (("first", CALM), ("second", WILD), ("difference", None)):
+        mask = int(sets[row_["figures"][column]["from"]], 16)
+        behind = {game for place, game in enumerate(games) if mask >> place & 1}
+        named = (
+            [("calm", CALM), ("wild", WILD)]
+            if seeds is None
+            else [("calm" if seeds is CALM else "wild", seeds)]
+        )
+        assert behind == {f"{mood} {seed}" for mood, these in named for seed in these}

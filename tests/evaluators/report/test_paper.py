@@ -12,8 +12,11 @@ import pytest
 
 from engine.chance import draw
 from engine.intentions import BY_ID
+from engine.terms import Side
+from evaluators.authors.association import theils_u
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Variant, items
+from evaluators.measures.impact import Link, LinkRule
 from evaluators.measures.scoring import Scores
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
 from evaluators.report.latex import as_latex, escaped
@@ -87,7 +90,7 @@ def scores(rater: str, kind: RaterKind, history: str = "all") -> Scores:
 OF_PAPER = (
     "dimensions", "selection", "following", "summarisation", "summarisation_followed", "guessing",
     "guessing_followed", "people", "guessers", "history", "confusions", "results", "play", "rounds", "roles",
-    "link", "impact", "agreement",
+    "link", "association", "impact", "agreement",
 )  # fmt: skip
 
 
@@ -326,6 +329,22 @@ def test_the_items_behind_a_figure_are_found_by_its_games_its_rater_and_its_grou
             assert found == figure["items"], row["labels"]
             checked += 1
     assert checked > 40
+
+
+def test_theil_s_u_is_of_the_quests_in_the_table_of_links() -> None:
+    link = Link(LinkRule("selection"))
+    for seed in SEEDS:
+        link.add(scripted_game(seed), judged(scripted_game(seed)))
+    pairs: Counter[tuple[bool, bool]] = Counter()
+    for side in Side:
+        for relation, rate in link.shares("quest", side).items():
+            pairs[relation != "above", side is Side.LOYAL] += rate.num
+    drawn = [pair for pair, n in pairs.items() for _ in range(n)]
+    figure = made().table("association").figure(("selection, per teammates", "quests"), "r, by the result")
+    assert figure.value == pytest.approx(theils_u(drawn))
+    assert figure.value > 0
+    other = made().table("association").figure(("selection, per teammates", "quests"), "result, by r")
+    assert other.value == pytest.approx(theils_u([(won, higher) for higher, won in drawn]))
 
 
 # --- notices --------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import comb
+from math import comb, log2
 from typing import Any
 
 from .counting import Rows, Sums, cell
@@ -83,6 +83,42 @@ def links(games: Iterable[OneGame]) -> Sums:
             if rows:
                 _link(game, rows, name, sums)
     return sums
+
+
+def associations(games: Iterable[OneGame]) -> Rows:
+    """Theil's U by its definition: mutual information by entropy, of whether loyal's r is at least evil's and
+    whether loyal won.
+    """
+    sums = links(games)
+    rows: Rows = {}
+    for of, unit in {(labels[0], labels[1].split("s won")[0]) for labels in sums.labels()}:
+        pairs: dict[tuple[bool, bool], float] = {}
+        names: set[str] = set()
+        items = 0
+        for side in ("loyal", "evil"):
+            labels = (of, f"{unit}s won by {side}")
+            for relation in ("above", "below", "equal"):
+                one = sums.cell(labels, relation)
+                pair = relation != "above", side == "loyal"
+                pairs[pair] = pairs.get(pair, 0) + (one["num"] or 0)
+            names |= set(sums.by_game(labels, "above"))
+            items += sums.cell(labels, "above")["items"] or 0
+        rows[of, f"{unit}s"] = {
+            name: cell(_removed(pairs, by), None, None, len(names), items)
+            for name, by in (("r, by the result", 0), ("result, by r", 1))
+        }
+    return rows
+
+
+def _removed(pairs: Mapping[tuple[bool, bool], float], by: int) -> float:
+    shares = {pair: n / sum(pairs.values()) for pair, n in pairs.items() if n}
+    alone: list[dict[bool, float]] = [{}, {}]
+    for pair, share in shares.items():
+        for at in (0, 1):
+            alone[at][pair[at]] = alone[at].get(pair[at], 0) + share
+    uncertain = -sum(share * log2(share) for share in alone[by].values())
+    common = sum(p * log2(p / alone[0][one] / alone[1][other]) for (one, other), p in shares.items())
+    return common / uncertain if uncertain else 0.0
 
 
 def _link(game: OneGame, rows: list[dict[str, Any]], name: str, sums: Sums) -> None:

@@ -173,6 +173,7 @@ TABLES: dict[str, Callable[[Oracle], Rows]] = {
     "rounds": lambda oracle: played.rounds(oracle.games).rows(dict.fromkeys(played.ROUNDS, "share")),
     "roles": lambda oracle: played.roles(oracle.games),
     "link": _link,
+    "association": lambda oracle: judged.associations(oracle.games),
     "selection": lambda oracle: _selection(oracle, single=False),
     "selection_intentions": lambda oracle: _selection(oracle, single=True),
     "following": _following,
