@@ -206,6 +206,13 @@ async def list_games(
         str | None, comma_list(f"({'|'.join(get_args(GameStatus))})", "Only games of this status.")
     ] = None,
     batch: Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Only games of this batch.")] = None,
+    label: Annotated[
+        str | None,
+        Query(
+            pattern=r"^[^=]{1,64}=.{0,256}$",
+            description="Only games of batches with this label, as `name=value`.",
+        ),
+    ] = None,
     limit: Annotated[int, Query(ge=1, le=200, description="Games per page.")] = 50,
     cursor: Annotated[
         str | None,
@@ -217,8 +224,16 @@ async def list_games(
     statuses, batches = listed(status, "status"), listed(batch, "batch")
     if not batches or not all(map(caller.reaches_batch, batches)):
         caller.needs("games:read")
+    if label is not None:
+        caller.needs("games:read")  # watchers of a batch are not shown its labels
+    name, _, value = (label or "").partition("=")
     rows, following = await games.page(
-        caller, statuses=statuses, of_batches=batches, limit=limit, cursor=cursor
+        caller,
+        statuses=statuses,
+        of_batches=batches,
+        limit=limit,
+        cursor=cursor,
+        label=None if label is None else (name, value),
     )
     if following is not None:
         url = request.url.include_query_params(cursor=following)

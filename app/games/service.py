@@ -451,6 +451,7 @@ class Games:
         of_batches: Sequence[str],
         limit: int,
         cursor: str | None,
+        label: tuple[str, str] | None = None,
     ) -> tuple[Sequence[GameRow | DamagedGame], str | None]:
         """A page of games, and the cursor of the next page, or None after the last one.
 
@@ -458,7 +459,7 @@ class Games:
         whose origin cannot be read.
         """
         rows, following = await self._store.page(
-            statuses=statuses, of_batches=of_batches, limit=limit, cursor=cursor
+            statuses=statuses, of_batches=of_batches, limit=limit, cursor=cursor, label=label
         )
         if caller.grant is None and not caller.sees_all:
             unknown = {row.game_id for row in rows if isinstance(row.forked_from, Damaged)}

@@ -453,16 +453,30 @@ class GameStore:
         return Tallied(status, winners, endings, last)
 
     async def page(
-        self, *, statuses: Sequence[str], of_batches: Sequence[str], limit: int, cursor: str | None
+        self,
+        *,
+        statuses: Sequence[str],
+        of_batches: Sequence[str],
+        limit: int,
+        cursor: str | None,
+        label: tuple[str, str] | None = None,
     ) -> tuple[list[GameRow | DamagedGame], str | None]:
         """Games, newest batch first and in their order within it, and the cursor of the next page. Without
-        statuses, games of any status; without batches, games of any batch.
+        statuses, games of any status; without batches, games of any batch; ``label``: only games of batches
+        with this name and value.
         """
         query = select(games, batches.c.created_at.label("batch_at")).join(
             batches, batches.c.batch_id == games.c.batch_id
         )
         if statuses:
             query = query.where(games.c.status.in_(statuses))
+        if label is not None:
+            name, value = label
+            labelled = batches.c.labels[name].as_string() == value
+            if self._database.is_sqlite:
+                # A value that is no JSON would end the whole query.
+                labelled = case((func.json_valid(batches.c.labels), labelled), else_=False)
+            query = query.where(labelled)
         if of_batches:
             query = query.where(games.c.batch_id.in_(of_batches))
         if cursor is not None:

@@ -71,7 +71,7 @@ TABLES: Final = (
             DataColumn("turns", "int32", "everybody", "speaking turns"),
             DataColumn("decisions", "int32", "nobody", "answered requests of all seats"),
             DataColumn("defaulted", "int32", "nobody", "of these, those for which the default was played"),
-            DataColumn("model_decisions", "int32", "nobody", "answered requests of seats of language models"),
+            DataColumn("model_decisions", "int32", "nobody", "answered requests of seats of language models; null: not known who sat where"),
             DataColumn("model_defaulted", "int32", "nobody", "of these, those for which the default was played"),
             DataColumn("excluded", "string", "nobody", "why reports exclude the game: defaults or invalid; null: they do not"),
             DataColumn("invalid", "string", "nobody", "why somebody marked the game as invalid"),

@@ -71,11 +71,13 @@ class Server(EvaluationCalls):
         """An existing batch; its ``games`` stays empty, ``all_games`` lists its games."""
         return Batch(self, batch_id, None, [])
 
-    async def games(self, *, status: str | None = None, batch: str | None = None) -> AsyncGenerator[Json]:
+    async def games(
+        self, *, status: str | None = None, batch: str | None = None, label: str | None = None
+    ) -> AsyncGenerator[Json]:
         """A summary of each game, newest batches first, page by page. Commas separate several statuses or
-        batches.
+        batches. ``label``: only games of batches with this label, as ``name=value``.
         """
-        async for page in self._http.pages("/games", status=status, batch=batch, limit=200):
+        async for page in self._http.pages("/games", status=status, batch=batch, label=label, limit=200):
             for game in page["games"]:
                 yield game
 

@@ -346,6 +346,27 @@ async def test_a_batch_counts_its_games(database_url: str) -> None:
         assert (await caller.get(f"/batches/{waiting}")).json()["status"] == "queued"
 
 
+async def test_games_are_listed_by_a_label_of_their_batch(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        labels = [{"cell": "a=b, c"}, {"cell": 'x."y"', "0": "z"}, {}]
+        made = [await caller.create(drive="manual", count=2, labels=each) for each in labels]
+
+        async def listed(label: str) -> set[str]:
+            answer = await caller.get("/games", params={"label": label})
+            assert answer.status_code == 200, answer.text
+            return {game["game_id"] for game in answer.json()["games"]}
+
+        assert await listed("cell=a=b, c") == set(made[0][1])
+        assert await listed('cell=x."y"') == set(made[1][1])
+        assert await listed("0=z") == set(made[1][1])
+        assert await listed("cell=a") == set()
+        problem(await caller.get("/games", params={"label": "cell"}), 422, "invalid-request")
+        token = (await caller.post(f"/batches/{made[0][0]}/tokens", json={})).json()["token"]
+        watching = {"authorization": f"Bearer {token}"}
+        asked = {"batch": made[0][0], "label": "cell=a=b, c"}
+        problem(await caller.get("/games", params=asked, headers=watching), 403, "forbidden")
+
+
 async def test_an_export_holds_every_event_in_order_and_signs_them(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, found = await caller.played(count=4, seats=RANDOM)

@@ -12,6 +12,7 @@ import pytest
 
 from engine.intentions import IMPACTFUL_RELEASE
 from evaluators.dataset.columns import TABLES
+from tests.app.calling import PROJECT
 from tests.app.evaluations.test_evaluations_api import deal, judged
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.typed import interintent
@@ -316,6 +317,26 @@ async def test_the_calls_of_simulated_games_come_from_the_file_of_their_answers(
     assert set(calls.game_id) == {"g_sim7"}
     [seat] = pandas.read_parquet(folder / "seats.parquet").query("agent == 'llm'").itertuples()
     assert (seat.mechanism, seat.model, list(seat.served)) == ("direct", "fake", ["fake"])
+
+
+def test_older_exports_and_foreign_records_give_what_they_have_and_nulls_for_the_rest(tmp_path: Path) -> None:
+    older = PROJECT / "tests" / "old_data" / "first" / "export.ndjson.gz"
+    records = sorted((PROJECT / "tests" / "records").glob("*.json"))
+    done = interintent("dataset", tmp_path / "data", older, *records)
+    assert done.exit_code == 0, done.output
+    read_back = {
+        spec.name: pandas.read_parquet(tmp_path / "data" / f"{spec.name}.parquet") for spec in TABLES
+    }
+    for spec in TABLES:
+        assert not read_back[spec.name].duplicated(list(spec.key)).any(), spec.name
+    games = read_back["games"]
+    assert len(games) > len(records)
+    assert games.winner.notna().all()
+    for unknown in ("batch_id", "study", "server", "model_decisions"):
+        assert games[unknown].isna().all(), unknown
+    assert read_back["seats"].role.notna().all()
+    assert read_back["seats"].agent.isna().all()
+    assert len(read_back["beliefs"])
 
 
 def test_what_is_in_the_way_stays_and_a_failure_leaves_nothing(made: Made, tmp_path: Path) -> None:
