@@ -17,7 +17,7 @@ from itertools import combinations
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from engine.errors import InvalidInput, InvalidProfile
+from engine.errors import InvalidProfile
 from engine.events import AgentsSeated, RolesDealt
 from engine.profile import RULES, Profile, make_profile
 from engine.seated import SeatedAgent
@@ -55,7 +55,7 @@ _LEVELS: Final = 6
 """The most levels of one contrast: more make over 15 pairs."""
 
 
-class UnknownColumn(InvalidInput, ValueError):
+class UnknownColumn(ValueError):
     """A column, condition or contrast that cannot be read, or that no game has."""
 
 

@@ -298,6 +298,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "POST /games/{game_id}/step": [("", {"until": "action"}), ("", {"until": "end"})],
     "POST /games/{game_id}/cancel": [("", None)],
     "POST /games/{game_id}/invalidate": [("", {"reason": "wrong key"})],
+    "DELETE /games/{game_id}/invalidate": [("", None)],
     "POST /batches/{batch_id}/resume": [("", {})],
     "POST /batches/{batch_id}/retry": [("", {})],
     "POST /batches/{batch_id}/cancel": [("", None)],

@@ -19,7 +19,7 @@ from app.cli.simulate_models import print_uses
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
 from app.store.call import StoredQuestion, Use, UseKey, answered, failed
-from tests.app.calling import calling, problem, read_ndjson, without_times
+from tests.app.calling import calling, problem, read_ndjson, without_place, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 from tests.app.typed import interintent
 
@@ -52,9 +52,11 @@ def fake_in_a_thread(options: FakeOptions | None = None) -> Iterator[FakeModel]:
 
 
 def anyone(log: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lines of a log, whoever gave the models' answers."""
+    """The events of a log, whoever gave the models' answers."""
     return [
-        {**line, "agents": None} if line["type"] == "agents_seated" else line for line in without_times(log)
+        {**line, "agents": None} if line["type"] == "agents_seated" else without_place(line)
+        for line in without_times(log)
+        if line["type"] != "provenance"
     ]
 
 
@@ -189,7 +191,11 @@ def test_a_simulation_keeps_its_answers_and_pays_for_none_twice(tmp_path: Path) 
     differing = [
         one for one, other in zip(*map(bytes.splitlines, (logs[0], logs[2])), strict=True) if one != other
     ]
-    assert {json.loads(line).get("type", "end") for line in differing} == {"agents_seated", "end"}
+    assert {json.loads(line).get("type", "end") for line in differing} == {
+        "provenance",
+        "agents_seated",
+        "end",
+    }
     refused = interintent(*common, "-n", "5", "--answers", str(file))
     assert refused.exit_code == 2
     assert "no answer is recorded for seed 7" in " ".join(refused.output.split())

@@ -16,10 +16,10 @@ async def test_a_trial_over_http_answers_and_stores_nothing(database_url: str) -
             answer = await caller.post("/models/fake/try", json={})
             assert answer.status_code == 200
             trial = TrialView.model_validate(answer.json())
-            assert (trial.endpoint, trial.usable) == ("fake", 17)
+            assert (trial.endpoint, trial.usable) == ("fake", 20)
             assert trial.cost > 0
             few = (await caller.post("/models/fake/try", json={"max_tokens": 1})).json()
-            assert (len(few["forms"]), few["unasked"]) == (1, 16)
+            assert (len(few["forms"]), few["unasked"]) == (1, 19)
             assert all(game.cost is not None for game in trial.games)
         assert await stored_calls(database_url) == 0
 

@@ -9,7 +9,6 @@ import pytest
 from app.settings import Settings
 from app.store.db import Database
 from app.store.inbox import InboxStore, StoredRefusal, answer_outcome
-from tests.app.calling import until
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, http_to, remote_game
 from tests.app.watcher import Watcher, watching
@@ -52,8 +51,6 @@ async def asked(served: Served, one: Watcher) -> str:
     await one.identify(game, token=tokens[1])
     while (await one.next())["t"] != "request":
         pass
-    # Nothing tells the agent of what came before it waited.
-    await until(lambda: TEAM in served.services.seats._driven[game]._waiting)
     return game
 
 
@@ -75,8 +72,9 @@ async def test_an_answer_that_was_accepted_elsewhere_stands_and_the_game_goes_on
     async with watching(served.ws_url) as one, elsewhere(settings) as inbox:
         game = await asked(served, one)
         await inbox.settle(game, TEAM, answer_outcome(1, '{"team":[1,3]}', [], [], "http"))
+        seen = one.items[-1]["seq"]
         assert (await says(one, OURS))["code"] == "already-answered"
-        await one.until_seq(one.items[-1]["seq"] + 1)
+        await one.until_seq(seen + 1)
     [proposed] = [item for item in one.items if item["type"] == "team_proposed"]
     assert proposed["team"] == THEIRS["team"]
 
@@ -88,8 +86,9 @@ async def test_an_answer_that_was_refused_elsewhere_is_in_the_log_before_the_one
         game = await asked(served, one)
         refusal = StoredRefusal("illegal-action", "a team of one", "/team")
         await inbox.refuse(game, TEAM, 1, refusal, answer={}, message=None, attempts=3)
+        seen = one.items[-1]["seq"]
         assert (await says(one, OURS))["t"] == "ack"
-        await one.until_seq(one.items[-1]["seq"] + 1)
+        await one.until_seq(seen + 1)
     names = await types(served, game)
     assert names.index("ActionRefused") < names.index("TeamProposed")
     assert names.count("TeamProposed") == 1
