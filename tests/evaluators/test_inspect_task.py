@@ -71,6 +71,7 @@ def write(path: Path, dimension: Any, *, with_gold: bool = True) -> None:
     path.write_text("".join(line + "\n" for line in jsonl(some)), "utf-8")
 
 
+@pytest.mark.long
 def test_inspect_runs_the_tasks_and_pools_as_we_do(tmp_path: Path) -> None:
     write(tmp_path / "guessing.jsonl", "guessing")
     write(tmp_path / "summarisation.jsonl", "summarisation")

@@ -29,6 +29,7 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
         yield server
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("example", EXAMPLES)
 async def test_an_example_plays_a_whole_game_over_a_bad_line(
     example: str, served: Served, tmp_path: Path

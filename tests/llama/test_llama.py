@@ -27,6 +27,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found
 
 
+@pytest.mark.long
 def test_a_game_with_noise_in_valid_json_is_complete_and_nothing_is_defaulted(url: str) -> None:
     # One intention a list cannot be doubled: every answer is legal, and none is asked again.
     game = played(url, "one_pass", rules=SHORT, min_intentions=1, max_intentions=1)

@@ -85,6 +85,7 @@ def test_the_example_can_be_planned_as_it_is(tmp_path: Path) -> None:
     assert "exists already" in again.output
 
 
+@pytest.mark.long
 def test_from_a_file_to_a_report_and_a_pack(tmp_path: Path) -> None:
     folder = scripted(tmp_path / "s")
     assert interintent("study", "run", folder, "--yes").exit_code == 0

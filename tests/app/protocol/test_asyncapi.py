@@ -32,6 +32,7 @@ def test_the_committed_document_is_the_generated_one() -> None:
     assert committed == document(), "openapi/asyncapi.json is old: make openapi"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_the_public_parser_finds_nothing_to_say() -> None:
     project = ROOT / "tests" / "asyncapi_tools"
