@@ -162,8 +162,7 @@ _AS_SENT: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant
 def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
     opened = marks.count(b"[") + marks.count(b"{")
     many = opened + marks.count(b",") > MAX_ELEMENTS
-    # A number that is too long has digits at four consecutive sampled positions.
-    long = len(body) > _MAX_DIGITS and b"0000" in body[:: _MAX_DIGITS // 4].translate(_ZEROS)
+    long = all(_has_digits(body, every) for every in (32, 4))
     if opened <= max_depth and not many and not long:
         return
     # Each string is replaced by one quote.
@@ -174,6 +173,11 @@ def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
         _check_elements(structure)
     if long and b"0" * (_MAX_DIGITS + 1) in structure.translate(_ZEROS):
         raise Unparsable(f"a number has at most {_MAX_DIGITS} digits")
+
+
+def _has_digits(body: bytes, every: int) -> bool:
+    """Whether there are digits at so many sampled positions in a row as in a number that is too long."""
+    return b"0" * (_MAX_DIGITS // every) in body[::every].translate(_ZEROS)
 
 
 def _check_depth(brackets: bytes, limit: int) -> None:
