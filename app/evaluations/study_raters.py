@@ -16,6 +16,7 @@ import structlog
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable
 from app.base.errors import BudgetSpent
+from app.base.tasks import run_together
 from app.evaluations.judge_work import plain, work_of
 from app.models.account import Account
 from app.models.endpoints import Endpoints
@@ -73,15 +74,7 @@ class StudyRaters:
         """
         self.endpoints.source(str(asked.model))
         left = iter(games)
-        workers = [asyncio.create_task(self._work(asked, left, read, on_game)) for _ in range(_AT_ONCE)]
-        try:
-            done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.wait(workers)
-        for worker in done:
-            worker.result()
+        await run_together(self._work(asked, left, read, on_game) for _ in range(_AT_ONCE))
 
     async def _work(
         self,

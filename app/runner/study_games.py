@@ -5,7 +5,6 @@ where it was, and asks nothing again. A game that fails does not stop the others
 stops only the cells that need it.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from agents.model.model import Sampling
 from agents.table import MemoryJournal, play
 from app.base.errors import BudgetSpent
 from app.base.schemas import OnUnusable
+from app.base.tasks import run_together
 from app.models.account import Account
 from app.models.endpoints import Endpoints
 from app.models.recording import UNUSED_SESSION, AnswersFile
@@ -88,15 +88,7 @@ class StudyGames:
         game that ends.
         """
         left = iter(work)
-        workers = [asyncio.create_task(self._work(left, on_game)) for _ in range(self.parallel)]
-        try:
-            done, _ = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.wait(workers)
-        for worker in done:
-            worker.result()
+        await run_together(self._work(left, on_game) for _ in range(self.parallel))
 
     async def _work(
         self, left: Iterator[tuple[StudyCell, PlannedGame]], on_game: Callable[[GameRecord], None]
