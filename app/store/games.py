@@ -238,6 +238,12 @@ class GameStore:
         query = select(func.count()).where(games.c.batch_id == batch_id)
         return int((await self._database.column(query))[0])
 
+    async def free_position(self, batch_id: str) -> int:
+        """The first position after those of the batch's games, of which some may have been deleted."""
+        query = select(func.max(games.c.position)).where(games.c.batch_id == batch_id)
+        last = (await self._database.column(query))[0]
+        return 0 if last is None else int(last) + 1
+
     async def ids(
         self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
     ) -> list[str]:
