@@ -35,6 +35,7 @@ from app.models.registry import ModelRegistry
 from app.models.trial import Trials
 from app.pages.reference import router as reference_router
 from app.pages.routes import router as pages_router
+from app.pages.ui import router as ui_router
 from app.play.routes import router as seats_router
 from app.play.socket import Sockets
 from app.play.socket import router as socket_router
@@ -130,6 +131,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
     app.include_router(pages_router, tags=["pages"])
+    app.include_router(ui_router, tags=["pages"])
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
     return app
