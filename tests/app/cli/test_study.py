@@ -242,13 +242,23 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     assert (told["games"], told["frozen"]) == (0, None)
     (assumed,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
     assert (assumed["assumed"], assumed["sd"], assumed["games"]) == (True, 0.5, 4)
+    assert assumed["difference"] is None, "four games find nothing"
     interintent("study", "run", folder, "--yes", "--pilot", "6")
     (found,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
-    assert not found["assumed"]
-    assert found["sd"] < 0.5
+    assert (found["figure"], found["assumed"], found["measured_in"]) == ("win rate, loyal", False, 6)
     # Both rules give the same approvals to five seats: the games of a pair are the same.
     assert found["correlation"] > 0.5
-    assert found["difference"] < assumed["difference"]
+    measured = {one["figure"]: one for one in found["figures"]}
+    assert measured["quest win rate, loyal"]["sd"] < found["sd"]
+    assert found["games"] == 4
+    assert all(one["games"] <= 4 for one in measured.values()), "a figure may be missing in some games"
+    shown = interintent("study", "plan", folder).output
+    assert "quest win rate, loyal" in shown
+    assert "6 pilot games" in shown
+    (folder / "study.toml").write_text(SCRIPTED.replace(
+        "at_least_half\"\n", "at_least_half\"\nmeasure = \"quests won\"\n"))  # fmt: skip
+    assert "called 'quests won'; there are win rate, loyal" in interintent("study", "plan", folder).output
+    (folder / "study.toml").write_text(SCRIPTED)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
 
