@@ -3,7 +3,7 @@
 from alembic import op
 
 revision = "b7e14c92d803"
-down_revision = "a4b8d35e9c17"
+down_revision = "b7d2f04c91ae"
 branch_labels = None
 depends_on = None
 
