@@ -15,6 +15,7 @@ by one, and an incomplete last line is dropped. So every state that a kill leave
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -193,6 +194,10 @@ class StudyFolder:
         """Cell and id of every finished game, in order; also of cells that the study no longer has."""
         for file in sorted((self.store / "games").glob("*/*.ndjson")):
             yield file.parent.name, file.stem
+
+    def most_games(self) -> int:
+        """The number of finished games of the cell that has most."""
+        return max(Counter(cell for cell, _ in self.games()).values(), default=0)
 
     def keep(self, record: GameRecord, log: bytes) -> None:
         """Writes a finished game. The log comes last: with it, the game is finished."""
