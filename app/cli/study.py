@@ -222,7 +222,7 @@ def run_command(
         note(_announced(design, state, expected, study))
         if not yes and sys.stdin.isatty():
             typer.confirm("Go on?", default=True, abort=True, err=True)
-        with folder.locked("run" if part.of == 1 else f"shard-{part.number}"):
+        with folder.locked(part.number, part.of):
             result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
         state = state_of(folder, design)
     except (StudyFault, InvalidAgent) as fault:

@@ -66,9 +66,7 @@ def look(folder: StudyFolder, design: Design) -> None:
     games = state_of(folder, design).done
     if not games:
         raise StudyFault("there is nothing to look at: no game is finished")
-    if any(one["games"] == games for one in folder.notes("look")):
-        return
-    folder.note("look", at=timestamp(now_ms()), games=games, planned=design.size)
+    folder.note("look", known_by=["games"], at=timestamp(now_ms()), games=games, planned=design.size)
 
 
 def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:

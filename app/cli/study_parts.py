@@ -119,10 +119,8 @@ def deviations(folder: StudyFolder, study: Study, frozen: Frozen | None) -> list
 
 def note_deviations(folder: StudyFolder, study: Study, frozen: Frozen | None) -> list[dict[str, Any]]:
     """Notes new deviations for the report. Returns all that were ever found, those taken back too."""
-    known = folder.notes("deviation")
     for one in deviations(folder, study, frozen):
-        if not any(all(old.get(name) == value for name, value in one.items()) for old in known):
-            folder.note("deviation", at=timestamp(now_ms()), **one)
+        folder.note("deviation", known_by=list(one), at=timestamp(now_ms()), **one)
     return folder.notes("deviation")
 
 

@@ -365,6 +365,57 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     assert control["items"] == len([one for one in spoken if one["turn"] >= 0])
 
 
+@pytest.mark.long
+async def test_shards_with_models_and_raters_are_one_run_when_they_are_merged(tmp_path: Path) -> None:
+    whole, merged = tmp_path / "whole", tmp_path / "merged"
+    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
+    small, large = fake(1), fake(2)
+    async with small.serving(), large.serving():
+        for folder in (whole, merged, *parts):
+            study_file(folder, more=RATERS)
+            models_file(folder, small=small, large=large)
+        assert (await studying("run", whole, "--yes")).exit_code == 0
+        once = asked(small, large)
+        for number, part in enumerate(parts, 1):
+            (part / "frozen.json").write_bytes((whole / "frozen.json").read_bytes())
+            done = await studying("run", part, "--yes", "--shard", f"{number}/2")
+            assert done.exit_code == 0, done.output
+        assert asked(small, large) == 2 * once
+        StudyFolder(parts[1]).note(
+            "deviation", known_by=["pointer"], pointer="/title", frozen="a", found="b", at=""
+        )
+        # A part that was killed: its answers are taken, too.
+        killed = min((parts[0] / "run" / "games").rglob("*.ndjson"))
+        killed.unlink()
+        for _ in range(2):  # taking the same again changes nothing
+            done = await studying("merge", merged, *parts)
+            assert done.exit_code == 0, done.output
+        again = await studying("run", merged, "--yes")
+        assert "1 of them new" in again.output
+        assert asked(small, large) == 2 * once
+    played, joined = logs(whole), logs(merged)
+    assert played.keys() == joined.keys()
+    for name, log in played.items():
+        assert events(log) == events(joined[name])
+    first, second = [await asyncio.to_thread(status, folder) for folder in (whole, merged)]
+    for told in (first, second):
+        assert told["complete"]
+        del told["cost"], told["cells"], told["deviations"][:], told["frozen"]
+        for rater in told["raters"]:
+            del rater["cost"]  # what a provider finds in its cache depends on the order of calls
+    assert first == second
+    for name in ("judgements.json", "answers.jsonl"):
+        files = []
+        for folder in (whole, merged):
+            study = StudyFolder(folder)
+            gather(study, study.study(), study.design(), tmp_path / f"{folder.name}-packed")
+            files.append((tmp_path / f"{folder.name}-packed" / name).read_bytes())
+        assert files[0] == files[1]
+        assert len(files[0]) > 1000
+    (note,) = StudyFolder(merged).notes("deviation")
+    assert note["pointer"] == "/title"
+
+
 async def test_a_plan_reckons_with_what_a_trial_of_the_model_measured(tmp_path: Path) -> None:
     folder, small, large = tmp_path / "s", fake(1), fake(2)
     study_file(folder, presets='["direct"]')
