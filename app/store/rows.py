@@ -39,6 +39,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import SQLModel
@@ -237,6 +238,9 @@ JsonOrNone = Annotated[Json | Damaged | None, ColumnSpec(JsonColumn(dict, none_a
 
 _SCORES: Final = range(1, 6)
 
+_JOBLESS: Final = text("job IS NULL AND drive = 'auto' AND status IN ('created', 'running')")
+"""Games that nobody drives, although somebody should."""
+
 
 @_stored("batches")
 @dataclass(frozen=True, slots=True, repr=False)
@@ -255,12 +259,18 @@ class BatchRow:
     cancelled: bool = False
     suspended: JsonOrNone = None
     """Why none of its games is driven until somebody resumes it: the fields of ``Suspension``."""
+    owner: str = ""
+    """Whose batch it is, for fair shares: the name of the key that created it. Empty: nobody's."""
+    priority: int = 0
+    """Among its owner's batches: games of a higher one begin first."""
 
 
 @_stored(
     "games",
     Index("ix_games_batch", "batch_id", "position", unique=True),
     Index("ix_games_status", "status", "created_at"),
+    Index("ix_games_job", "job"),
+    Index("ix_games_jobless", "batch_id", postgresql_where=_JOBLESS, sqlite_where=_JOBLESS),
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:
@@ -304,6 +314,12 @@ class GameRow:
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
+    job: Annotated[int | None, ColumnSpec(BigInteger())] = None
+    """The queue's job that drives the game, or will. None: nobody has to drive it, or the database has no
+    queue.
+    """
+    driver: Annotated[int | None, ColumnSpec(BigInteger())] = None
+    """The same job, once it has begun: nothing else may append to the log."""
 
 
 class DamagedGame(NamedTuple):
