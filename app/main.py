@@ -25,6 +25,8 @@ from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
 from app.games.following import Following
+from app.games.listing import Lists
+from app.games.listing import router as lists_router
 from app.games.routes import router as games_router
 from app.games.seat_tokens import SeatTokens
 from app.games.service import Games
@@ -35,6 +37,7 @@ from app.models.registry import ModelRegistry
 from app.models.trial import Trials
 from app.pages.reference import router as reference_router
 from app.pages.routes import router as pages_router
+from app.pages.ui import router as ui_router
 from app.play.routes import router as seats_router
 from app.play.socket import Sockets
 from app.play.socket import router as socket_router
@@ -50,6 +53,7 @@ from app.store.db import Database
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
+from app.store.listing import Listing
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
@@ -125,12 +129,14 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     )
     problems.install(app)
     app.include_router(games_router, tags=["games"])
+    app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
     app.include_router(pages_router, tags=["pages"])
+    app.include_router(ui_router, tags=["pages"])
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
     return app
@@ -244,6 +250,7 @@ class Composition:
         state.keys = self.keys
         state.access = self.access
         state.games = self.games
+        state.lists = Lists(Listing(self.database), self.store)
         state.models = self.models
         state.trials = Trials(self.models.endpoints)
         state.following = Following(

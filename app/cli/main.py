@@ -23,6 +23,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final = {
     "serve": Command("serve", "Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM)."),
+    "migrate": Command("migrate", "Bring the database to the newest schema; a missing database is created."),
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),

@@ -25,6 +25,7 @@ from app.cli.study_parts import (
     left_of,
     note_deviations,
     opened,
+    pilot_study,
     state_of,
 )
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
@@ -47,9 +48,6 @@ commands.add_typer(study_app, name="study")
 
 STOPPED: Final = 3
 """Exit status if the budget is spent or a model refuses: the same command goes on later."""
-
-PILOT_SEED: Final = 2**40
-"""Pilot games play the deals from here on, so that none of them is a game of the study."""
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is spent.")]
@@ -108,9 +106,9 @@ def plan_command(
         _check_seats(folder, design, endpoints)
         left = list(left_of(folder, design))
         expected = expectation(folder, state, endpoints, left)
+        told = _plan_json(folder, design, state, expected)
     except StudyFault as fault:
         fail(str(fault))
-    told = _plan_json(folder, design, state, expected)
     if as_json:
         print_json(told)
     else:
@@ -211,8 +209,7 @@ def run_command(
     study, design = opened(folder)
     part = _shard(shard)
     if pilot is not None:
-        own = study.design.model_copy(update={"games": pilot, "seed": study.design.seed + PILOT_SEED})
-        study = study.model_copy(update={"design": own})
+        study = pilot_study(study, pilot)
         design = folder.design(study)
     endpoints = endpoints_of(folder)
     remote = None if server is None else StudyServer(server, _key(api_key_env))
@@ -613,7 +610,39 @@ def _print_plan(design: Design, told: dict[str, Any]) -> None:
     for words in told["unbalanced"]:
         echo(f"unbalanced: {words}")
     for found in told["finds"]:
-        echo(found["words"])
+        _print_finds(found)
+    if any(one["assumed"] for found in told["finds"] for one in found["figures"]):
+        echo("for measured figures play pilot games: interintent study run DIR --pilot 8; then plan again")
+
+
+def _print_finds(found: dict[str, Any]) -> None:
+    """The smallest differences that answer one question."""
+    measure, figures = found["measure"], found["figures"]
+    shown = figures[:1] if measure else [one for one in figures if one["main"]]
+    echo(f"{found['question']} ({found['contrast']})" if found["contrast"] else found["question"])
+    if not shown:
+        echo(f"  nothing can be said of {measure} before there are pilot games")
+        return
+    several = any(one["difference_corrected"] != one["difference"] for one in shown)
+    heads = ["with 80 % power it finds", *(["with Holm"] if several else []), "games", "deviation", "alike"]
+    table = _table("figure", *heads, "from")
+    for one in shown:
+        names = ("difference", "difference_corrected") if several else ("difference",)
+        table.add_row(
+            one["figure"],
+            *(_difference(one[name], one["unit"]) for name in names),
+            f"{one['games']:,}",
+            f"{one['sd']:.2f}",
+            f"{one['correlation']:.2f}",
+            "ASSUMED: the worst case" if one["assumed"] else f"{one['measured_in']} pilot games",
+        )
+    _show(table)
+
+
+def _difference(value: float | None, unit: str) -> str:
+    if value is None:
+        return "nothing"
+    return f"{100 * value:.1f} points" if unit == "share" else f"{value:.2f}"
 
 
 def _table(first: str, *others: str) -> Table:

@@ -12,6 +12,7 @@ import shlex
 import shutil
 import tarfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from importlib.metadata import PackageNotFoundError, version
@@ -22,19 +23,32 @@ from typing import Any, Final
 import orjson
 
 from app.base.clock import now_ms, timestamp
-from app.cli.study_parts import note_deviations, state_of
+from app.cli.study_parts import note_deviations, pilot_study, state_of
 from app.cli.study_running import read_finished
 from app.evaluations.study_raters import rater_key
-from app.files.judgements import UnreadableFile, read_judgements
+from app.files.games import bundles
+from app.files.judgements import UnreadableFile, read_answers, read_judgements
+from app.files.reporting import ReportWork, counted
 from app.models.recording import Recording, Signature, line_of
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
-from evaluators.ground.items import DIMENSIONS, items
+from evaluators.ground.items import DIMENSIONS, Options, Variant, items
 from evaluators.ground.rows import jsonl
+from evaluators.report.builder import ReportBuilder
+from evaluators.report.columns import Contrast
 from evaluators.study.design import Design
 from evaluators.study.file import Study
 from evaluators.study.told import look_levels
 
-__all__ = ["archive", "gather", "look", "pack", "report_arguments", "run_report"]
+__all__ = [
+    "archive",
+    "builder_of",
+    "gather",
+    "look",
+    "pack",
+    "pilots_of",
+    "report_arguments",
+    "run_report",
+]
 
 REPORTS: Final = ("report.html", "report.json", "report.csv", "report.tex")
 
@@ -63,6 +77,12 @@ def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> No
     """Writes games, judgements, answers and what is to be told of the study into a directory, in the order of
     the design. Raises StudyFault for damaged files.
     """
+    _gather_games(folder, study, design, where)
+    _write_json(where / _TOLD, _told(folder, study, design))
+
+
+def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:
+    """The same without what is to be told."""
     where.mkdir(parents=True, exist_ok=True)
     judged: list[Any] = []
     with (where / _GAMES).open("wb") as games, (where / _ANSWERS).open("wb") as answers:
@@ -83,7 +103,42 @@ def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> No
         if one.file is not None and (folder.path / one.file).exists():
             judged += _peoples(folder.path / one.file)
     _write_json(where / _JUDGEMENTS, judged)
-    _write_json(where / _TOLD, _told(folder, study, design))
+
+
+def pilots_of(folder: StudyFolder, design: Design) -> tuple[Design, float]:
+    """The design of the pilot games that are there, and how many there are of a cell in the mean."""
+    pilots = StudyFolder(folder.path, pilot=True)
+    cells = Counter(cell for cell, _ in pilots.games())
+    known = {cell.id: cells[cell.id] for cell in design.cells}
+    most = max(known.values(), default=0)
+    return pilots.design(pilot_study(design.study, max(most, 1))), sum(known.values()) / max(len(known), 1)
+
+
+def builder_of(
+    folder: StudyFolder, design: Design, where: Path, contrasts: tuple[Contrast, ...]
+) -> ReportBuilder:
+    """What a report of these games counts; the games are gathered in a directory. Raises StudyFault."""
+    study = design.study
+    _gather_games(folder, study, design, where)
+    try:
+        judged = read_judgements(where / _JUDGEMENTS) if _filled(where / _JUDGEMENTS) else None
+        answers = read_answers(where / _ANSWERS) if _filled(where / _ANSWERS) else {}
+    except UnreadableFile as fault:
+        raise StudyFault(str(fault)) from None
+    work = ReportWork(
+        study.title,
+        Variant(options=_options(study)),
+        {} if judged is None else judged.by_game,
+        frozenset() if judged is None else judged.judges,
+        answers,
+        exclude_above=study.exclusions.defaults_above,
+        contrasts=contrasts,
+        statements={} if judged is None else judged.statements,
+    )
+    builder = work.builder()
+    for part in counted(bundles([str(where / _GAMES)], lambda _: None), work):
+        builder.merge(part)
+    return builder
 
 
 def _peoples(file: Path) -> Iterator[dict[str, Any]]:
@@ -151,10 +206,15 @@ def report_arguments(study: Study, where: Path) -> list[str]:
     """
     arguments = [_GAMES, "--title", study.title, "--study", _TOLD]
     arguments += _of_raters(where)
-    options = {one.options for one in study.evaluations if one.kind == "guesser"}
-    if options == {"roles"}:
-        arguments += ["--options", "roles"]
+    if _options(study) != Variant().options:
+        arguments += ["--options", _options(study)]
     return [*arguments, "--exclude-above", f"{study.exclusions.defaults_above:g}"]
+
+
+def _options(study: Study) -> Options:
+    """Which intentions the guesses name that the report counts."""
+    options = {one.options for one in study.evaluations if one.kind == "guesser"}
+    return "roles" if options == {"roles"} else "impactful"
 
 
 def _of_raters(where: Path) -> list[str]:

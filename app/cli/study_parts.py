@@ -40,10 +40,14 @@ __all__ = [
     "left_of",
     "note_deviations",
     "opened",
+    "pilot_study",
     "state_of",
 ]
 
 MODELS_FILE: Final = "models.toml"
+
+_PILOT_SEED: Final = 2**40
+"""Pilot games play the deals from here on, so that none of them is a game of the study."""
 
 _ANSWER_TOKENS: Final = (80, 320)
 """Tokens of an answer, where nothing was measured: as the fake model writes, and four times as much."""
@@ -69,6 +73,12 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
     except StudyFault as fault:
         fail(str(fault).replace("\n", "; "))
     return study, design
+
+
+def pilot_study(study: Study, games: int) -> Study:
+    """The study with so many pilot games of each cell in place of its games."""
+    own = study.design.model_copy(update={"games": games, "seed": study.design.seed + _PILOT_SEED})
+    return study.model_copy(update={"design": own})
 
 
 def _check_questions(design: Design) -> None:

@@ -44,6 +44,7 @@ from app.games.schemas import (
     AfterRequest,
     BatchCreated,
     BatchDefaults,
+    DeletedView,
     ForkedFrom,
     ForkGame,
     GameCreatedView,
@@ -71,10 +72,11 @@ from app.seats.seating import (
 )
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
+from app.store.deleting import Deleted, Deleting
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
-from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
+from app.store.rows import BatchRow, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.chance import draw
@@ -136,6 +138,7 @@ class Games:
         self._inboxes = inboxes
         self._runner = runner
         self._pickup = pickup
+        self._deleting = Deleting(database)
         # A lock lives as long as somebody steps its game or waits to step it.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cancelling: set[str] = set()
@@ -458,31 +461,6 @@ class Games:
             raise NotFound("no such batch for this caller")
         return row
 
-    async def page(
-        self,
-        caller: Caller,
-        *,
-        statuses: Sequence[str],
-        of_batches: Sequence[str],
-        limit: int,
-        cursor: str | None,
-        label: tuple[str, str] | None = None,
-    ) -> tuple[Sequence[GameRow | DamagedGame], str | None]:
-        """A page of games, and the cursor of the next page, or None after the last one.
-
-        Unless the caller may see everything, the page leaves out forks of games that still run, and games
-        whose origin cannot be read.
-        """
-        rows, following = await self._store.page(
-            statuses=statuses, of_batches=of_batches, limit=limit, cursor=cursor, label=label
-        )
-        if caller.grant is None and not caller.sees_all:
-            unknown = {row.game_id for row in rows if isinstance(row.forked_from, Damaged)}
-            forks = [row.game_id for row in rows if row.game_id not in unknown and row.forked_from]
-            hidden = unknown | await self._store.ahead(forks)
-            rows = [row for row in rows if row.game_id not in hidden]
-        return rows, following
-
     async def state(self, game_id: str) -> State:
         """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
         return fold(await self._reader.events(game_id))
@@ -709,6 +687,24 @@ class Games:
         await self._store.invalidate(game_id, why)
         return await self.row(game_id)
 
+    async def delete(self, game_id: str, *, by: str) -> DeletedView:
+        """Deletes a game for good. Raises NotFound, StillNeeded."""
+        row = await self.row(game_id)
+        return await self._delete([game_id], row.batch_id, by)
+
+    async def delete_batch(self, batch_id: str, *, by: str) -> DeletedView:
+        """Deletes a batch with all its games for good. Raises NotFound, StillNeeded."""
+        await self.batch_row(batch_id)
+        return await self._delete(await self._deleting.games_of(batch_id), batch_id, by)
+
+    async def _delete(self, game_ids: Sequence[str], batch_id: str, by: str) -> DeletedView:
+        total = Deleted()
+        async for deleted in self._deleting.delete(game_ids, by):
+            total.add(deleted)
+        for name in (*game_ids, batch_id):
+            self._feed.hint(name)
+        return DeletedView(games=total.games, events=total.events, said=total.said, bytes=total.bytes)
+
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
         row = await self.batch_row(batch_id)
@@ -747,7 +743,8 @@ class Games:
             for game in await self._store.to_play_anew(batch_id)
             if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
-        anew = await off_loop(self._anew, row, excluded) if excluded else []
+        free = await self._store.free_position(batch_id)
+        anew = await off_loop(self._anew, row, free, excluded) if excluded else []
         at = self._database.writer.stamp()
         if not await self._store.resume(batch_id, _changed(on_unusable), Retry(row.count, anew, at)):
             raise NotSuspended(
@@ -760,11 +757,11 @@ class Games:
             for old, game in zip(excluded, anew, strict=True)
         ]
 
-    def _anew(self, row: BatchRow, excluded: Sequence[GameRow]) -> list[NewGame]:
+    def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
         new = _stored_request(row)
         models = self._model_seats(new)
         games = []
-        for position, old in enumerate(excluded, row.count):
+        for position, old in enumerate(excluded, free):
             game = _dealt(new, position, int(old.seed), _stored_seats(old), models)
             origin = {"game_id": old.game_id, "events": len(game.log)}
             games.append(replace(game, forked_from=origin))

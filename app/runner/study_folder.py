@@ -15,7 +15,6 @@ by one, and an incomplete last line is dropped. So every state that a kill leave
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -315,10 +314,6 @@ class StudyFolder:
             if values not in known:
                 self.note("look", **values)
         return taken, differing
-
-    def clear_pilot(self) -> None:
-        """Removes all pilot games."""
-        shutil.rmtree(self.path / "pilot", ignore_errors=True)
 
 
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS

@@ -6,15 +6,14 @@ share a commit. PostgreSQL gains from the grouping too; the code is the same.
 
 import asyncio
 import os
-import re
 import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
-from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,7 +30,6 @@ from sqlalchemy import (
     RowMapping,
     create_engine,
     event,
-    inspect,
     text,
 )
 from sqlalchemy.engine import make_url
@@ -57,6 +55,7 @@ from sqlalchemy.pool import (
 from app.base import metrics
 from app.base.clock import now_ms
 from app.settings import Settings
+from app.store.schema import SchemaState, migrate, schema_state
 
 __all__ = [
     "PASSING",
@@ -90,9 +89,6 @@ READERS: Final = 4
 
 PREPARED: Final = 100
 """The most compiled statements to keep. There are a handful, each the same object at every commit."""
-
-MIGRATION_LOCK: Final = 4_931_007_221
-"""The advisory lock that makes processes which start together migrate one after the other."""
 
 
 def sqlite_exists(url: str) -> bool:
@@ -164,10 +160,29 @@ class Database:
         self.writer = Writer(self.write_engine, commits)
 
     async def start(self) -> None:
-        """Migrates to the newest schema and starts the writer. Safe when many start at once."""
-        async with self.write_engine.begin() as connection:
-            await connection.run_sync(_upgrade)
+        """Migrates to the newest schema, if it is not the newest, and starts the writer. Safe when many start
+        at once. Raises UnknownSchema.
+        """
+        await self.migrate()
         self.writer.start()
+
+    async def schema(self) -> SchemaState:
+        """The schema as it is. Raises UnknownSchema for one that this program cannot use."""
+        async with self.read_engine.connect() as connection:
+            return await connection.run_sync(schema_state)
+
+    async def migrate(self) -> SchemaState:
+        """Migrates to the newest schema, and returns the schema as it was before. Raises UnknownSchema."""
+        # A look first: it waits for nobody, while a migration needs the writer's lock.
+        before = await self.schema()
+        if before.is_ahead:
+            log.warning(
+                "a newer release has migrated the database; this one works beside it", **asdict(before)
+            )
+        if before.behind:
+            async with self.write_engine.begin() as connection:
+                before = await connection.run_sync(migrate)
+        return before
 
     async def rows(self, query: Executable) -> Sequence[Any]:
         """Everything that a query finds."""
@@ -581,46 +596,6 @@ class _SqliteCommits:
             self._waiting.put(None)
             await asyncio.to_thread(self._thread.join)
             self._thread = None
-
-
-def _newest() -> str:
-    """The newest revision, on which no other revision builds.
-
-    It is read from the text of the migrations. Where there is nothing to migrate, Alembic is not imported:
-    that takes longer than the rest of the start.
-    """
-    revisions: set[str] = set()
-    below: set[str] = set()
-    for file in Path(str(files("migrations") / "versions")).glob("*.py"):
-        for name, revision in _REVISION.findall(file.read_text("utf-8")):
-            (below if name == "down_revision" else revisions).add(revision)
-    (newest,) = revisions - below
-    return newest
-
-
-_REVISION: Final = re.compile(r"^(revision|down_revision) = \"(\w+)\"", re.MULTILINE)
-
-
-def _is_newest(connection: Connection) -> bool:
-    if not inspect(connection).has_table("alembic_version"):
-        return False
-    revisions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
-    return list(revisions) == [_newest()]
-
-
-def _upgrade(connection: Connection) -> None:
-    if _is_newest(connection):
-        return
-    from alembic import command
-    from alembic.config import Config
-
-    if connection.dialect.name == "postgresql":
-        # Held until the transaction ends: the other replicas wait, then find nothing to do.
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-    config = Config()
-    config.set_main_option("script_location", str(files("migrations")))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
 
 
 class Writer:

@@ -29,6 +29,7 @@ __all__ = [
     "answers",
     "api_keys",
     "batches",
+    "deletions",
     "evaluations",
     "events",
     "games",
@@ -39,6 +40,7 @@ __all__ = [
     "model_calls",
     "model_outages",
     "refusals",
+    "schema_programs",
     "seen",
     "statements",
     "tasks",
@@ -251,3 +253,32 @@ class SeenTable(SQLModel, table=True):
 
 
 seen: Final = METADATA.tables["seen_turns"]
+
+
+class DeletionsTable(SQLModel, table=True):
+    """A game that somebody deleted. Its id is all that is left of what was played."""
+
+    __tablename__ = "deletions"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    batch_id: str = Field(max_length=40)
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """UTC, milliseconds since 1970."""
+    by: str = Field(max_length=100)
+    """The credential's public name, or the user of the operating system."""
+    events: int
+    """The length of its log."""
+
+
+deletions: Final = METADATA.tables["deletions"]
+
+
+class SchemaProgramsTable(SQLModel, table=True):
+    """A revision of the schema whose programs can use the schema as it is now (see ``app.store.schema``)."""
+
+    __tablename__ = "schema_programs"
+
+    revision: str = Field(primary_key=True, max_length=32)
+
+
+schema_programs: Final = METADATA.tables["schema_programs"]

@@ -5,6 +5,7 @@ stage. Each contrast stands three times: as excluded (the report's own exclusion
 excluded), and in the worst case (each excluded game counted against the difference).
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +23,17 @@ from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_cas
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, GameSet, Kind, nothing
 from evaluators.statistics.intervals import Counts
 
-__all__ = ["CONTRASTS", "FOUND_BELOW", "MISSING", "ContrastCounts", "Contrasted", "contrasted"]
+__all__ = [
+    "CONTRASTS",
+    "FOUND_BELOW",
+    "MISSING",
+    "ContrastCounts",
+    "Contrasted",
+    "FigureOfCells",
+    "contrasted",
+    "figures_of_cells",
+    "range_of",
+]
 
 CONTRASTS: Final = "contrasts"
 """The table of the contrasts' main figures."""
@@ -146,6 +157,20 @@ def _names(key: FigureKey, measure: _Measure) -> tuple[str, str, str]:
     if key.group == "all":
         return words, "", ""
     return words, key.group, key.label
+
+
+def range_of(name: str) -> tuple[Unit, tuple[float, float] | None]:
+    """The unit and the limits of the figure of this name, as a question names it; limits None: it has none,
+    or no figure is called so.
+    """
+    if name.partition(", ")[0] in _METRICS:
+        return "share", _BOTH
+    for measures in _MEASURES.values():
+        for measure in measures:
+            words = re.escape(measure.words).replace(r"\{of\}", ".+").replace(r"\{group\}", ".+")
+            if measure.words != "{group}" and measure.words != "{of}" and re.match(words, name):
+                return measure.unit, measure.limits
+    return "share", None
 
 
 # --- counting ---------------------------------------------------------------------------------------
@@ -328,6 +353,36 @@ def contrasted(
     tables = [_table(CONTRASTS, main, "" if main else "no game has both levels of a contrast")]
     tables += [_table(name, rows, "") for name, rows in ((_PARTS, parts), (_MEANS, means)) if rows]
     return Contrasted(tuple(tables), tuple(_notes(told, designs, adjusted, level)))
+
+
+class FigureOfCells(NamedTuple):
+    """One figure of a contrast with its counts, before anything is tested."""
+
+    name: str
+    """As a question names it: with its group, if it is no main figure."""
+    is_main: bool
+    kind: Kind
+    unit: Unit
+    limits: tuple[float, float] | None
+    cells: Sequence[Mapping[str, Counts]]
+    """The counts of each cell by unit."""
+    paired: bool
+
+
+def figures_of_cells(counts: ContrastCounts) -> Iterator[FigureOfCells]:
+    """Every figure that this contrast would test, main figures and others, in the order of the report."""
+    design = _designed(counts, None)
+    keys = set.intersection(*(set(cell.counts) for cell in counts.cells))
+    for key in sorted(keys, key=_place):
+        if _is_said_elsewhere(key, of_seats=counts.of_seats):
+            continue
+        for measure in _measures(key.table, key.group, key.column):
+            name, by, group = _names(key, measure)
+            cells = [cell.by(key, design.unit_of) for cell in counts.cells]
+            shown = f"{name}, {group}" if by else name
+            yield FigureOfCells(
+                shown, not by, measure.kind, measure.unit, measure.limits, cells, design.paired
+            )
 
 
 def _designed(counts: ContrastCounts, aside: ContrastCounts | None) -> _Design:
