@@ -116,6 +116,7 @@ async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey) -> Res
 async def create_games(
     new: NewGames,
     games: GamesDep,
+    caller: CallerDep,
     tokens: SeatTokensDep,
     repeats: RepeatsDep,
     key: IdempotencyKey,
@@ -129,7 +130,7 @@ async def create_games(
     if (repeated := await _repeated(repeats, tokens, key)) is not None:
         return repeated
     try:
-        created = await games.create(new, key)
+        created = await games.create(new, key, caller.name)
     except IntegrityError:
         if key is None:
             raise

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import orjson
 import structlog
 from pydantic import JsonValue, ValidationError
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
@@ -58,8 +59,8 @@ from app.games.schemas import (
 from app.models.registry import ModelRegistry, Spending
 from app.models.stops import Stop
 from app.runner.drive import TellingJournal
-from app.runner.local import LocalRunner
-from app.runner.pickup import Pickup
+from app.runner.local import Ended, LocalRunner
+from app.runner.pickup import Driver
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
     REMOTE,
@@ -127,7 +128,7 @@ class Games:
         models: ModelRegistry,
         inboxes: Inboxes,
         runner: LocalRunner,
-        pickup: Pickup,
+        pickup: Driver,
     ) -> None:
         self._database = database
         self._store = store
@@ -145,8 +146,9 @@ class Games:
 
     # --- creating ---------------------------------------------------------------------------
 
-    async def create(self, new: NewGames, key: RequestKey | None = None) -> BatchCreated:
-        """Creates a batch: every game of a small one, the first games of a large one.
+    async def create(self, new: NewGames, key: RequestKey | None = None, owner: str = "") -> BatchCreated:
+        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: for fair
+        shares, the name of the caller.
 
         Raises InvalidProfile, InvalidAgent or InvalidRequest before anything is written.
         """
@@ -168,8 +170,10 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed))
+            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed, owner))
             await self._store.insert_games(connection, batch_id, first, at)
+            if self._store.jobs is not None and len(first) < new.count:
+                await self._store.jobs.lay_out(connection, batch_id)
             await keep(connection, key, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
@@ -240,10 +244,10 @@ class Games:
 
         ``game_ids``: all of its games; None to read them from the database.
         """
-        driven: dict[str, asyncio.Future[bool]] = {}
+        driven: dict[str, asyncio.Future[Ended]] = {}
         try:
             if game_ids is None:
-                await self._lay_out(batch_id, driven)
+                await self._lay_out(batch_id, lambda ids: driven.update(self._runner.submit(ids)))
             else:
                 driven |= self._runner.submit(game_ids)
             delay_s = 0.0
@@ -261,7 +265,18 @@ class Games:
                 if not over.done():
                     await self._runner.release(game_id)
 
-    async def _lay_out(self, batch_id: str, driven: dict[str, "asyncio.Future[bool]"]) -> None:
+    async def lay_out(self, batch_id: str) -> None:
+        """Creates the rest of a batch's games, each with its job, or cancels the open ones of a cancelled
+        batch. Several processes may do it at the same time.
+        """
+        while True:
+            try:
+                await self._lay_out(batch_id, lambda ids: None)
+            except IntegrityError:
+                continue  # somebody else has just created the same games: go on after them
+            break
+
+    async def _lay_out(self, batch_id: str, queue: Callable[[Iterable[str]], None]) -> None:
         """Creates the rest of a batch's games, chunk by chunk, and queues all of its games.
 
         Cancels the open games instead when the batch was cancelled.
@@ -277,7 +292,7 @@ class Games:
         # A fork's seats are in its game's row alone.
         if has_models(spec.get("seats") or ()) or spec.get("origin") == "fork":
             await self._models.endpoints.read_again()
-        driven |= self._runner.submit(await self._store.to_drive(batch_id))
+        queue(await self._store.to_drive(batch_id))
         laid = await self._store.rows_laid(batch_id)
         if laid == row.count:
             return
@@ -304,7 +319,7 @@ class Games:
                 return
             metrics.games_created.labels("created").inc(len(chunk))
             if new.drive == "auto":
-                driven |= self._runner.submit(game.game_id for game in chunk)
+                queue(game.game_id for game in chunk)
             laid += len(chunk)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -414,7 +429,7 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels)
+            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.name)
             await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 
@@ -607,6 +622,8 @@ class Games:
         for _ in range(20):
             row = await self._open_row(game_id)
             await self._runner.release(game_id)
+            if self._store.jobs is not None:
+                await self._store.jobs.release(game_id)
             head, last = await self._last_words(row)
             # A game that ended before its log was read is refused here; one that ends later is a conflict.
             await self._open_row(game_id)
@@ -921,9 +938,9 @@ def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
     return [SeatView(seat=seat) for seat in range(1, len(seats) + 1)]
 
 
-def _batch_row(batch_id: str, at: int, new: NewGames, seed: int) -> BatchRow:
+def _batch_row(batch_id: str, at: int, new: NewGames, seed: int, owner: str) -> BatchRow:
     spec = new.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return BatchRow(batch_id, at, new.count, str(seed), spec, dict(new.labels))
+    return BatchRow(batch_id, at, new.count, str(seed), spec, dict(new.labels), owner=owner)
 
 
 def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[str, Any]:
