@@ -14,6 +14,7 @@ from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import metrics, problems
+from app.base.clock import random_name
 from app.base.lifecycle import Lifecycle
 from app.base.tasks import end_tasks
 from app.edge.auth import Keys
@@ -33,6 +34,7 @@ from app.games.service import Games
 from app.games.tokens import router as tokens_router
 from app.games.trials import router as trials_router
 from app.models.endpoints import Endpoints
+from app.models.leases import Leases
 from app.models.registry import ModelRegistry
 from app.models.trial import Trials
 from app.pages.reference import router as reference_router
@@ -53,6 +55,7 @@ from app.store.db import Database
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
+from app.store.leases import LeaseStore
 from app.store.listing import Listing
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
@@ -187,7 +190,11 @@ class Composition:
         self.pages = Pages(self.reader, self.feed.tails, self.positions)
         self.relays = Relays(self.pages, self.feed)
         self.models = ModelRegistry(
-            Endpoints(settings.endpoints, OutageStore(self.database)),
+            Endpoints(
+                settings.endpoints,
+                OutageStore(self.database),
+                Leases(None if self.database.is_sqlite else LeaseStore(self.database, random_name())),
+            ),
             CallStore(self.database),
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
