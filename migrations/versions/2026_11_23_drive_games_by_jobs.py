@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "7f3a90c6d1e4"
-down_revision = "a4b8d35e9c17"
+down_revision = "b7e14c92d803"
 branch_labels = None
 depends_on = None
 
