@@ -24,6 +24,8 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "serve": Command("serve", "Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM)."),
     "migrate": Command("migrate", "Bring the database to the newest schema; a missing database is created."),
+    "backup": Command("backup", "Write the whole database to one file, while the service runs."),
+    "restore": Command("backup", "Put a backup into a database that is empty or missing."),
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),
