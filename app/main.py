@@ -25,6 +25,8 @@ from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
 from app.games.following import Following
+from app.games.listing import Lists
+from app.games.listing import router as lists_router
 from app.games.routes import router as games_router
 from app.games.seat_tokens import SeatTokens
 from app.games.service import Games
@@ -50,6 +52,7 @@ from app.store.db import Database
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
+from app.store.listing import Listing
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
@@ -125,6 +128,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     problems.install(app)
     app.include_router(games_router, tags=["games"])
+    app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
@@ -224,6 +228,7 @@ class Composition:
         state.keys = self.keys
         state.access = self.access
         state.games = self.games
+        state.lists = Lists(Listing(self.database), self.store)
         state.models = self.models
         state.trials = Trials(self.models.endpoints)
         state.following = Following(

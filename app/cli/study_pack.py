@@ -133,6 +133,7 @@ def builder_of(
         answers,
         exclude_above=study.exclusions.defaults_above,
         contrasts=contrasts,
+        statements={} if judged is None else judged.statements,
     )
     builder = work.builder()
     for part in counted(bundles([str(where / _GAMES)], lambda _: None), work):

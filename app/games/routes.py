@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -12,12 +12,11 @@ from app.base.clock import timestamp
 from app.base.errors import InvalidRequest, KeyInUse
 from app.base.json_reader import MAX_RECORD
 from app.base.problems import documented, in_text
-from app.base.schemas import Cancelled, GameStatus
+from app.base.schemas import Cancelled
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, IdempotencyKey, matches, needs, viewer_for
 from app.edge.idempotency import KeptAnswer, Repeats, RepeatsDep, RequestKey
-from app.edge.queries import comma_list, listed
 from app.games.access import Access, needs_or_watches
 from app.games.deps import AccessDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
 from app.games.schemas import (
@@ -28,7 +27,6 @@ from app.games.schemas import (
     ForkGame,
     GameForked,
     GameImported,
-    GamePage,
     GameView,
     InvalidateGame,
     InvalidView,
@@ -42,7 +40,7 @@ from app.games.schemas import (
 )
 from app.games.seat_tokens import NO_STORE, SeatTokens
 from app.games.service import Games
-from app.games.views import batch_view, game_view, invalid_view, open_requests, readable_summary
+from app.games.views import batch_view, game_view, invalid_view, open_requests
 from app.seats.seating import REMOTE
 from app.store.rows import GameRow
 from engine.errors import UNREADABLE, CorruptLog
@@ -190,61 +188,6 @@ async def import_game(
         return await _settled(repeats, tokens, key)
     response.headers["Location"] = _location({"game_id": imported.game_id})
     return imported
-
-
-@router.get(
-    "/games",
-    summary="List games",
-    response_model=GamePage,
-    responses=documented(),
-)
-async def list_games(
-    games: GamesDep,
-    caller: CallerDep,
-    request: Request,
-    response: Response,
-    status: Annotated[
-        str | None, comma_list(f"({'|'.join(get_args(GameStatus))})", "Only games of this status.")
-    ] = None,
-    batch: Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Only games of this batch.")] = None,
-    label: Annotated[
-        str | None,
-        Query(
-            pattern=r"^[^=]{1,64}=.{0,256}$",
-            description="Only games of batches with this label, as `name=value`.",
-        ),
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="Games per page.")] = 50,
-    cursor: Annotated[
-        str | None,
-        Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of the previous page."),
-    ] = None,
-) -> GamePage:
-    """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
-    needs_or_watches("games:read", caller)
-    statuses, batches = listed(status, "status"), listed(batch, "batch")
-    if not batches or not all(map(caller.reaches_batch, batches)):
-        caller.needs("games:read")
-    if label is not None:
-        caller.needs("games:read")  # watchers of a batch are not shown its labels
-    name, _, value = (label or "").partition("=")
-    rows, following = await games.page(
-        caller,
-        statuses=statuses,
-        of_batches=batches,
-        limit=limit,
-        cursor=cursor,
-        label=None if label is None else (name, value),
-    )
-    if following is not None:
-        url = request.url.include_query_params(cursor=following)
-        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
-    summaries = {row.game_id: readable_summary(row) for row in rows}
-    return GamePage(
-        games=[summary for summary in summaries.values() if summary is not None],
-        damaged=[game_id for game_id, summary in summaries.items() if summary is None],
-        next=following,
-    )
 
 
 def _etag(viewer: Viewer, head: int, row: GameRow) -> str:

@@ -75,7 +75,7 @@ from app.store.deleting import Deleted, Deleting
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
-from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
+from app.store.rows import BatchRow, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.chance import draw
@@ -445,31 +445,6 @@ class Games:
         if row is None:
             raise NotFound("no such batch for this caller")
         return row
-
-    async def page(
-        self,
-        caller: Caller,
-        *,
-        statuses: Sequence[str],
-        of_batches: Sequence[str],
-        limit: int,
-        cursor: str | None,
-        label: tuple[str, str] | None = None,
-    ) -> tuple[Sequence[GameRow | DamagedGame], str | None]:
-        """A page of games, and the cursor of the next page, or None after the last one.
-
-        Unless the caller may see everything, the page leaves out forks of games that still run, and games
-        whose origin cannot be read.
-        """
-        rows, following = await self._store.page(
-            statuses=statuses, of_batches=of_batches, limit=limit, cursor=cursor, label=label
-        )
-        if caller.grant is None and not caller.sees_all:
-            unknown = {row.game_id for row in rows if isinstance(row.forked_from, Damaged)}
-            forks = [row.game_id for row in rows if row.game_id not in unknown and row.forked_from]
-            hidden = unknown | await self._store.ahead(forks)
-            rows = [row for row in rows if row.game_id not in hidden]
-        return rows, following
 
     async def state(self, game_id: str) -> State:
         """The full state of a game. To show one viewer's part, callers must fold that part themselves."""

@@ -2,19 +2,19 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar, get_args
 
-from sqlalchemy import RowMapping, Select, Text, and_, case, cast, func, insert, or_, select, update
+from sqlalchemy import Select, Text, and_, case, cast, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
-from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.log import INSERT_EVENTS, event_rows
-from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, is_moment, read_row, values_of, whole
+from app.store.rows import BatchRow, Damaged, GameRow, is_moment, read_row, values_of, whole
 from app.store.tables import batches, games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event
@@ -104,13 +104,6 @@ class Retry:
 _EVENTS: Final = 500
 """Events that are written together; between two writes the event loop goes on with other work."""
 
-_PLACE: Final = {
-    "batch_at": batches.c.created_at,
-    "batch_id": games.c.batch_id,
-    "position": games.c.position,
-}
-"""What a cursor of a page of games holds."""
-
 
 def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
     profile = game.log[0].profile  # type: ignore[union-attr]
@@ -174,8 +167,11 @@ class GameStore:
     async def games_of(self, game_ids: Iterable[str]) -> dict[str, GameRow]:
         """The rows of these games, by id, without damaged ones. For 100 games at most."""
         query = select(games).where(games.c.game_id.in_(list(game_ids)))
-        rows = map(_listed, await self._database.mappings(query))
-        return {row.game_id: row for row in rows if isinstance(row, GameRow)}
+        found = {}
+        for row in await self._database.mappings(query):
+            with suppress(CorruptLog):
+                found[row["game_id"]] = read_row(GameRow, row)
+        return found
 
     async def batches_of(self, game_ids: Sequence[str]) -> dict[str, str]:
         """The batch of each of these games, in their order; without games that are not stored."""
@@ -434,82 +430,44 @@ class GameStore:
 
     async def tally(self, batch_id: str) -> "Tallied":
         """Counts over a batch's games."""
+        return (await self.tallies([batch_id]))[batch_id]
+
+    async def tallies(self, batch_ids: Sequence[str]) -> "dict[str, Tallied]":
+        """Counts over the games of each of these batches, by id. For 200 batches at most."""
         query = (
             select(
+                games.c.batch_id,
                 games.c.status,
                 games.c.winner,
                 games.c.ending,
                 func.count(),
                 func.max(games.c.finished_at),
             )
-            .where(games.c.batch_id == batch_id)
-            .group_by(games.c.status, games.c.winner, games.c.ending)
+            .where(games.c.batch_id.in_(batch_ids))
+            .group_by(games.c.batch_id, games.c.status, games.c.winner, games.c.ending)
         )
-        status, winners, endings = Counter[str](), Counter[str](), Counter[str]()
-        last = None
-        for state, winner, ending, count, finished in await self._database.rows(query):
+        tallies = {batch_id: Tallied(Counter(), Counter(), Counter()) for batch_id in batch_ids}
+        for batch_id, state, winner, ending, count, finished in await self._database.rows(query):
+            tally = tallies[batch_id]
             # Damaged values are counted, but not shown.
-            status[state if state in get_args(GameStatus) else "damaged"] += count
+            tally.status[state if state in get_args(GameStatus) else "damaged"] += count
             if winner in list(Side):
-                winners[winner] += count
+                tally.winners[winner] += count
             if ending in list(Ending):
-                endings[ending] += count
+                tally.endings[ending] += count
             if is_moment(finished):
-                last = max(last or 0, finished)
-        return Tallied(status, winners, endings, last)
-
-    async def page(
-        self,
-        *,
-        statuses: Sequence[str],
-        of_batches: Sequence[str],
-        limit: int,
-        cursor: str | None,
-        label: tuple[str, str] | None = None,
-    ) -> tuple[list[GameRow | DamagedGame], str | None]:
-        """Games, newest batch first and in their order within it, and the cursor of the next page. Without
-        statuses, games of any status; without batches, games of any batch; ``label``: only games of batches
-        with this name and value.
-        """
-        query = select(games, batches.c.created_at.label("batch_at")).join(
-            batches, batches.c.batch_id == games.c.batch_id
-        )
-        if statuses:
-            query = query.where(games.c.status.in_(statuses))
-        if label is not None:
-            name, value = label
-            labelled = batches.c.labels[name].as_string() == value
-            if self._database.is_sqlite:
-                # A value that is no JSON would end the whole query.
-                labelled = case((func.json_valid(batches.c.labels), labelled), else_=False)
-            query = query.where(labelled)
-        if of_batches:
-            query = query.where(games.c.batch_id.in_(of_batches))
-        if cursor is not None:
-            at, batch_id, position = read_cursor(cursor, _PLACE)
-            query = query.where(
-                or_(
-                    batches.c.created_at < at,
-                    and_(batches.c.created_at == at, games.c.batch_id > batch_id),
-                    and_(games.c.batch_id == batch_id, games.c.position > position),
-                )
-            )
-        query = query.order_by(batches.c.created_at.desc(), games.c.batch_id, games.c.position).limit(
-            limit + 1
-        )
-        rows = await self._database.mappings(query)
-        shown = [_listed(row) for row in rows[:limit]]
-        return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
+                tally.last_finished = max(tally.last_finished or 0, finished)
+        return tallies
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tallied:
     """Counts over a batch's games."""
 
-    status: Mapping[str, int]
-    winners: Mapping[str, int]
-    endings: Mapping[str, int]
-    last_finished: int | None
+    status: Counter[str]
+    winners: Counter[str]
+    endings: Counter[str]
+    last_finished: int | None = None
 
 
 async def _change_spec(
@@ -521,10 +479,3 @@ async def _change_spec(
     this = batches.c.batch_id == batch_id
     spec = (await connection.execute(select(batches.c.spec).where(this).with_for_update())).scalar_one()
     await connection.execute(update(batches).where(this).values(spec=change(whole(spec))))
-
-
-def _listed(row: RowMapping) -> GameRow | DamagedGame:
-    try:
-        return read_row(GameRow, row)
-    except CorruptLog:
-        return DamagedGame(row["game_id"], row["forked_from"])

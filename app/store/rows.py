@@ -16,7 +16,6 @@ from typing import (
     Any,
     Final,
     Literal,
-    NamedTuple,
     NoReturn,
     TypeVar,
     Union,
@@ -58,7 +57,6 @@ __all__ = [
     "BatchRow",
     "BooleanColumn",
     "Damaged",
-    "DamagedGame",
     "EvaluationRow",
     "GameRow",
     "JsonColumn",
@@ -238,7 +236,7 @@ JsonOrNone = Annotated[Json | Damaged | None, ColumnSpec(JsonColumn(dict, none_a
 _SCORES: Final = range(1, 6)
 
 
-@_stored("batches")
+@_stored("batches", Index("ix_batches_created", "created_at", "batch_id", unique=True))
 @dataclass(frozen=True, slots=True, repr=False)
 class BatchRow:
     """Games created together."""
@@ -304,14 +302,6 @@ class GameRow:
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
-
-
-class DamagedGame(NamedTuple):
-    """Takes the place of a game in a list when its row cannot be read."""
-
-    game_id: str
-    forked_from: Any
-    """As it is stored; None: not forked off another game."""
 
 
 @_stored("evaluations", Index("ix_evaluations_created", "created_at", "evaluation_id"))
@@ -514,9 +504,11 @@ _FORMS_CHECKED: Final = frozenset({"answers", "judgements", "statement_judgement
 
 def check_row(table: Table, row: Mapping[Any, Any]) -> None:
     """Raises CorruptLog for a plain value of the wrong kind; the error names row and column, and quotes
-    nothing. JSON is not looked at: it reads as ``Damaged``.
+    nothing. JSON is not looked at: it reads as ``Damaged``. Nor are columns that the row does not have.
     """
     for name, nullable, fits in _checks(table):
+        if name not in row:
+            continue
         value = row[name]
         if not (nullable if value is None else fits(value)):
             raise CorruptLog(f"{row_name(table, row, but=name)} cannot be read ({name})")

@@ -237,7 +237,10 @@ _GAMES: Final = ("game={game}", "batch={batch}")
 
 CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /": [("", None)],
+    "GET /ui": [("", None)],
+    "GET /ui/{path}": [("", None)],
     "GET /docs": [("", None)],
+    "GET /docs/index.html": [("", None)],
     "GET /docs/{name}": [("", None)],
     "GET /ws": [("", None)],
     "GET /intentions": [("", None)],
@@ -248,7 +251,8 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /livez": [("", None)],
     "GET /readyz": [("", None), ("verbose=true", None)],
     "GET /metrics": [("", None)],
-    "GET /games": [("limit=200", None), ("batch={batch}", None)],
+    "GET /games": [("limit=200", None), ("batch={batch}", None), ("sort=-finished&limit=200", None)],
+    "GET /batches": [("", None)],
     "GET /games/{game_id}": [("", None), ("viewer=full", None), ("viewer=seat:1", None)],
     "GET /games/{game_id}/events": [("", None), ("viewer=full", None), ("viewer=seat:1", None)],
     "GET /games/{game_id}/requests": [("", None), ("viewer=seat:1", None)],

@@ -28,6 +28,11 @@ model = "large"
 kind = "guesser"
 dimension = "guessing"
 model = "small"
+[[evaluations]]
+kind = "judge"
+dimension = "statements"
+model = "small"
+name = "checker"
 [[questions]]
 text = "Does thinking help Merlin?"
 contrast = "preset=direct,one_pass"
@@ -280,6 +285,7 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         assert [(rater["rater"], rater["games"]) for rater in told["raters"]] == [
             ("judge large", 4),
             ("guesser small", 4),
+            ("checker", 4),
         ]
         assert told["raters"][0]["items"] > 0
         for cell in told["cells"]:
@@ -290,7 +296,11 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     packed, study = tmp_path / "p", StudyFolder(folder)
     gather(study, study.study(), study.design(), packed)
     judged = json.loads((packed / "judgements.json").read_text())
-    assert {row["rater"] for row in judged} == {"judge large"}
+    assert {row["rater"] for row in judged} == {"judge large", "checker"}
+    spoken = [row for row in judged if "statements" in row]
+    assert {row["rater"] for row in spoken} == {"checker"}
+    assert len(spoken) + told["raters"][2]["unusable"] == told["raters"][2]["items"]
+    assert any(row["control_speeches"] for row in spoken), "one speech a game is planted"
     answers = [json.loads(line) for line in (packed / "answers.jsonl").read_text().splitlines()]
     assert {row["rater"] for row in answers} == {"guesser small"}
     opened = [
@@ -311,6 +321,11 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     report = json.loads(out.read_text())
     assert report["made_of"]["games"] == 4
     assert "judge large" in json.dumps(report["made_of"])
+    (judges,) = [table for table in report["tables"] if table["name"] == "statement_judges"]
+    (row,) = judges["rows"]
+    assert row["labels"][-1] == "checker"
+    (control,) = [figure for name, figure in row["figures"].items() if name == "planted"]
+    assert control["items"] == len([one for one in spoken if one["turn"] >= 0])
 
 
 async def test_a_plan_reckons_with_what_a_trial_of_the_model_measured(tmp_path: Path) -> None:
