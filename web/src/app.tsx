@@ -55,7 +55,7 @@ export const App = (): JSX.Element => {
       </a>
       <header class="top">
         <a class="brand" href={href("/")}>
-          <img src="./favicon.svg" alt="" width="28" height="28" /> InterIntent
+          <img src="./favicon.svg" alt="" width="28" height="28" /> <span>InterIntent</span>
         </a>
         <nav aria-label="Pages">
           <ul>

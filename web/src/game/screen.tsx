@@ -102,7 +102,7 @@ export const GameScreen = ({ log, running, viewer, base, title, about }: Props):
             </label>
           )}
           <a class="button" href={href(`${base}/text`, { eyes: eyes === viewer ? undefined : eyes })}>
-            <Icon name="book" /> Read as text
+            <Icon name="book" /> <span>Read as text</span>
           </a>
         </div>
       </header>

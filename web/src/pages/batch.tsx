@@ -3,6 +3,7 @@ import type { BatchView } from "@interintent/client";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ENDING, SIDE, plural } from "../game/words.ts";
+import { ShortId } from "../parts/short-id.tsx";
 import { Fault, Loading } from "../parts/states.tsx";
 import { href } from "../router.ts";
 import { key, server } from "../session.ts";
@@ -58,7 +59,7 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
     <div class="batch">
       <div class="game-title">
         <h1>
-          <span class="muted">Batch</span> {batch.replace(/^b_/, "")}
+          <span class="muted">Batch</span> <ShortId id={batch} />
         </h1>
         <Status status={view.status} />
       </div>

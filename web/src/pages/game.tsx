@@ -6,6 +6,7 @@ import { AboutGame } from "../game/about.tsx";
 import { keepCatalogue } from "../game/catalogue.ts";
 import { GameScreen } from "../game/screen.tsx";
 import { GameSource } from "../game/source.ts";
+import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { key, server } from "../session.ts";
 
@@ -43,7 +44,7 @@ const Title = ({ game, view, source }: { game: string; view: GameView; source: G
   return (
     <div class="game-title">
       <h1>
-        <span class="muted">Game</span> {game.replace(/^g_/, "")}
+        <span class="muted">Game</span> <ShortId id={game} />
       </h1>
       <Status status={status} />
       {source.state.value === "cut" && (

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ENDING, SIDE, plural } from "../game/words.ts";
 import { Icon } from "../parts/icons.tsx";
+import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { VirtualTable } from "../parts/virtual.tsx";
 import { amend, go, href, place } from "../router.ts";
@@ -42,7 +43,7 @@ const won = (game: GameSummary): string => (game.winner ? `${SIDE[game.winner]} 
 const Row = ({ game }: { game: GameSummary }): JSX.Element => (
   <>
     <span role="cell" class="c-game">
-      <a href={href(`/games/${game.game_id}`)}>{game.game_id.replace(/^g_/, "")}</a>
+      <a href={href(`/games/${game.game_id}`)}><ShortId id={game.game_id} /></a>
     </span>
     <span role="cell" class="c-status">
       <Status status={game.status} />
@@ -54,7 +55,7 @@ const Row = ({ game }: { game: GameSummary }): JSX.Element => (
       {plural(game.players, "seat")}, {game.profile}
     </span>
     <span role="cell" class="c-batch">
-      <a href={href(`/batches/${game.batch_id}`)}>{game.batch_id.replace(/^b_/, "")}</a>
+      <a href={href(`/batches/${game.batch_id}`)}><ShortId id={game.batch_id} /></a>
     </span>
     <span role="cell" class="c-when">
       <time dateTime={game.created_at}>{ago(game.created_at)}</time>
