@@ -486,7 +486,8 @@ def _quadratic(gradient: "Array", squares: "Array") -> "Array":
     width = gradient.shape[-1]
     products = squares.reshape(-1, width, width)
     halves = (products @ gradient[:, :, None])[:, :, 0]
-    return np.maximum(np.einsum("ri,ri->r", gradient, halves), 0.0)
+    sums: Array = np.maximum(np.einsum("ri,ri->r", gradient, halves), 0.0)
+    return sums
 
 
 def _hypergeometric(won: int, n: int, other: int, m: int) -> float:
