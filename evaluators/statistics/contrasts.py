@@ -449,7 +449,8 @@ def _quadratic(gradient: "Array", squares: "Array") -> "Array":
     width = gradient.shape[-1]
     products = squares.reshape(-1, width, width)
     halves = (products @ gradient[:, :, None])[:, :, 0]
-    return np.maximum(np.einsum("ri,ri->r", gradient, halves), 0.0)
+    summed: Array = np.einsum("ri,ri->r", gradient, halves)
+    return np.maximum(summed, 0.0)
 
 
 def _hypergeometric(won: int, n: int, other: int, m: int) -> float:
