@@ -308,6 +308,12 @@ class Composition:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def is_idle(self) -> bool:
+        """Whether no game and no judge could go on now, here or in another process."""
+        if self.pickup.busy or self.evaluations.judges.busy:
+            return False
+        return self.store.jobs is None or await self.store.jobs.waiting() == 0
+
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()

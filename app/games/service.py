@@ -73,7 +73,16 @@ from app.seats.seating import (
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
 from app.store.deleting import Deleted, Deleting
-from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
+from app.store.games import (
+    OPEN,
+    GameStore,
+    Invalidation,
+    NewGame,
+    Retry,
+    Suspension,
+    Tallied,
+    new_id,
+)
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, GameRow, whole
@@ -111,6 +120,9 @@ LEFT_LAST_S: Final = 10.0
 SHOWN: Final = 100
 """The most games that the answer to their creation lists."""
 
+
+PAUSED: Final = "paused"
+"""The cause of a suspension that somebody asked for."""
 
 SENT_AT_ONCE: Final = 500
 """Lines of an export sent in one write: each write to a connection costs as much as 10 lines."""
@@ -713,6 +725,17 @@ class Games:
         await self._store.mark_cancelled(batch_id)
         self._spawn(self._cancel_games(batch_id))
 
+    async def pause(self, batch_id: str, by: str) -> None:
+        """Stops the games of a batch between two steps until it is resumed. ``by``: the caller's name.
+        A batch that is suspended stays as it is. Raises AlreadyOver.
+        """
+        row = await self.batch_row(batch_id)
+        if batch_status(row, await self.tally(batch_id)) in OVER:
+            raise AlreadyOver("this batch has ended already")
+        if await self._store.suspend(batch_id, Suspension(now_ms(), "", PAUSED, f"paused by {by}")):
+            self._pickup.let_go(batch_id)
+            self._feed.hint(batch_id)
+
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
         """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
         not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
@@ -940,7 +963,9 @@ def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
 
 def _batch_row(batch_id: str, at: int, new: NewGames, seed: int, owner: str) -> BatchRow:
     spec = new.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return BatchRow(batch_id, at, new.count, str(seed), spec, dict(new.labels), owner=owner)
+    return BatchRow(
+        batch_id, at, new.count, str(seed), spec, dict(new.labels), owner=owner, priority=new.priority
+    )
 
 
 def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[str, Any]:
