@@ -58,6 +58,7 @@ from app.models.registry import ModelRegistry, Spending
 from app.models.stops import Stop
 from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
+from app.runner.metering import GameMeter
 from app.runner.pickup import Pickup
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
@@ -171,6 +172,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("created").inc(len(first))
+        log.info("a batch is created", batch=batch_id, games=new.count)
         complete = len(first) == new.count
         if new.drive == "auto" or not complete:
             await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
@@ -354,6 +356,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("imported").inc()
+        log.info("a game is imported", batch=batch_id, game=game.game_id)
         return imported
 
     async def fork(self, game_id: str, fork: ForkGame, caller: Caller) -> GameForked:
@@ -390,7 +393,7 @@ class Games:
         state = fold(events[:taken])
         table = state.table
         agents = AgentsSeated(seated(seats, row.seed, table.profile, models))
-        log = (
+        past = (
             events[:taken]
             if table.over or agents == _seated_last(events[:taken])
             else [*events[:taken], agents]
@@ -403,7 +406,7 @@ class Games:
             fork.drive,
             row.seed,
             seats,
-            log,
+            past,
             forked_from=origin,
             status="finished" if table.over else "created",
             winner=table.winner and table.winner.value,
@@ -417,6 +420,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("forked").inc()
+        log.info("a game is forked", batch=batch_id, game=fork_id, source=game_id)
         if fork.drive == "auto" and not table.over:
             await self._pickup.offer(batch_id, [fork_id])
         return GameForked(
@@ -637,7 +641,8 @@ class Games:
             else:
                 over = [*last, *cancel("cancelled by its owner")]
             game_log = GameLog(self._database, game_id, head, await self._decisions(game_id))
-            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id)
+            meter = GameMeter(row, timed=False)
+            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id, meter=meter)
             try:
                 await journal.append(over)
             except Conflict:
@@ -690,6 +695,7 @@ class Games:
         """
         why = None if reason is None else Invalidation(now_ms(), by, reason)
         await self._store.invalidate(game_id, why)
+        log.info("a game is taken in again" if why is None else "a game is marked as invalid", game=game_id)
         return await self.row(game_id)
 
     async def cancel_batch(self, batch_id: str) -> None:
@@ -698,6 +704,7 @@ class Games:
         if batch_status(row, await self.tally(batch_id)) in OVER:
             raise AlreadyOver("this batch has ended already")
         await self._store.mark_cancelled(batch_id)
+        log.info("a batch is cancelled", batch=batch_id)
         self._spawn(self._cancel_games(batch_id))
 
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
@@ -760,6 +767,7 @@ class Games:
         return row
 
     async def _go_on(self, batch_id: str) -> None:
+        log.info("a batch goes on", batch=batch_id)
         self._feed.hint(batch_id)
         await self._pickup.offer(batch_id, None)
 

@@ -180,6 +180,8 @@ class LocalRunner:
         """Drives the game until it has ended or failed. Returns False if it was left to another process or
         suspended, and GameParks if it has to wait for its endpoint.
         """
+        # Not the request that happened to start this task's worker.
+        structlog.contextvars.clear_contextvars()
         delay_s = RETRY_FIRST_S
         while True:
             try:
