@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "c3f70b5e8a12"
-down_revision = "b7d2f04c91ae"
+down_revision = "7f3a90c6d1e4"
 branch_labels = None
 depends_on = None
 
