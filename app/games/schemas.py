@@ -51,10 +51,13 @@ __all__ = [
     "AfterPhase",
     "AfterRequest",
     "BatchCreated",
+    "BatchPage",
     "BatchStatus",
+    "BatchSummary",
     "BatchView",
     "BudgetView",
     "Counted",
+    "DeletedView",
     "ForkGame",
     "ForkedFrom",
     "GameCreatedView",
@@ -366,6 +369,16 @@ class Counted(Shown):
     status: Literal["counted"] = "counted"
 
 
+class DeletedView(Shown):
+    """What was deleted."""
+
+    status: Literal["deleted"] = "deleted"
+    games: int
+    events: int
+    said: int = Field(description="Answers and judgements of raters that went with the games.")
+    bytes: int = Field(description="The size of all deleted rows, without indexes.")
+
+
 class NewGameToken(Strict):
     """A token for one seat, or for watching."""
 
@@ -497,6 +510,27 @@ class GameSummary(Shown):
     finished_at: str | None
     winner: Side | None
     ending: Ending | None
+    title: str | None = Field(
+        description="What its batch is called: its label `title`, else `study` and `cell`, else all labels; "
+        "empty without labels. Null for callers with a watch token."
+    )
+    agents: list[str] | None = Field(
+        description="Full viewer only: what sits at its seats, each once, such as `llm m1` and `scripted`."
+    )
+
+
+class BatchSummary(Shown):
+    """One line of a listing."""
+
+    batch_id: str
+    title: str = Field(description="Its label `title`, else `study` and `cell`, else all labels, else empty.")
+    labels: dict[str, str]
+    status: BatchStatus
+    count: int
+    created_at: str
+    finished_at: str | None
+    games: dict[GameStatus, int]
+    winners: dict[Side, int]
 
 
 class ProfileSettings(Shown):
@@ -609,6 +643,12 @@ class GameView(Shown):
 class GamePage(Shown):
     games: list[GameSummary]
     damaged: list[str] = Field([], description="Ids of the page's games whose row cannot be read.")
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+
+
+class BatchPage(Shown):
+    batches: list[BatchSummary]
+    damaged: list[str] = Field([], description="Ids of the page's batches whose row cannot be read.")
     next: str | None = Field(description="The cursor of the next page; also in `Link`.")
 
 

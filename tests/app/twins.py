@@ -583,6 +583,8 @@ def asks_of_a_batch(game: str, batch: str) -> list[Ask]:
         Ask(f"{path}/export?view=full&partial=true"),
         Ask(f"/games?batch={batch}"),
         Ask("/games?limit=3"),
+        Ask("/games?sort=-finished&winner=loyal,evil&limit=3"),
+        Ask("/batches?limit=3"),
         Ask(f"/games/{game}"),
         Ask(f"/games/{game}/events"),
         Ask(f"/games/{game}/fork", "POST", body='{"after": {"round": 1, "attempt": 1, "phase": "vote"}}'),
