@@ -88,6 +88,11 @@ COMMANDS: Final = {
         "report",
         "Compare raters pair by pair on the items they share: who guesses, summarises or judges better.",
     ),
+    "view": Command(
+        "view",
+        "Write games as a site that opens in a browser from its folder, without a server: an index, and a "
+        "page a game with the table, the talk and a replay.",
+    ),
     "models": Command("models", "Try a model before games are played with it."),
     "fake-model": Command(
         "fake_model",
