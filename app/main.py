@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -14,6 +14,7 @@ from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import metrics, problems
+from app.base.clock import random_name
 from app.base.lifecycle import Lifecycle
 from app.base.tasks import end_tasks
 from app.edge.auth import Keys
@@ -33,6 +34,7 @@ from app.games.service import Games
 from app.games.tokens import router as tokens_router
 from app.games.trials import router as trials_router
 from app.models.endpoints import Endpoints
+from app.models.leases import Leases
 from app.models.registry import ModelRegistry
 from app.models.trial import Trials
 from app.pages.reference import router as reference_router
@@ -44,6 +46,7 @@ from app.play.socket import router as socket_router
 from app.runner.claims import claims_of
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
+from app.runner.queued import Queued
 from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
@@ -52,6 +55,7 @@ from app.store.db import Database
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
+from app.store.leases import LeaseStore
 from app.store.listing import Listing
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
@@ -101,13 +105,13 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Builds one service. ``settings``: None for those of the environment."""
+def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = lambda: None) -> FastAPI:
+    """Builds one service. ``settings``: None for those of the environment. ``on_hung``: see Composition."""
     settings = settings or Settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        composition = Composition(settings)
+        composition = Composition(settings, on_hung)
         composition.offer(app.state)
         app.state.composition = composition
         await composition.start()
@@ -170,7 +174,8 @@ class Timed:
 class Composition:
     """The parts of one service, and their order of starting and stopping."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, on_hung: Callable[[], None] = lambda: None) -> None:
+        """``on_hung``: called in a thread while the loop hangs."""
         self.settings = settings
         self.lifecycle = Lifecycle()
         self.database = Database(settings)
@@ -189,13 +194,23 @@ class Composition:
         self.turns = Turns(self.reader, self.feed.tails)
         self.relays = Relays(self.pages, self.feed, self.turns)
         self.models = ModelRegistry(
-            Endpoints(settings.endpoints, OutageStore(self.database)),
+            Endpoints(
+                settings.endpoints,
+                OutageStore(self.database),
+                Leases(None if self.database.is_sqlite else LeaseStore(self.database, random_name())),
+            ),
             CallStore(self.database),
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
             onlookers=self.live,
         )
-        inboxes = Inboxes(self.inbox, self.store, self.reader, self.feed)
+        inboxes = Inboxes(
+            self.inbox,
+            self.store,
+            self.reader,
+            self.feed,
+            None if self.store.jobs is None else settings.patience_s,
+        )
         self.runner = LocalRunner(
             self.database,
             self.store,
@@ -205,10 +220,24 @@ class Composition:
             inboxes,
             settings.parallel_games,
         )
-        claims = claims_of(settings.database_url)
-        self.pickup = Pickup(claims, self.store, lambda: self.runner.has_room)
+        self.claims = claims_of(settings.database_url)
+        self.pickup: Pickup | Queued
+        if self.store.jobs is None:
+            self.pickup = Pickup(self.claims, self.store, lambda: self.runner.has_room)
+        else:
+            self.pickup = Queued(
+                settings.database_url,
+                self.store.jobs,
+                self.store,
+                self.runner,
+                self.models,
+                places=settings.parallel_games,
+                stale_s=settings.stale_s,
+                drain_s=settings.drain_s,
+                on_hung=on_hung,
+            )
         self.runner.on_suspended = self.pickup.let_go
-        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, claims)
+        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, self.claims)
         self.games = Games(
             self.database,
             self.store,
@@ -277,7 +306,11 @@ class Composition:
         self.live.start()
         if self.settings.runner:
             self.limits = asyncio.create_task(self.models.follow_limits(self.store.specs), name="limits")
-            unfinished = await self.pickup.start(self.games.see_through)
+            await self.claims.start()
+            if isinstance(self.pickup, Queued):
+                unfinished = await self.pickup.start(self.games.lay_out)
+            else:
+                unfinished = await self.pickup.start(self.games.see_through)
             await self.evaluations.judges.start()
             if unfinished:
                 log.info("taking up unfinished batches", batches=unfinished)
@@ -293,7 +326,7 @@ class Composition:
         await self.evaluations.reports.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
-        await self.pickup.release()
+        await self.claims.stop()
         await self.relays.stop()
         if self.bell is not None:
             await self.bell.stop()

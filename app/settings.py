@@ -255,6 +255,17 @@ class Settings(BaseSettings):
         (), description="Web origins that may call the service from a browser, separated by commas."
     )
     parallel_games: int = Field(64, ge=1, le=10_000, description="Games driven at the same time.")
+    stale_s: float = Field(
+        30.0,
+        ge=2,
+        description="PostgreSQL: seconds after which other processes take over the games of one that died or "
+        "hangs. A process whose own loop hangs for so long ends.",
+    )
+    patience_s: float = Field(
+        30.0,
+        ge=0.1,
+        description="PostgreSQL: seconds that a game waits in memory for an answer of its remote seats.",
+    )
     runner: bool = Field(True, description="Whether this process drives games.")
     models: Annotated[dict[str, Any], NoDecode] = Field(
         {}, repr=False, description="Model endpoints as a JSON object: their settings by name."

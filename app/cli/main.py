@@ -24,6 +24,12 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "serve": Command("serve", "Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM)."),
     "migrate": Command("migrate", "Bring the database to the newest schema; a missing database is created."),
+    "backup": Command("backup", "Write the whole database to one file, while the service runs."),
+    "restore": Command("backup", "Put a backup into a database that is empty or missing."),
+    "prune": Command(
+        "prune", "Delete old batches with their games for good, and say how many bytes that frees."
+    ),
+    "doctor": Command("doctor", "Check the whole database: every log, every row, and what belongs together."),
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),

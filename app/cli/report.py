@@ -218,6 +218,7 @@ def _of_files(
             split.where,
             split.contrasts,
             level,
+            {} if judged is None else judged.statements,
         )
         builder = work.builder()
         with byte_bar("counting", sizes(sources)) as on_read:

@@ -58,7 +58,7 @@ defaults_above = 0.05               # games whose models failed more of their de
 
 # [[evaluations]]
 # kind = "judge"                    # a model judges whether selections are reasonable
-# dimension = "selection"           # or "following"
+# dimension = "selection"           # or "following", or "statements": what speeches state about the record
 # model = "large"
 
 # [[evaluations]]

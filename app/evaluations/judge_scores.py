@@ -17,7 +17,7 @@ from evaluators.ground.turns import Game
 from evaluators.judges.rules import RATER as RULES
 from evaluators.judges.rules import Ruling, ruled
 from evaluators.judges.statement_scores import READERS, StatementScores, against_rules
-from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.judged import PARTS, FollowingScores, SelectionScores
 from evaluators.measures.scoring import LEAST, estimate_as_json
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement, ratings_of
@@ -113,7 +113,7 @@ class StatementRules:
 
     def add(self, game: Game) -> None:
         """Counts one game."""
-        self._statements.add(game.log, game.roles)
+        self._statements.add(statements_of(game.log), game.roles)
 
     def as_json(self) -> dict[str, Any]:
         """The scores, as ``full`` and ``limited``."""

@@ -23,6 +23,7 @@ from app.games.schemas import (
     BatchCreated,
     BatchView,
     Counted,
+    DeletedView,
     ForkGame,
     GameForked,
     GameImported,
@@ -115,6 +116,7 @@ async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey) -> Res
 async def create_games(
     new: NewGames,
     games: GamesDep,
+    caller: CallerDep,
     tokens: SeatTokensDep,
     repeats: RepeatsDep,
     key: IdempotencyKey,
@@ -128,7 +130,7 @@ async def create_games(
     if (repeated := await _repeated(repeats, tokens, key)) is not None:
         return repeated
     try:
-        created = await games.create(new, key)
+        created = await games.create(new, key, caller.name)
     except IntegrityError:
         if key is None:
             raise
@@ -377,6 +379,41 @@ async def validate_game(game_id: GameId, access: AccessDep, games: GamesDep, cal
     await access.game(caller, game_id)
     await games.invalidate(game_id, None, by=caller.name)
     return Counted()
+
+
+@router.delete(
+    "/games/{game_id}",
+    summary="Delete a game",
+    response_model=DeletedView,
+    dependencies=[Depends(needs("admin", writes=True))],
+    responses=documented(404, 409),
+)
+async def delete_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> DeletedView:
+    """Deletes a game for good: its events, answers of models and seats, and what raters said of it. Scores of
+    evaluations stay, without texts. With its last game, a batch goes too.
+
+    Refused while its batch is not over, and while a judge or an open fork needs the game. Who deleted it, and
+    when, is kept.
+    """
+    await access.game(caller, game_id)
+    return await games.delete(game_id, by=caller.name)
+
+
+@router.delete(
+    "/batches/{batch_id}",
+    summary="Delete a batch",
+    response_model=DeletedView,
+    dependencies=[Depends(needs("admin", writes=True))],
+    responses=documented(404, 409),
+)
+async def delete_batch(
+    batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep
+) -> DeletedView:
+    """Deletes a batch with all its games, as `DELETE /games/{g}` deletes one. A large batch takes a while;
+    what was deleted before a call breaks off stays deleted, and the next call goes on.
+    """
+    await access.batch(caller, batch_id, "admin")
+    return await games.delete_batch(batch_id, by=caller.name)
 
 
 @router.get(

@@ -57,6 +57,7 @@ __all__ = [
     "BatchView",
     "BudgetView",
     "Counted",
+    "DeletedView",
     "ForkGame",
     "ForkedFrom",
     "GameCreatedView",
@@ -366,6 +367,16 @@ class InvalidateGame(Strict):
 
 class Counted(Shown):
     status: Literal["counted"] = "counted"
+
+
+class DeletedView(Shown):
+    """What was deleted."""
+
+    status: Literal["deleted"] = "deleted"
+    games: int
+    events: int
+    said: int = Field(description="Answers and judgements of raters that went with the games.")
+    bytes: int = Field(description="The size of all deleted rows, without indexes.")
 
 
 class NewGameToken(Strict):

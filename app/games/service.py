@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import orjson
 import structlog
 from pydantic import JsonValue, ValidationError
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
@@ -43,6 +44,7 @@ from app.games.schemas import (
     AfterRequest,
     BatchCreated,
     BatchDefaults,
+    DeletedView,
     ForkedFrom,
     ForkGame,
     GameCreatedView,
@@ -57,8 +59,8 @@ from app.games.schemas import (
 from app.models.registry import ModelRegistry, Spending
 from app.models.stops import Stop
 from app.runner.drive import TellingJournal
-from app.runner.local import LocalRunner
-from app.runner.pickup import Pickup
+from app.runner.local import Ended, LocalRunner
+from app.runner.pickup import Driver
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
     REMOTE,
@@ -70,6 +72,7 @@ from app.seats.seating import (
 )
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
+from app.store.deleting import Deleted, Deleting
 from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
@@ -125,7 +128,7 @@ class Games:
         models: ModelRegistry,
         inboxes: Inboxes,
         runner: LocalRunner,
-        pickup: Pickup,
+        pickup: Driver,
     ) -> None:
         self._database = database
         self._store = store
@@ -135,6 +138,7 @@ class Games:
         self._inboxes = inboxes
         self._runner = runner
         self._pickup = pickup
+        self._deleting = Deleting(database)
         # A lock lives as long as somebody steps its game or waits to step it.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cancelling: set[str] = set()
@@ -142,8 +146,9 @@ class Games:
 
     # --- creating ---------------------------------------------------------------------------
 
-    async def create(self, new: NewGames, key: RequestKey | None = None) -> BatchCreated:
-        """Creates a batch: every game of a small one, the first games of a large one.
+    async def create(self, new: NewGames, key: RequestKey | None = None, owner: str = "") -> BatchCreated:
+        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: for fair
+        shares, the name of the caller.
 
         Raises InvalidProfile, InvalidAgent or InvalidRequest before anything is written.
         """
@@ -165,8 +170,10 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed))
+            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed, owner))
             await self._store.insert_games(connection, batch_id, first, at)
+            if self._store.jobs is not None and len(first) < new.count:
+                await self._store.jobs.lay_out(connection, batch_id)
             await keep(connection, key, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
@@ -237,10 +244,10 @@ class Games:
 
         ``game_ids``: all of its games; None to read them from the database.
         """
-        driven: dict[str, asyncio.Future[bool]] = {}
+        driven: dict[str, asyncio.Future[Ended]] = {}
         try:
             if game_ids is None:
-                await self._lay_out(batch_id, driven)
+                await self._lay_out(batch_id, lambda ids: driven.update(self._runner.submit(ids)))
             else:
                 driven |= self._runner.submit(game_ids)
             delay_s = 0.0
@@ -258,7 +265,18 @@ class Games:
                 if not over.done():
                     await self._runner.release(game_id)
 
-    async def _lay_out(self, batch_id: str, driven: dict[str, "asyncio.Future[bool]"]) -> None:
+    async def lay_out(self, batch_id: str) -> None:
+        """Creates the rest of a batch's games, each with its job, or cancels the open ones of a cancelled
+        batch. Several processes may do it at the same time.
+        """
+        while True:
+            try:
+                await self._lay_out(batch_id, lambda ids: None)
+            except IntegrityError:
+                continue  # somebody else has just created the same games: go on after them
+            break
+
+    async def _lay_out(self, batch_id: str, queue: Callable[[Iterable[str]], None]) -> None:
         """Creates the rest of a batch's games, chunk by chunk, and queues all of its games.
 
         Cancels the open games instead when the batch was cancelled.
@@ -274,7 +292,7 @@ class Games:
         # A fork's seats are in its game's row alone.
         if has_models(spec.get("seats") or ()) or spec.get("origin") == "fork":
             await self._models.endpoints.read_again()
-        driven |= self._runner.submit(await self._store.to_drive(batch_id))
+        queue(await self._store.to_drive(batch_id))
         laid = await self._store.rows_laid(batch_id)
         if laid == row.count:
             return
@@ -301,7 +319,7 @@ class Games:
                 return
             metrics.games_created.labels("created").inc(len(chunk))
             if new.drive == "auto":
-                driven |= self._runner.submit(game.game_id for game in chunk)
+                queue(game.game_id for game in chunk)
             laid += len(chunk)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -411,7 +429,7 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels)
+            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.name)
             await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 
@@ -604,6 +622,8 @@ class Games:
         for _ in range(20):
             row = await self._open_row(game_id)
             await self._runner.release(game_id)
+            if self._store.jobs is not None:
+                await self._store.jobs.release(game_id)
             head, last = await self._last_words(row)
             # A game that ended before its log was read is refused here; one that ends later is a conflict.
             await self._open_row(game_id)
@@ -667,6 +687,24 @@ class Games:
         await self._store.invalidate(game_id, why)
         return await self.row(game_id)
 
+    async def delete(self, game_id: str, *, by: str) -> DeletedView:
+        """Deletes a game for good. Raises NotFound, StillNeeded."""
+        row = await self.row(game_id)
+        return await self._delete([game_id], row.batch_id, by)
+
+    async def delete_batch(self, batch_id: str, *, by: str) -> DeletedView:
+        """Deletes a batch with all its games for good. Raises NotFound, StillNeeded."""
+        await self.batch_row(batch_id)
+        return await self._delete(await self._deleting.games_of(batch_id), batch_id, by)
+
+    async def _delete(self, game_ids: Sequence[str], batch_id: str, by: str) -> DeletedView:
+        total = Deleted()
+        async for deleted in self._deleting.delete(game_ids, by):
+            total.add(deleted)
+        for name in (*game_ids, batch_id):
+            self._feed.hint(name)
+        return DeletedView(games=total.games, events=total.events, said=total.said, bytes=total.bytes)
+
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
         row = await self.batch_row(batch_id)
@@ -705,7 +743,8 @@ class Games:
             for game in await self._store.to_play_anew(batch_id)
             if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
-        anew = await off_loop(self._anew, row, excluded) if excluded else []
+        free = await self._store.free_position(batch_id)
+        anew = await off_loop(self._anew, row, free, excluded) if excluded else []
         at = self._database.writer.stamp()
         if not await self._store.resume(batch_id, _changed(on_unusable), Retry(row.count, anew, at)):
             raise NotSuspended(
@@ -718,11 +757,11 @@ class Games:
             for old, game in zip(excluded, anew, strict=True)
         ]
 
-    def _anew(self, row: BatchRow, excluded: Sequence[GameRow]) -> list[NewGame]:
+    def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
         new = _stored_request(row)
         models = self._model_seats(new)
         games = []
-        for position, old in enumerate(excluded, row.count):
+        for position, old in enumerate(excluded, free):
             game = _dealt(new, position, int(old.seed), _stored_seats(old), models)
             origin = {"game_id": old.game_id, "events": len(game.log)}
             games.append(replace(game, forked_from=origin))
@@ -899,9 +938,9 @@ def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
     return [SeatView(seat=seat) for seat in range(1, len(seats) + 1)]
 
 
-def _batch_row(batch_id: str, at: int, new: NewGames, seed: int) -> BatchRow:
+def _batch_row(batch_id: str, at: int, new: NewGames, seed: int, owner: str) -> BatchRow:
     spec = new.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return BatchRow(batch_id, at, new.count, str(seed), spec, dict(new.labels))
+    return BatchRow(batch_id, at, new.count, str(seed), spec, dict(new.labels), owner=owner)
 
 
 def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[str, Any]:

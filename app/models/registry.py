@@ -14,7 +14,7 @@ from app.models.provenance import stored_provenance
 from app.models.recording import UNUSED_SESSION
 from app.models.sessions import Flights, GameSessions, Onlookers
 from app.seats.seating import ModelSeats, has_models
-from app.store.call import Call, Use, UseKey, total
+from app.store.call import Call, Use, UseKey, total, use_of
 from app.store.db import PASSING
 from app.store.model_calls import CallStore
 from app.store.rows import BatchRow, GameRow, Outage, whole
@@ -29,6 +29,15 @@ __all__ = ["ModelRegistry", "Spending", "budget_of"]
 
 LIMITS_S: Final = 2.0
 """Seconds between two checks whether budgets have changed."""
+
+USES_TIMES: Final = 10
+"""Sums over a batch's calls are used for so many times as long as it took to make them."""
+
+MOST_USES: Final = 100
+"""The most batches whose sums are kept."""
+
+_BEFORE: Final = UseKey("", "", "")
+"""The key of what a batch had spent before this process began to count."""
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget:
@@ -82,6 +91,8 @@ class ModelRegistry:
         self._flights = Flights()
         # An account lives as long as a session uses it; it can be rebuilt from the stored calls.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
+        self._uses: dict[str, tuple[float, Mapping[UseKey, Use]]] = {}
+        """By batch, its use and until when that may be used, in the event loop's time."""
         self._opening = asyncio.Lock()
 
     def check(self, models: Mapping[str, Mapping[str, Any]]) -> ModelSeats:
@@ -100,8 +111,10 @@ class ModelRegistry:
         ``on_wait``.
         """
         spec = whole(batch.spec)
-        account = await self._account(batch.batch_id, budget_of(spec))
         stored = await self.calls.of_game(game.game_id)
+        spent = total(map(use_of, stored.values()))
+        await self.calls.open_account(game.game_id, batch.batch_id, spent.tokens, spent.cost)
+        account = await self._account(batch.batch_id, budget_of(spec))
         sessions = GameSessions(
             game.game_id,
             game.seed,
@@ -115,6 +128,7 @@ class ModelRegistry:
             lent=await self._lent(spec.get("repeats") or ()),
             pause=asyncio.sleep,
             onlookers=self._onlookers,
+            group=batch.batch_id,
         )
         return ModelSeats(
             lambda name, sampling: sessions.session(self.endpoints.source(name), sampling),
@@ -145,6 +159,7 @@ class ModelRegistry:
             self._flights,
             keep_messages=self._keep_messages,
             stops=False,
+            group=evaluation_id,
         )
         return sessions.session(source)
 
@@ -160,7 +175,9 @@ class ModelRegistry:
         async with self._opening:
             account = self._accounts.get(batch_id)
             if account is None:
-                account = Account(budget, await self.calls.uses(batch_id))
+                tokens, cost = await self.calls.spent(batch_id)
+                before = {_BEFORE: Use(prompt_tokens=tokens, cost=cost)}
+                account = Account(budget, before, self.endpoints.leases, batch_id)
                 self._accounts[batch_id] = account
             return account
 
@@ -181,9 +198,19 @@ class ModelRegistry:
                         account.limit(budget_of(spec))
 
     async def uses(self, batch_id: str) -> Mapping[UseKey, Use]:
-        """The batch's use of models so far, by endpoint, model and step."""
-        account = self._accounts.get(batch_id)
-        return await self.calls.uses(batch_id) if account is None else account.uses
+        """The batch's use of models so far, by endpoint, model and step. The sums over very many calls may be
+        a little older than now.
+        """
+        now = asyncio.get_running_loop().time()
+        known = self._uses.get(batch_id)
+        if known is None or now >= known[0]:
+            uses = await self.calls.uses(batch_id)
+            took_s = asyncio.get_running_loop().time() - now
+            known = (now + took_s * USES_TIMES, uses)
+            self._uses[batch_id] = known
+            while len(self._uses) > MOST_USES:
+                del self._uses[next(iter(self._uses))]
+        return known[1]
 
     async def spending(self, batch: BatchRow) -> Spending:
         """The spending of a stored batch, with its budget."""
@@ -194,9 +221,13 @@ class ModelRegistry:
         outages = self.endpoints.outages(seat["model"] for seat in seats if "model" in seat)
         if (budget := spec.get("budget")) is None:
             return Spending(uses, outages=outages)
-        spent = budget_of(spec).batch.reached(total(uses.values()))
+        spent = budget_of(spec).batch.reached(*await self.calls.spent(batch.batch_id))
         stopped = await self.calls.stopped_by_budget(batch.batch_id)
         return Spending(uses, budget, spent, stopped, outages)
+
+    async def landed(self, game_id: str, within_s: float | None = None) -> None:
+        """Waits until the game's calls in flight are stored, or for ``within_s`` seconds."""
+        await self._flights.land_game(game_id, within_s)
 
     async def stop(self, within_s: float) -> None:
         """Waits up to ``within_s`` seconds for calls in flight to be stored, and closes every connection."""

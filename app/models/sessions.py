@@ -164,6 +164,18 @@ class Flights:
         if self._flights.get(place) is flight:
             del self._flights[place]
 
+    async def land_game(self, game: str, within_s: float | None) -> None:
+        """Waits up to ``within_s`` seconds (None: as long as they take) for the game's calls that have been
+        sent.
+        """
+        tasks = [
+            flight.task
+            for (of, _), flight in self._flights.items()
+            if of == game and flight.begun and flight.task is not None
+        ]
+        if tasks:
+            await asyncio.wait(tasks, timeout=within_s)
+
     async def land(self, within_s: float) -> None:
         """Waits up to ``within_s`` seconds for the calls that have been sent; cancels all others."""
         tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
@@ -196,6 +208,7 @@ class GameSessions:
         lent: Mapping[CallKey, Call] | None = None,
         pause: Pause | None = None,
         onlookers: Onlookers | None = None,
+        group: str = "",
     ) -> None:
         """``lent``: answers of the games that this one repeats up to some point. Each is used where exactly
         the same question is asked, and is not paid for again.
@@ -215,6 +228,8 @@ class GameSessions:
 
         ``pause``: sleeps as long as an answer would take, so that the timing does not show which seats were
         not asked. None: nobody can time this game.
+
+        ``group``: the batch or judging that the game's calls belong to. Groups take turns at an endpoint.
         """
         self.game, self.seed = game, seed
         self.strict = strict
@@ -227,6 +242,7 @@ class GameSessions:
         self.on_unusable = on_unusable
         self.pause = pause
         self.onlookers = onlookers
+        self.group = group
         account.open_game(game, self.stored)
 
     def session(self, source: Source, sampling: Sampling = PLAIN_SAMPLING) -> ModelSession:
@@ -378,9 +394,7 @@ class _GameSession:
                 with metrics.calls_parked.labels(source.name).track_inprogress():
                     await stack.enter_async_context(turn)
                 with metrics.calls_waiting.labels(source.name).track_inprogress():
-                    await account.enter(stack)
-                    await stack.enter_async_context(source.slots)
-                account.check(self.game)
+                    await self._enter(stack)
                 flight.begun = True
                 stack.enter_context(metrics.calls_in_flight.labels(source.name).track_inprogress())
                 try:
@@ -408,6 +422,23 @@ class _GameSession:
                 raise stop(source.name, fault.cause, fault.words or str(fault)) from None
             return None
         return stored
+
+    async def _enter(self, call: AsyncExitStack) -> None:
+        """Waits until a call may be made: for a part of the batch's budget, then for a slot of the batch and
+        one of the endpoint. Holds all of it until the stack is closed. Raises BudgetSpent.
+        """
+        account = self._sessions.account
+        while True:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(account.caller(self.game))
+                await account.enter(stack)
+                await stack.enter_async_context(self._source.slots.turn(self._sessions.group))
+                account.check(self.game)
+                # Meanwhile this process's part of the budget may have been spent. Who waits for more holds no
+                # slot: those who spend what is left need one.
+                if account.may_call:
+                    await call.enter_async_context(stack.pop_all())
+                    return
 
     async def _ask(self, question: StoredQuestion) -> Reply:
         onlookers, aloud = self._sessions.onlookers, question.form.aloud

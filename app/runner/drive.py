@@ -83,14 +83,17 @@ async def drive(
     inboxes: Inboxes,
     game_id: str,
     on_wait: Callable[[], None] = lambda: None,
+    job: int | None = None,
 ) -> None:
     """Plays the game to its end. Returns at once for a game that is over or manual.
 
     A game whose budget no longer pays for a model's answer is cancelled for that reason. ``on_wait`` is
-    called each time the game waits for a remote seat, or for an endpoint that does not answer.
+    called each time the game waits for a remote seat, or for an endpoint that does not answer. ``job``: of
+    the queue; nothing is appended unless it drives the game. None: there is no queue.
 
-    Raises Conflict when somebody else drives the game too, Unfounded when an answer that an agent took was
-    not committed, Stop where a model stops the game, and every error of an agent.
+    Raises Conflict when somebody else drives the game too, GameWaits when a remote seat takes long, Unfounded
+    when an answer that an agent took was not committed, Stop where a model stops the game, and every error of
+    an agent.
     """
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
@@ -100,7 +103,7 @@ async def drive(
     paid, remote = has_models(seats), bool(remote_seats(seats))
     batch = await store.batch(row.batch_id) if paid or remote else None
     inbox = inboxes.of(row, batch, on_wait) if batch is not None and remote else None
-    game_log = GameLog(database, game_id, len(log), DecisionCounter(log))
+    game_log = GameLog(database, game_id, len(log), DecisionCounter(log), job)
     taken = tuple if inbox is None else inbox.taken
     journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken)
     agents = seat_agents(

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
 from app.store.db import Database
+from app.store.jobs import JobStore
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.rows import BatchRow, Damaged, GameRow, is_moment, read_row, values_of, whole
 from app.store.tables import batches, games
@@ -105,6 +106,14 @@ _EVENTS: Final = 500
 """Events that are written together; between two writes the event loop goes on with other work."""
 
 
+CANCELS_WITHIN_S: Final = 30.0
+"""Seconds until another process cancels what is left of a cancelled batch."""
+
+
+def _driven_by(job: int | None) -> list[Any]:
+    return [] if job is None else [games.c.driver == job]
+
+
 def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
     profile = game.log[0].profile  # type: ignore[union-attr]
     return {
@@ -142,6 +151,8 @@ class GameStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.jobs = None if database.is_sqlite else JobStore(database)
+        """None: a single process drives all games, without a queue."""
 
     async def insert_batch(self, connection: AsyncConnection, batch: BatchRow) -> None:
         """Writes a batch's row, in the caller's transaction."""
@@ -150,11 +161,16 @@ class GameStore:
     async def insert_games(
         self, connection: AsyncConnection, batch_id: str, new: Sequence[NewGame], at: int
     ) -> None:
-        """Writes games and their first events, in the caller's transaction."""
+        """Writes games and their first events, in the caller's transaction, with a job for each that has to
+        be driven.
+        """
         await connection.execute(insert(games), [_game_row(batch_id, game, at) for game in new])
         rows = _first_rows(new, at)
         while some := list(islice(rows, _EVENTS)):
             await connection.execute(INSERT_EVENTS, some)
+        if self.jobs is not None:
+            driven = [game.game_id for game in new if game.drive == "auto" and game.status in DRIVEN]
+            await self.jobs.enqueue(connection, batch_id, driven, first=new[0].position == 0)
 
     async def batch(self, batch_id: str) -> BatchRow | None:
         """The batch's row; None for an unknown id. Raises CorruptLog for a row that cannot be read."""
@@ -234,6 +250,12 @@ class GameStore:
         query = select(func.count()).where(games.c.batch_id == batch_id)
         return int((await self._database.column(query))[0])
 
+    async def free_position(self, batch_id: str) -> int:
+        """The first position after those of the batch's games, of which some may have been deleted."""
+        query = select(func.max(games.c.position)).where(games.c.batch_id == batch_id)
+        last = (await self._database.column(query))[0]
+        return 0 if last is None else int(last) + 1
+
     async def ids(
         self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
     ) -> list[str]:
@@ -297,26 +319,42 @@ class GameStore:
         return (await connection.execute(query)).scalar_one_or_none() is not False
 
     async def mark_cancelled(self, batch_id: str) -> None:
-        await self._database.writer.execute(
-            update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
-        )
+        """Notes that the batch is cancelled, and stops whoever drives its games."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(
+                update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
+            )
+            if self.jobs is not None:
+                await self.jobs.forget(connection, batch_id)
+                # Should this process die before it has cancelled all games, another one does.
+                await self.jobs.lay_out(connection, batch_id, CANCELS_WITHIN_S)
+
+        await self._database.writer.run(work)
 
     async def suspend(self, batch_id: str, suspension: Suspension) -> bool:
         """Suspends a batch until it is resumed. Returns False for one that is suspended or cancelled
         already.
         """
         open_ = (batches.c.suspended.is_(None), batches.c.cancelled.is_(False))
-        changed = await self._database.writer.execute(
+        statement = (
             update(batches).where(batches.c.batch_id == batch_id, *open_).values(suspended=asdict(suspension))
         )
-        return changed > 0
 
-    async def suspend_game(self, game_id: str, why: str) -> None:
-        """Suspends a single game until its batch is resumed."""
+        async def work(connection: AsyncConnection) -> bool:
+            changed = (await connection.execute(statement)).rowcount > 0
+            if changed and self.jobs is not None:
+                await self.jobs.forget(connection, batch_id)
+            return changed
+
+        return await self._database.writer.run(work)
+
+    async def suspend_game(self, game_id: str, why: str, job: int | None = None) -> None:
+        """Suspends a single game until its batch is resumed. ``job``: only while this job drives the game."""
         await self._database.writer.execute(
             update(games)
-            .where(games.c.game_id == game_id, games.c.status.in_(DRIVEN))
-            .values(status="suspended", fault=why)
+            .where(games.c.game_id == game_id, games.c.status.in_(DRIVEN), *_driven_by(job))
+            .values(status="suspended", fault=why, job=None, driver=None)
         )
 
     async def to_play_anew(self, batch_id: str) -> list[GameRow]:
@@ -365,6 +403,9 @@ class GameStore:
                 return False
             if changes:
                 await _change_spec(connection, batch_id, lambda spec: {**spec, **changes})
+            if self.jobs is not None:
+                await self.jobs.resume(connection, batch_id)
+                await self.jobs.lay_out(connection, batch_id)
             return True
 
         return await self._database.writer.run(work)
@@ -387,12 +428,14 @@ class GameStore:
         rows = await self._database.rows(query)
         return {batch_id: spec for batch_id, spec in rows if not isinstance(spec, Damaged)}
 
-    async def mark_failed(self, game_id: str, fault: str, at: int) -> None:
-        """Ends a game that cannot be driven on. Its log stays as it is."""
+    async def mark_failed(self, game_id: str, fault: str, at: int, job: int | None = None) -> None:
+        """Ends a game that cannot be driven on. Its log stays as it is. ``job``: only while this job drives
+        the game.
+        """
         await self._database.writer.execute(
             update(games)
-            .where(games.c.game_id == game_id, games.c.status.in_(OPEN))
-            .values(status="failed", fault=fault, finished_at=at)
+            .where(games.c.game_id == game_id, games.c.status.in_(OPEN), *_driven_by(job))
+            .values(status="failed", fault=fault, finished_at=at, job=None, driver=None)
         )
 
     async def defaults(self, batch_id: str) -> list[tuple[str, str]]:

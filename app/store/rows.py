@@ -38,6 +38,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import SQLModel
@@ -235,6 +236,9 @@ JsonOrNone = Annotated[Json | Damaged | None, ColumnSpec(JsonColumn(dict, none_a
 
 _SCORES: Final = range(1, 6)
 
+_JOBLESS: Final = text("job IS NULL AND drive = 'auto' AND status IN ('created', 'running')")
+"""Games that nobody drives, although somebody should."""
+
 
 @_stored("batches", Index("ix_batches_created", "created_at", "batch_id", unique=True))
 @dataclass(frozen=True, slots=True, repr=False)
@@ -253,12 +257,18 @@ class BatchRow:
     cancelled: bool = False
     suspended: JsonOrNone = None
     """Why none of its games is driven until somebody resumes it: the fields of ``Suspension``."""
+    owner: str = ""
+    """Whose batch it is, for fair shares: the name of the key that created it. Empty: nobody's."""
+    priority: int = 0
+    """Among its owner's batches: games of a higher one begin first."""
 
 
 @_stored(
     "games",
     Index("ix_games_batch", "batch_id", "position", unique=True),
     Index("ix_games_status", "status", "created_at"),
+    Index("ix_games_job", "job"),
+    Index("ix_games_jobless", "batch_id", postgresql_where=_JOBLESS, sqlite_where=_JOBLESS),
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:
@@ -302,6 +312,12 @@ class GameRow:
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
+    job: Annotated[int | None, ColumnSpec(BigInteger())] = None
+    """The queue's job that drives the game, or will. None: nobody has to drive it, or the database has no
+    queue.
+    """
+    driver: Annotated[int | None, ColumnSpec(BigInteger())] = None
+    """The same job, once it has begun: nothing else may append to the log."""
 
 
 @_stored("evaluations", Index("ix_evaluations_created", "created_at", "evaluation_id"))

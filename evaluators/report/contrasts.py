@@ -9,8 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import zip_longest
 from math import isnan
+from operator import add
 from typing import Final, NamedTuple
 
 from engine.chance import draw
@@ -20,7 +22,7 @@ from evaluators.measures.play import PUBLISHED
 from evaluators.report.columns import Contrast, GameColumns
 from evaluators.report.tables import GROUPS, QUESTIONS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_case
-from evaluators.statistics.figures import Figure, FigureKey, FigureTally, GameSet, Kind, nothing
+from evaluators.statistics.figures import Clusters, Figure, FigureKey, FigureTally, GameSet, Kind, nothing
 from evaluators.statistics.intervals import Counts
 
 __all__ = [
@@ -209,17 +211,20 @@ class _Cell:
 
     def by(self, key: FigureKey, unit_of: Callable[[str], str]) -> dict[str, Counts]:
         """The counts of a figure by what ``unit_of`` makes of the units."""
+        by_unit = self.counts.get(key, {})
+        if unit_of is _as_it_is:
+            return by_unit
         joined: dict[str, Counts] = {}
-        for unit, counts in self.counts.get(key, {}).items():
+        for unit, counts in by_unit.items():
             name = unit_of(unit)
             joined[name] = _plus(joined[name], counts) if name in joined else counts
         return joined
 
 
 def _plus(first: Counts, second: Counts) -> Counts:
-    width = max(len(first), len(second))
-    padded = ((*counts, *(0,) * (width - len(counts))) for counts in (first, second))
-    return tuple(map(sum, zip(*padded, strict=True)))
+    if len(first) == len(second):
+        return tuple(map(add, first, second))
+    return tuple(map(sum, zip_longest(first, second, fillvalue=0)))
 
 
 Write = Callable[[FigureKey, Sequence[float], int], None]
@@ -327,7 +332,7 @@ def contrasted(
     that counts. Without numpy and scipy the first table is empty and says how to get them.
     """
     try:
-        import scipy.stats as _  # noqa: F401
+        import scipy.special as _  # noqa: F401
     except ImportError:
         return Contrasted((_table(CONTRASTS, (), MISSING),), (f"{MISSING[0].upper()}{MISSING[1:]}.",))
     told: dict[Contrast, list[_Told]] = {}
@@ -410,7 +415,7 @@ def _deal_alone(unit: str) -> str:
 
 
 def _blocked(unit_of: Callable[[str], str]) -> Callable[[str], str]:
-    return lambda unit: f"block {draw(0, 'contrast', unit_of(unit)) % _KEPT}"
+    return cache(lambda unit: f"block {draw(0, 'contrast', unit_of(unit)) % _KEPT}")
 
 
 def _all_figures(
@@ -506,11 +511,8 @@ def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design
 
 
 def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int, items: int) -> Figure:
-    tally = FigureTally()
-    for unit, counts in sorted(by_unit.items()):
-        tally.begin(unit)
-        tally.count(key, counts)
-    figure = tally.figure(key, kind, "nothing counted")
+    counts = {unit: counts for unit, counts in sorted(by_unit.items()) if any(counts)}
+    figure = FigureTally().figure_of(Clusters(counts, games, items), kind, "nothing counted")
     few = f"{games} games, fewer than {FEW}: rough" if games != 1 else "1 game: rough"
     note = figure.note if games >= FEW or figure.value is None else few
     return replace(figure, games=games, items=items or None, note=note, of_games=None)

@@ -53,7 +53,7 @@ Seats = Name | list[Name] | dict[str, Name]
 """One model for all seats, one for each seat, or one by side, role or ``others``."""
 
 DIMENSIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "judge": ("selection", "following"),
+    "judge": ("selection", "following", "statements"),
     "guesser": ("guessing", "summarisation"),
     "raters": ("selection", "following"),
 }
@@ -154,10 +154,11 @@ class EvaluationAsked(_Part):
     """Who judges or answers items of the games."""
 
     kind: Literal["judge", "guesser", "raters"] = Field(
-        description="`judge`: a model judges selections, or how speeches follow them. `guesser`: a model "
-        "answers guessing or summarisation items. `raters`: people's judgements from a file."
+        description="`judge`: a model judges selections, how speeches follow them, or what speeches state "
+        "about the record. `guesser`: a model answers guessing or summarisation items. `raters`: people's "
+        "judgements from a file."
     )
-    dimension: Literal["selection", "following", "guessing", "summarisation"] | None = None
+    dimension: Literal["selection", "following", "statements", "guessing", "summarisation"] | None = None
     model: Name | None = Field(None, description="An endpoint of the models file.")
     name: str | None = Field(None, description="The rater's name in the report. Left out: from the model's.")
     attempts: int = Field(3, ge=1, le=5, description="Attempts per question, until an answer is usable.")
@@ -166,6 +167,13 @@ class EvaluationAsked(_Part):
     samples: int = Field(1, ge=1, le=5, description="Guessers: replies per item, joined by majority.")
     options: Literal["impactful", "roles"] = Field(
         "impactful", description="Guessers: which intentions may be named."
+    )
+    planted: int = Field(
+        1,
+        ge=0,
+        le=10,
+        description="Judges of statements: control speeches of each game, whose statements are made from the "
+        "record and known to be true or false. They measure the judge and count in no rate.",
     )
     file: str | None = Field(
         None, description="Raters: CSV or JSON of judgements, beside the study file. May come later."
@@ -184,8 +192,9 @@ class EvaluationAsked(_Part):
         if self.model is None:
             raise ValueError(f"a {self.kind} needs a model: an endpoint of the models file")
         if self.dimension not in DIMENSIONS_OF[self.kind]:
+            *others, last = DIMENSIONS_OF[self.kind]
             raise ValueError(
-                f"a {self.kind} takes the dimension {' or '.join(DIMENSIONS_OF[self.kind])}, "
+                f"a {self.kind} takes the dimension {', '.join(others)} or {last}, "
                 f"got {self.dimension or 'none'}"
             )
         return self

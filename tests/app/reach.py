@@ -303,6 +303,8 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "POST /games/{game_id}/cancel": [("", None)],
     "POST /games/{game_id}/invalidate": [("", {"reason": "wrong key"})],
     "DELETE /games/{game_id}/invalidate": [("", None)],
+    "DELETE /games/{game_id}": [("", None)],
+    "DELETE /batches/{batch_id}": [("", None)],
     "POST /batches/{batch_id}/resume": [("", {})],
     "POST /batches/{batch_id}/retry": [("", {})],
     "POST /batches/{batch_id}/cancel": [("", None)],

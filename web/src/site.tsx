@@ -1,2 +1,2 @@
 import { render } from "preact";
-render(<h1>InterIntent</h1>, document.getElementById("app")!);
+render(<p />, document.getElementById("app")!);

@@ -224,6 +224,11 @@ class Game:
         """Cancels the game. Its events are kept."""
         await self._http.post(f"/games/{self.id}/cancel", {}, repeat=False)
 
+    async def delete(self) -> Json:
+        """Deletes the game for good, once its batch is over, and returns what went. Needs ``admin``."""
+        gone: Json = await self._http.delete(f"/games/{self.id}")
+        return gone
+
 
 def _kept(source: TokenSource, latest: list[str | None]) -> TokenSource:
     if isinstance(source, str):
@@ -299,6 +304,13 @@ class Batch:
     async def cancel(self) -> None:
         """Ends every open game of the batch."""
         await self._http.post(f"/batches/{self.id}/cancel", {}, repeat=False)
+
+    async def delete(self) -> Json:
+        """Deletes the batch and all its games for good, once it is over, and returns what went. Needs
+        ``admin``.
+        """
+        gone: Json = await self._http.delete(f"/batches/{self.id}")
+        return gone
 
     async def export(
         self,

@@ -101,20 +101,22 @@ async def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp
         once = sum(model.counts.calls for model in models)
 
         command = [sys.executable, "-m", "app.cli", "study", "run", str(killed), "--yes"]
-        moments, dead = random.Random(20), 0
+        # Spread over the whole run, so that raters are killed as well as games.
+        chance = random.Random(20)
+        moments = [int(once * (kill + chance.random()) / (KILLS + 1)) + 1 for kill in range(KILLS)]
         known: list[tuple[Counter[str], Counter[str]]] = []
+        rated: list[int] = []
         for model in models:
             model.questions.clear()
-        while dead < KILLS:
+        for moment in moments:
             process = await asyncio.create_subprocess_exec(
                 *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
-            # Beginning takes a second or more; the work is done in a few.
-            await until_asked(models, moments.randrange(1, max(2, once // KILLS)))
+            await until_stored(killed, moment)
             process.kill()
             await process.wait()
-            dead += 1
             known.append((stored(killed), questions(models)))
+            rated.append(len(list((killed / "run" / "raters").rglob("*.ndjson"))))
         done = await studying("run", killed, "--yes")
         assert done.exit_code == 0, done.output
         calls = sum(model.counts.calls for model in models) - once
@@ -133,7 +135,8 @@ async def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp
             one for one, count in answered.items() if count == in_the_end[one] and asked[one] > before[one]
         ]
         assert not again
-    assert known[0][0].keys() < in_the_end.keys(), "it was killed while it ran"
+    assert 0 < known[0][0].total() < known[-1][0].total() < in_the_end.total(), "it was killed while it ran"
+    assert rated[0] == 0 < rated[-1], "games and raters were killed"
     print(f"{KILLS} kills, {once} calls without, {calls} with, stored at each: "  # noqa: T201
           f"{[answered.total() for answered, _ in known]}")  # fmt: skip
 
@@ -154,10 +157,9 @@ def stored(folder: Path) -> Counter[str]:
     return found
 
 
-async def until_asked(models: list[Remembering], more: int) -> None:
-    """Returns once the models were asked so many questions more."""
-    aim = sum(model.counts.calls for model in models) + more
-    for _ in range(6000):
-        if sum(model.counts.calls for model in models) >= aim:
+async def until_stored(folder: Path, answers: int) -> None:
+    """Returns once so many answers are stored."""
+    for _ in range(20_000):
+        if (await asyncio.to_thread(stored, folder)).total() >= answers:
             return
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.01)

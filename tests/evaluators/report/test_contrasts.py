@@ -11,7 +11,7 @@ import pytest
 from engine.profile import make_profile
 from engine.terms import Role, Side
 from evaluators.ground.turns import Game
-from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
@@ -81,6 +81,21 @@ def test_what_stands_in_the_table_is_the_contrast_of_the_games_own_counts() -> N
     assert {one.labels[-2] for one in unpaired().table("contrast_parts").rows} >= {"side", "role", "round"}
 
 
+def test_a_game_is_read_once_however_many_contrasts_and_groups_count_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def counted(log: Any) -> Any:
+        read.append(len(log))
+        return statements_of(log)
+
+    monkeypatch.setattr("evaluators.report.builder.statements_of", counted)
+    game = labelled(3, "calm", groups={"evil": (1, 2)})
+    reported([game], "role=merlin,percival", "side=loyal,evil")
+    assert len(read) == 1
+
+
 def test_every_question_has_its_sentence_on_the_first_page() -> None:
     first, second = unpaired().notes_on_gold[:2]
     assert first.startswith("mood: calm − wild (games: calm 8, wild 8; not paired): ")
@@ -118,7 +133,7 @@ def test_seats_of_one_table_are_paired_by_their_game() -> None:
         for at, preset in enumerate(("paper", "direct")):
             metrics, said = PlayMetrics(), Hallucinations()
             metrics.add(game_.game.log, places[preset])
-            said.add(game_.game.log, game_.game.roles, places[preset])
+            said.add(statements_of(game_.game.log), game_.game.roles, places[preset])
             cells[at][game_.game.id] = tuple(metrics.approve_ballots(Side.LOYAL))
             spoke[at][game_.game.id] = tuple(said.speeches())
     for name, counted in (("approve ballot rate, loyal", cells), ("speeches that the record refutes", spoke)):

@@ -45,7 +45,7 @@ def fault_of(**changed: Any) -> tuple[str, str]:
         ({"models": {"evil": {}}, "table": {"seats": "evil"}}, "/models/evil", "name of a side"),
         ({"models": {"small": {"agent": "random", "preset": "x"}, "large": {}}}, "/models/small", "for llm"),
         ({"evaluations": [{"kind": "judge", "dimension": "guessing", "model": "large"}]}, "/evaluations/0",
-         "selection or following, got guessing"),
+         "selection, following or statements, got guessing"),
         ({"evaluations": [{"kind": "raters"}]}, "/evaluations/0", "file"),
         ({"questions": [{"text": "?", "contrast": "preset"}]}, "/questions/0/contrast", "pattern"),
         ({"budget": {"max_cost": -1}}, "/budget/max_cost", "greater than 0"),
