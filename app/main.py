@@ -65,11 +65,13 @@ from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
 from app.store.rows import GameRow
 from app.stream.feed import Feed
+from app.stream.live import Live
 from app.stream.pages import Pages
 from app.stream.positions import Positions
 from app.stream.pulse import Bell, News, Pulse
 from app.stream.relay import Relays
 from app.stream.shared import Shared
+from app.stream.turns import Turns
 
 __all__ = ["Composition", "create_app"]
 
@@ -223,11 +225,13 @@ class Composition:
         self.inbox = InboxStore(self.database)
         news = News(self.feed, self.reader)
         self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.writer.version)
-        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news)
+        self.live = Live()
+        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news, self.live)
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)
         self.pages = Pages(self.reader, self.feed.tails, self.positions)
-        self.relays = Relays(self.pages, self.feed)
+        self.turns = Turns(self.reader, self.feed.tails)
+        self.relays = Relays(self.pages, self.feed, self.turns)
         self.models = ModelRegistry(
             Endpoints(
                 settings.endpoints,
@@ -237,6 +241,7 @@ class Composition:
             CallStore(self.database),
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
+            onlookers=self.live,
         )
         inboxes = Inboxes(
             self.inbox,
@@ -325,6 +330,8 @@ class Composition:
             positions=self.positions,
             pages=self.pages,
             relays=self.relays,
+            turns=self.turns,
+            live=self.live,
             unidentified=Unidentified(),
         )
 
@@ -338,6 +345,7 @@ class Composition:
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
+        self.live.start()
         if self.settings.runner:
             self.limits = asyncio.create_task(self.models.follow_limits(self.store.specs), name="limits")
             await self.claims.start()
@@ -370,6 +378,7 @@ class Composition:
         await self.relays.stop()
         if self.bell is not None:
             await self.bell.stop()
+        await self.live.stop()
         await self.pulse.stop()
         await self.keys.stop()
         await self.database.stop()

@@ -12,7 +12,7 @@ from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.models.provenance import stored_provenance
 from app.models.recording import UNUSED_SESSION
-from app.models.sessions import Flights, GameSessions
+from app.models.sessions import Flights, GameSessions, Onlookers
 from app.seats.seating import ModelSeats, has_models
 from app.store.call import Call, Use, UseKey, total, use_of
 from app.store.db import PASSING
@@ -71,8 +71,11 @@ class ModelRegistry:
         *,
         keep_messages: bool,
         prompts: Mapping[str, "Templates"] | None = None,
+        onlookers: Onlookers | None = None,
     ) -> None:
+        """``onlookers``: hear what seats' models say while they say it; None: nobody does."""
         self.endpoints = endpoints
+        self._onlookers = onlookers
         self.calls = calls
         self._keep_messages = keep_messages
         self._prompts = prompts or {}
@@ -113,6 +116,7 @@ class ModelRegistry:
             on_unusable=spec.get("on_unusable"),
             lent=await self._lent(spec.get("repeats") or ()),
             pause=asyncio.sleep,
+            onlookers=self._onlookers,
             group=batch.batch_id,
         )
         return ModelSeats(
