@@ -141,9 +141,6 @@ _MEASURES: Final[Mapping[tuple[str, str], tuple[_Measure, ...]]] = {
 _HEADLINES: Final = frozenset({"all", "judge"})
 """The groups whose figures are totals."""
 
-_TOTALS: Final = frozenset({"play", "seats"})
-"""Tables whose rows by side are main figures: who won, and how a side plays."""
-
 _DEFAULT_GROUPS: Final = frozenset({"all"})
 
 
