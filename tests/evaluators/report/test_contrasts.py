@@ -16,7 +16,7 @@ from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.columns import columns_of, read_conditions, read_contrasts
-from evaluators.report.contrasts import figures_of_cells, range_of
+from evaluators.report.contrasts import figure_names, figures_of_cells, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, limited
@@ -311,4 +311,7 @@ def test_a_plan_knows_every_figure_that_a_report_contrasts_by_its_name_and_range
     assert all(one.paired for one in planned)
     for one in planned:
         assert range_of(one.name) == (one.unit, one.limits), one.name
-    assert range_of("joy") == ("share", None)
+    for name in ("joy", "win rate", "win rate, evil", "seats won"):
+        assert range_of(name) is None, name
+    assert range_of("seats won, evil") == ("share", (0, 1))
+    assert {"win rate, loyal", "seats won, …", "guessing f1, …"} <= set(figure_names())
