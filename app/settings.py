@@ -255,6 +255,17 @@ class Settings(BaseSettings):
         (), description="Web origins that may call the service from a browser, separated by commas."
     )
     parallel_games: int = Field(64, ge=1, le=10_000, description="Games driven at the same time.")
+    stale_s: float = Field(
+        30.0,
+        ge=2,
+        description="PostgreSQL: seconds after which other processes take over the games of one that died or "
+        "hangs. A process whose own loop hangs for so long ends.",
+    )
+    patience_s: float = Field(
+        30.0,
+        ge=0.1,
+        description="PostgreSQL: seconds that a game waits in memory for an answer of its remote seats.",
+    )
     runner: bool = Field(True, description="Whether this process drives games.")
     models: Annotated[dict[str, Any], NoDecode] = Field(
         {}, repr=False, description="Model endpoints as a JSON object: their settings by name."
@@ -281,6 +292,9 @@ class Settings(BaseSettings):
         15.0, gt=0, description="A request's body is given up if no byte of it arrives for this many seconds."
     )
     body_within_s: float = Field(60.0, gt=0, description="Seconds that a request's body may take in all.")
+    access_log: bool = Field(
+        False, description="Log a line for each HTTP request: route, status and seconds, never a query."
+    )
     drain_s: float = Field(
         5.0, ge=0, description="Seconds that open requests may take once a stop was asked for."
     )

@@ -7,7 +7,8 @@ const here = (path: string): string => fileURLToPath(new URL(path, import.meta.u
 const out = process.env["WEB_OUT"] ?? here("../app/pages");
 
 export default defineConfig(({ mode }) => ({
-  base: "/ui/",
+  // Relative: behind a proxy the service may stand under a prefix.
+  base: "./",
   // The name of the mode must not change what is built.
   define: { "import.meta.env.SITE": JSON.stringify(mode === "site") },
   resolve: { alias: { "@interintent/client": here("client/src/index.ts") } },

@@ -77,6 +77,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.Unfinished: ProblemKind("unfinished", "The batch is still running", 409),
     edge.AlreadyOver: ProblemKind("already-over", "It has already ended", 409),
     edge.NotSuspended: ProblemKind("not-suspended", "There is nothing to resume", 409),
+    edge.StillNeeded: ProblemKind("still-needed", "It is not over, or something open needs it", 409),
     edge.UnknownRequest: ProblemKind("unknown-request", "No such request is open for this seat", 404),
     edge.AlreadyAnswered: ProblemKind("already-answered", "Another answer was accepted before", 409),
     edge.TooLate: ProblemKind("too-late", "That request is closed", 410),

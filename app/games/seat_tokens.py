@@ -35,7 +35,10 @@ class SeatTokens:
         games = []
         for game in created.games:
             if game.game_id not in rows:
-                raise CorruptLog(f"the row of {game.game_id} cannot be read")
+                if await self._store.game(game.game_id) is not None:
+                    raise CorruptLog(f"the row of {game.game_id} cannot be read")
+                games.append(game)  # deleted since
+                continue
             games.append(game.model_copy(update={"seats": self.of_game(rows[game.game_id])}))
         return created.model_copy(update={"games": games})
 

@@ -1,2 +1,5 @@
 import { render } from "preact";
-render(<h1>InterIntent</h1>, document.getElementById("app")!);
+import { App } from "./app.tsx";
+import "./style.css";
+
+render(<App />, document.getElementById("app")!);

@@ -23,7 +23,7 @@ from evaluators.ground.judgements import Judgement, follow_scores
 from evaluators.ground.turns import Game
 from evaluators.measures.comparing import MEASURES, Pairing, answer_counts
 from evaluators.measures.guessing import BeliefScores
-from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.impact import PAPER, ImpactCounts, Link, LinkRule
 from evaluators.measures.judged import CorrectionScores, FollowingScores, SelectionScores, sign_test
 from evaluators.measures.play import PUBLISHED, PlayMetrics
@@ -199,7 +199,7 @@ def test_what_needs_no_rater_is_that_of_the_evaluators() -> None:
         game = scripted_game(seed)
         beliefs.add(game)
         play.add(game.log)
-        false.add(game.log, game.roles)
+        false.add(statements_of(game.log), game.roles)
         impact.add(game)
     report = made()
     assert report.table("beliefs").figure(("all", "all"), "f1").value == float(beliefs.intentions.micro)
