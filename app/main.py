@@ -22,6 +22,7 @@ from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
+from app.evaluations.rating import router as rating_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
@@ -51,6 +52,7 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
+from app.store.claim_codes import ClaimCodes
 from app.store.db import Database
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
@@ -137,6 +139,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
+    app.include_router(rating_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
@@ -274,7 +277,7 @@ class Composition:
             self.lifecycle,
             self.settings.follow_blank_s,
         )
-        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed)
+        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats
