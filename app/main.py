@@ -1,12 +1,9 @@
 """The composition root: the only module that knows every room. It builds the services and the application."""
 
 import asyncio
-<<<<<<< HEAD
 import re
 import secrets
-=======
 import signal
->>>>>>> wt-care
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -33,6 +30,7 @@ from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
+from app.evaluations.rating import router as rating_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
@@ -62,6 +60,7 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
+from app.store.claim_codes import ClaimCodes
 from app.store.db import PASSING, Database
 from app.store.games import GameStore
 from app.store.gauges import DatabaseGauges
@@ -125,12 +124,8 @@ class Service(FastAPI):
     """Whether a line is logged for each request."""
 
     def build_middleware_stack(self) -> ASGIApp:
-<<<<<<< HEAD
-        stack = Timed(super().build_middleware_stack(), access_log=self.access_log)
-        return SecurityHeaders(stack)
-=======
-        return SecurityHeaders(Timed(NotBefore(super().build_middleware_stack(), self.state)))
->>>>>>> wt-care
+        stack = NotBefore(super().build_middleware_stack(), self.state)
+        return SecurityHeaders(Timed(stack, access_log=self.access_log))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of routes and models, made once."""
@@ -180,6 +175,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
+    app.include_router(rating_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
@@ -350,11 +346,8 @@ class Composition:
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
-<<<<<<< HEAD
         self.watching: asyncio.Task[None] | None = None
-=======
         self._starting: asyncio.Task[None] | None = None
->>>>>>> wt-care
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -379,7 +372,7 @@ class Composition:
             self.lifecycle,
             self.settings.follow_blank_s,
         )
-        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed)
+        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats
@@ -400,17 +393,10 @@ class Composition:
         )
 
     async def start(self) -> None:
-<<<<<<< HEAD
-        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens."""
-        await self.database.start()
-        self.keys.on_change = self.feed.ring_all
-        await self.keys.start()
-        await self.models.endpoints.open()
-        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
-=======
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
         the database cannot be used, it returns, and does the same as soon as the database can be used.
         """
+        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
         if await self._opens_database():
             await self._begin()
         else:
@@ -444,7 +430,6 @@ class Composition:
         return True
 
     async def _begin(self) -> None:
->>>>>>> wt-care
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
@@ -470,11 +455,7 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-<<<<<<< HEAD
-        await end_tasks(self.limits, self.watching)
-=======
-        await end_tasks(self._starting, self.limits)
->>>>>>> wt-care
+        await end_tasks(self._starting, self.limits, self.watching)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()
