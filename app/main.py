@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from fastapi import Depends, FastAPI
@@ -49,7 +49,7 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
-from app.store.db import Database
+from app.store.db import PASSING, Database
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
@@ -68,6 +68,9 @@ from app.stream.shared import Shared
 __all__ = ["Composition", "create_app"]
 
 log = structlog.get_logger()
+
+CLOCK_S: Final = 60.0
+"""Seconds between two comparisons of this machine's clock with the database's."""
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
@@ -239,6 +242,7 @@ class Composition:
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
+        self.clock: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -283,6 +287,8 @@ class Composition:
     async def start(self) -> None:
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens."""
         await self.database.start()
+        await self.database.agree_on_time()
+        self.clock = asyncio.create_task(self._follow_clock(), name="clock")
         self.keys.on_change = self.feed.ring_all
         await self.keys.start()
         await self.models.endpoints.open()
@@ -301,6 +307,15 @@ class Composition:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def _follow_clock(self) -> None:
+        """Notices within a minute that a clock was set."""
+        while not self.database.is_sqlite:
+            await asyncio.sleep(CLOCK_S)
+            try:
+                await self.database.agree_on_time()
+            except PASSING as fault:
+                log.warning("the database does not tell its time", cause=type(fault).__name__)
+
     async def is_idle(self) -> bool:
         """Whether no game and no judge could go on now, here or in another process."""
         if self.pickup.busy or self.evaluations.judges.busy:
@@ -310,7 +325,7 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        await end_tasks(self.limits)
+        await end_tasks(self.limits, self.clock)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()

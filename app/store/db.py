@@ -53,7 +53,7 @@ from sqlalchemy.pool import (
 )
 
 from app.base import metrics
-from app.base.clock import now_ms
+from app.base.clock import agree, now_ms
 from app.settings import Settings
 from app.store.schema import SchemaState, migrate, schema_state
 
@@ -199,6 +199,18 @@ class Database:
         """The values of the first column of everything that a query finds."""
         return [row[0] for row in await self.rows(query)]
 
+    async def agree_on_time(self) -> None:
+        """Goes by PostgreSQL's clock, which all processes share: no deadline may depend on whose clock is
+        wrong.
+        """
+        if self.is_sqlite:
+            return
+        before = now_ms()
+        [theirs] = await self.column(_THEIR_CLOCK)
+        changed = agree(int(theirs), before, now_ms())
+        if changed:
+            log.warning("the clock of this machine is wrong; the database's counts", off_by_s=changed / 1000)
+
     async def answers(self) -> bool:
         """Whether the database answers a query."""
         try:
@@ -214,6 +226,9 @@ class Database:
             self._reads.stop()
         await self.write_engine.dispose()
         await self.read_engine.dispose()
+
+
+_THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 
 def postgres_engine(url: str, **options: Any) -> AsyncEngine:
