@@ -1,6 +1,8 @@
 """The composition root: the only module that knows every room. It builds the services and the application."""
 
 import asyncio
+import re
+import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
@@ -59,6 +61,7 @@ from app.seats.seats import Seats
 from app.settings import Settings
 from app.store.db import PASSING, Database
 from app.store.games import GameStore
+from app.store.gauges import DatabaseGauges
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
 from app.store.leases import LeaseStore
@@ -70,15 +73,23 @@ from app.store.rows import GameRow
 from app.store.schema import UnknownSchema
 from app.store.trouble import DatabaseAway, trouble_of
 from app.stream.feed import Feed
+from app.stream.live import Live
 from app.stream.pages import Pages
 from app.stream.positions import Positions
 from app.stream.pulse import Bell, News, Pulse
 from app.stream.relay import Relays
 from app.stream.shared import Shared
+from app.stream.turns import Turns
 
 __all__ = ["Composition", "create_app"]
 
 log = structlog.get_logger()
+
+OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
+"""The id of a game, a batch or an evaluation."""
+
+REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
+"""An id of a request that is taken over from a proxy."""
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
@@ -107,8 +118,12 @@ class Service(FastAPI):
     unexpected errors with 500.
     """
 
+    access_log = False
+    """Whether a line is logged for each request."""
+
     def build_middleware_stack(self) -> ASGIApp:
-        return SecurityHeaders(Timed(NotBefore(super().build_middleware_stack(), self.state)))
+        stack = Timed(NotBefore(super().build_middleware_stack(), self.state), access_log=self.access_log)
+        return SecurityHeaders(stack)
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of routes and models, made once."""
@@ -150,6 +165,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
         generate_unique_id_function=operation_id,
         responses=problems.documented(),
     )
+    app.access_log = settings.access_log
     problems.install(app)
     for kind in DATABASE_ERRORS:
         app.add_exception_handler(kind, on_database_error)
@@ -168,10 +184,13 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
 
 
 class Timed:
-    """Records the time to the first byte of each response, by route."""
+    """Records the time to the first byte of each response, by route. Gives each request an id, which is in
+    every line that is logged for it: the one that a proxy sends as X-Request-Id, or a new one.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, access_log: bool) -> None:
         self._app = app
+        self._access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -183,12 +202,34 @@ class Timed:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "-")
                 method = metrics.method_label(scope["method"])
-                metrics.requests.labels(method, route, str(message["status"])).observe(
-                    time.perf_counter() - started
-                )
+                seconds = time.perf_counter() - started
+                metrics.requests.labels(method, route, str(message["status"])).observe(seconds)
+                if self._access_log:
+                    # The route's template and our ids: a path may hold anything, a credential included.
+                    ids = {
+                        name.removesuffix("_id"): value
+                        for name, value in scope.get("path_params", {}).items()
+                        if OUR_ID.fullmatch(str(value))
+                    }
+                    log.info(
+                        "request",
+                        method=method,
+                        route=route,
+                        status=message["status"],
+                        seconds=round(seconds, 4),
+                        **ids,
+                    )
             await send(message)
 
-        await self._app(scope, receive, observed)
+        with structlog.contextvars.bound_contextvars(request=_request_id(scope)):
+            await self._app(scope, receive, observed)
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
+            return str(value, "ascii")
+    return secrets.token_hex(8)
 
 
 class NotBefore:
@@ -237,11 +278,13 @@ class Composition:
         self.inbox = InboxStore(self.database)
         news = News(self.feed, self.reader)
         self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.writer.version)
-        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news)
+        self.live = Live()
+        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news, self.live)
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)
         self.pages = Pages(self.reader, self.feed.tails, self.positions)
-        self.relays = Relays(self.pages, self.feed)
+        self.turns = Turns(self.reader, self.feed.tails)
+        self.relays = Relays(self.pages, self.feed, self.turns)
         self.models = ModelRegistry(
             Endpoints(
                 settings.endpoints,
@@ -251,6 +294,7 @@ class Composition:
             CallStore(self.database),
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
+            onlookers=self.live,
         )
         inboxes = Inboxes(
             self.inbox,
@@ -300,6 +344,7 @@ class Composition:
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self.watching: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -307,6 +352,7 @@ class Composition:
         state.settings = self.settings
         state.lifecycle = self.lifecycle
         state.database = self.database
+        state.gauges = DatabaseGauges(self.database)
         state.repeats = Repeats(self.database)
         state.keys = self.keys
         state.access = self.access
@@ -338,6 +384,8 @@ class Composition:
             positions=self.positions,
             pages=self.pages,
             relays=self.relays,
+            turns=self.turns,
+            live=self.live,
             unidentified=Unidentified(),
         )
 
@@ -378,9 +426,11 @@ class Composition:
         return True
 
     async def _begin(self) -> None:
+        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
+        self.live.start()
         if self.settings.runner:
             self.limits = asyncio.create_task(self.models.follow_limits(self.store.specs), name="limits")
             await self.claims.start()
@@ -393,10 +443,16 @@ class Composition:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def is_idle(self) -> bool:
+        """Whether no game and no judge could go on now, here or in another process."""
+        if self.pickup.busy or self.evaluations.judges.busy:
+            return False
+        return self.store.jobs is None or await self.store.jobs.waiting() == 0
+
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        await end_tasks(self._starting, self.limits)
+        await end_tasks(self._starting, self.limits, self.watching)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()
@@ -407,6 +463,7 @@ class Composition:
         await self.relays.stop()
         if self.bell is not None:
             await self.bell.stop()
+        await self.live.stop()
         await self.pulse.stop()
         await self.keys.stop()
         await self.database.stop()

@@ -173,5 +173,7 @@ async def show_readiness(
         also={200: {"content": in_text("text/plain"), "description": "The exposition format."}}
     ),
 )
-async def show_metrics() -> Response:
+async def show_metrics(request: Request) -> Response:
+    """What happens in this process, and how much the database holds that is not done yet."""
+    await request.app.state.gauges.refresh()
     return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)

@@ -196,6 +196,8 @@ class LocalRunner:
 
     async def _guarded(self, game_id: str) -> Ended:
         """Drives the game until it has ended or failed, or somebody else has to do something."""
+        # Not the request that happened to start this task's worker.
+        structlog.contextvars.clear_contextvars()
         delay_s = RETRY_FIRST_S
         while True:
             try:

@@ -28,6 +28,7 @@ from app.store.tables import (
     inbox,
     judgements,
     model_calls,
+    model_spending,
     refusals,
     seen,
     statements,
@@ -41,6 +42,7 @@ log = structlog.get_logger()
 OF_GAMES: Final[tuple[Table, ...]] = (
     events,
     model_calls,
+    model_spending,
     inbox,
     refusals,
     holders,

@@ -16,11 +16,12 @@ from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.columns import columns_of, read_conditions, read_contrasts
-from evaluators.report.contrasts import figures_of_cells, range_of
+from evaluators.report.contrasts import NO_MIXED, figures_of_cells, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, limited
 from evaluators.statistics.contrasts import contrast
+from evaluators.statistics.mixed import Mixed, MixedRow, mixed
 from tests.evaluators.report.test_columns import seated
 from tests.evaluators.report.test_report import given, guessed, judged
 from tests.evaluators.scripted_games import scripted_game
@@ -94,6 +95,33 @@ def test_a_game_is_read_once_however_many_contrasts_and_groups_count_it(
     game = labelled(3, "calm", groups={"evil": (1, 2)})
     reported([game], "role=merlin,percival", "side=loyal,evil")
     assert len(read) == 1
+
+
+def test_a_mixed_model_over_games_stands_beside_the_contrast() -> None:
+    rows = []
+    for level, seeds in (("0", CALM), ("1", WILD)):
+        for seed in seeds:
+            scores = CorrectionScores()
+            scores.add(scripted_game(seed))
+            rows.append(MixedRow(scores.changed.num / scores.changed.den, level, str(seed)))
+    expected = mixed(rows, "0", "1")
+    told = row(unpaired(), "modification changes the choice")
+    seen = told["mixed model"]
+    assert (seen.value, seen.low, seen.high) == pytest.approx((expected.effect, expected.low, expected.high))
+    assert (seen.games, told["mixed model: p"].value) == (16, pytest.approx(expected.p))
+    parts = unpaired().table("contrast_parts")
+    assert "mixed model" not in [column.name for column in parts.columns]
+
+
+def test_a_missing_mixed_model_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    games = [*(labelled(seed, "calm") for seed in (1, 2)), *(labelled(seed, "wild") for seed in (3, 4))]
+    monkeypatch.setattr("evaluators.report.contrasts.mixed", lambda *_: Mixed(None, note="did not converge"))
+    told = reported(games, "mood=calm,wild")
+    assert any(re.search(r"no mixed model for .*\(did not converge\)", note) for note in told.notes_on_gold)
+    monkeypatch.setattr("evaluators.report.contrasts.find_spec", lambda _: None)
+    told = reported(games, "mood=calm,wild")
+    assert NO_MIXED in told.notes_on_gold
+    assert "mixed model" not in [column.name for column in told.table("contrasts").columns]
 
 
 def test_every_question_has_its_sentence_on_the_first_page() -> None:
