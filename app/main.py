@@ -30,6 +30,7 @@ from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
+from app.evaluations.rating import router as rating_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
@@ -59,6 +60,7 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
+from app.store.claim_codes import ClaimCodes
 from app.store.db import PASSING, Database
 from app.store.games import GameStore
 from app.store.gauges import DatabaseGauges
@@ -122,8 +124,8 @@ class Service(FastAPI):
     """Whether a line is logged for each request."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        stack = Timed(NotBefore(super().build_middleware_stack(), self.state), access_log=self.access_log)
-        return SecurityHeaders(stack)
+        stack = NotBefore(super().build_middleware_stack(), self.state)
+        return SecurityHeaders(Timed(stack, access_log=self.access_log))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of routes and models, made once."""
@@ -173,6 +175,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
+    app.include_router(rating_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
@@ -343,8 +346,8 @@ class Composition:
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
         self.watching: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -369,7 +372,7 @@ class Composition:
             self.lifecycle,
             self.settings.follow_blank_s,
         )
-        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed)
+        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats
@@ -393,6 +396,7 @@ class Composition:
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
         the database cannot be used, it returns, and does the same as soon as the database can be used.
         """
+        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
         if await self._opens_database():
             await self._begin()
         else:
@@ -426,7 +430,6 @@ class Composition:
         return True
 
     async def _begin(self) -> None:
-        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()

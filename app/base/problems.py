@@ -81,6 +81,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.UnknownRequest: ProblemKind("unknown-request", "No such request is open for this seat", 404),
     edge.AlreadyAnswered: ProblemKind("already-answered", "Another answer was accepted before", 409),
     edge.TooLate: ProblemKind("too-late", "That request is closed", 410),
+    edge.CodeSpent: ProblemKind("code-spent", "This claim code is no longer good", 410),
     edge.RateLimited: ProblemKind("rate-limited", "Too many requests in too short a time", 429),
     edge.NotAnswered: ProblemKind("not-answered", "A remote seat has not answered yet", 409),
     edge.AlreadyGraded: ProblemKind("already-graded", "This was graded before", 409),
