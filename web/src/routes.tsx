@@ -1,6 +1,7 @@
 /** Every page and its address. A page to be added: a line here, and a link in `NAVIGATION` if people look for it. */
 import type { ComponentType } from "preact";
 import { BatchPage } from "./pages/batch.tsx";
+import { BatchesPage } from "./pages/batches.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
 import { ReadPage } from "./pages/read.tsx";
@@ -17,11 +18,13 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/", title: () => "Watch", page: WatchPage },
   { pattern: "/games/:game", title: ({ game }) => `Game ${game}`, page: GamePage },
   { pattern: "/games/:game/text", title: ({ game }) => `Game ${game} as text`, page: ReadPage },
+  { pattern: "/batches", title: () => "Batches", page: BatchesPage },
   { pattern: "/batches/:batch", title: ({ batch }) => `Batch ${batch}`, page: BatchPage },
   { pattern: "/compare", title: () => "Two games side by side", page: ComparePage },
 ];
 
 export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/", name: "Watch" },
+  { to: "/batches", name: "Batches" },
   { to: "/compare", name: "Side by side" },
 ];
