@@ -1,21 +1,29 @@
 """The composition root: the only module that knows every room. It builds the services and the application."""
 
 import asyncio
+import re
+import secrets
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
+import asyncpg  # type: ignore[import-untyped]
 import structlog
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from fastapi.routing import APIRoute
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import metrics, problems
 from app.base.clock import random_name
+from app.base.errors import NotReady
 from app.base.lifecycle import Lifecycle
+from app.base.problems import problem_response
 from app.base.tasks import end_tasks
 from app.edge.auth import Keys
 from app.edge.callers import CallerCheck
@@ -53,8 +61,9 @@ from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
 from app.store.claim_codes import ClaimCodes
-from app.store.db import Database
+from app.store.db import PASSING, Database
 from app.store.games import GameStore
+from app.store.gauges import DatabaseGauges
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
 from app.store.leases import LeaseStore
@@ -63,6 +72,8 @@ from app.store.log import LogReader
 from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
 from app.store.rows import GameRow
+from app.store.schema import UnknownSchema
+from app.store.trouble import DatabaseAway, trouble_of
 from app.stream.feed import Feed
 from app.stream.live import Live
 from app.stream.pages import Pages
@@ -76,6 +87,12 @@ __all__ = ["Composition", "create_app"]
 
 log = structlog.get_logger()
 
+OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
+"""The id of a game, a batch or an evaluation."""
+
+REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
+"""An id of a request that is taken over from a proxy."""
+
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
 see. `POST /games` with `{}` plays a whole game. Errors are problems (RFC 9457). A request may give each
@@ -86,13 +103,29 @@ Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyn
 """
 
 
+DATABASE_ERRORS: Final = (
+    DBAPIError,
+    PoolTimeout,
+    DatabaseAway,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+)
+
+AGAIN_S: Final = 1.0
+"""Seconds between two tries to start on a database that cannot be used."""
+
+
 class Service(FastAPI):
     """FastAPI with our OpenAPI document, and with two layers around its own outermost one, which answers
     unexpected errors with 500.
     """
 
+    access_log = False
+    """Whether a line is logged for each request."""
+
     def build_middleware_stack(self) -> ASGIApp:
-        return SecurityHeaders(Timed(super().build_middleware_stack()))
+        stack = NotBefore(super().build_middleware_stack(), self.state)
+        return SecurityHeaders(Timed(stack, access_log=self.access_log))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of routes and models, made once."""
@@ -116,8 +149,8 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
         composition = Composition(settings, on_hung)
         composition.offer(app.state)
         app.state.composition = composition
-        await composition.start()
         try:
+            await composition.start()
             yield
         finally:
             await composition.stop()
@@ -134,7 +167,10 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
         generate_unique_id_function=operation_id,
         responses=problems.documented(),
     )
+    app.access_log = settings.access_log
     problems.install(app)
+    for kind in DATABASE_ERRORS:
+        app.add_exception_handler(kind, on_database_error)
     app.include_router(games_router, tags=["games"])
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
@@ -151,10 +187,13 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
 
 
 class Timed:
-    """Records the time to the first byte of each response, by route."""
+    """Records the time to the first byte of each response, by route. Gives each request an id, which is in
+    every line that is logged for it: the one that a proxy sends as X-Request-Id, or a new one.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, access_log: bool) -> None:
         self._app = app
+        self._access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -166,12 +205,65 @@ class Timed:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "-")
                 method = metrics.method_label(scope["method"])
-                metrics.requests.labels(method, route, str(message["status"])).observe(
-                    time.perf_counter() - started
-                )
+                seconds = time.perf_counter() - started
+                metrics.requests.labels(method, route, str(message["status"])).observe(seconds)
+                if self._access_log:
+                    # The route's template and our ids: a path may hold anything, a credential included.
+                    ids = {
+                        name.removesuffix("_id"): value
+                        for name, value in scope.get("path_params", {}).items()
+                        if OUR_ID.fullmatch(str(value))
+                    }
+                    log.info(
+                        "request",
+                        method=method,
+                        route=route,
+                        status=message["status"],
+                        seconds=round(seconds, 4),
+                        **ids,
+                    )
             await send(message)
 
-        await self._app(scope, receive, observed)
+        with structlog.contextvars.bound_contextvars(request=_request_id(scope)):
+            await self._app(scope, receive, observed)
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
+            return str(value, "ascii")
+    return secrets.token_hex(8)
+
+
+class NotBefore:
+    """Answers 503 with the reason until the service has started, but always answers ``/livez`` and
+    ``/readyz``.
+    """
+
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        self._app = app
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        lifecycle: Lifecycle | None = getattr(self._state, "lifecycle", None)
+        waits = lifecycle is not None and not (lifecycle.ready or lifecycle.draining)
+        if not waits or scope["type"] == "lifespan" or scope["path"] in ("/livez", "/readyz"):
+            await self._app(scope, receive, send)
+            return
+        assert lifecycle is not None
+        refusal = problem_response(NotReady(lifecycle.reason))
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).send_denial_response(refusal)
+        else:
+            await refusal(scope, receive, send)
+
+
+async def on_database_error(request: Request, error: Exception) -> Response:
+    """The answer when the database could not be used. Raises an error that is ours."""
+    trouble = trouble_of(error)
+    if trouble is None:
+        raise error
+    return problem_response(NotReady(trouble.words))
 
 
 class Composition:
@@ -254,6 +346,8 @@ class Composition:
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
+        self.watching: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -261,6 +355,7 @@ class Composition:
         state.settings = self.settings
         state.lifecycle = self.lifecycle
         state.database = self.database
+        state.gauges = DatabaseGauges(self.database)
         state.repeats = Repeats(self.database)
         state.keys = self.keys
         state.access = self.access
@@ -298,11 +393,43 @@ class Composition:
         )
 
     async def start(self) -> None:
-        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens."""
-        await self.database.start()
-        self.keys.on_change = self.feed.ring_all
-        await self.keys.start()
-        await self.models.endpoints.open()
+        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
+        the database cannot be used, it returns, and does the same as soon as the database can be used.
+        """
+        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
+        if await self._opens_database():
+            await self._begin()
+        else:
+            self._starting = asyncio.create_task(self._begin_later(), name="start")
+
+    async def _begin_later(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(AGAIN_S)
+                if await self._opens_database():
+                    break
+            await self._begin()
+        except Exception:
+            log.exception("the service cannot start")
+            signal.raise_signal(signal.SIGTERM)
+
+    async def _opens_database(self) -> bool:
+        """Whether the database can be used; if not, the service says why it is not ready."""
+        try:
+            await self.database.start()
+            self.keys.on_change = self.feed.ring_all
+            await self.keys.start()
+            await self.models.endpoints.open()
+        except (*PASSING, UnknownSchema) as fault:
+            trouble = self.database.health.failed("schema", fault)
+            if trouble is None:
+                raise
+            self.lifecycle.reason = trouble.words
+            return False
+        self.database.health.worked("schema")
+        return True
+
+    async def _begin(self) -> None:
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
@@ -319,10 +446,16 @@ class Composition:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def is_idle(self) -> bool:
+        """Whether no game and no judge could go on now, here or in another process."""
+        if self.pickup.busy or self.evaluations.judges.busy:
+            return False
+        return self.store.jobs is None or await self.store.jobs.waiting() == 0
+
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        await end_tasks(self.limits)
+        await end_tasks(self._starting, self.limits, self.watching)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()

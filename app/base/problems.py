@@ -268,14 +268,14 @@ class ProblemView(BaseModel):
     )
 
 
-_ALWAYS: Final = (400, 401, 403, 422)
+_ALWAYS: Final = (400, 401, 403, 422, 503)
 
 
 def documented(
     *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
     """The responses of a route's OpenAPI entry: those in ``also``, and a problem for each of these statuses
-    and for 400, 401, 403 and 422. If 413 is among them, 408 is added.
+    and for 400, 401, 403, 422 and 503. If 413 is among them, 408 is added.
     """
     responses = dict(also or {})
     # A body that can be too large can be too slow.

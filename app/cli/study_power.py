@@ -150,7 +150,7 @@ def _measured(
 def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Found]:
     """The worst case: half of the games at one end of the figure and half at the other, pairs not alike."""
     if measure:
-        unit, limits = range_of(measure)
+        unit, limits = range_of(measure) or ("share", None)
         ranges = [] if limits is None else [(measure, unit, limits)]
     else:
         ranges = [(_RATES, "share", (0.0, 1.0))]

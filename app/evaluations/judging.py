@@ -164,6 +164,11 @@ class Judges:
         self._waiting: dict[str, WaitingView] = {}
         self._looking: asyncio.Task[None] | None = None
 
+    @property
+    def busy(self) -> bool:
+        """Whether this process judges."""
+        return bool(self._working)
+
     async def start(self) -> None:
         """Starts judging: every evaluation whose judge has not finished, and new ones as they come."""
         self._claims.on_lost.append(self._give_up)

@@ -31,6 +31,7 @@ from app.games.schemas import (
     InvalidateGame,
     InvalidView,
     NewGames,
+    Paused,
     ResumeBatch,
     Resumed,
     Retried,
@@ -504,6 +505,23 @@ async def export_batch(
             yield b"".join(lines)
 
     return StreamingResponse(pieces(), media_type=NDJSON)
+
+
+@router.post(
+    "/batches/{batch_id}/pause",
+    status_code=202,
+    summary="Pause a batch",
+    response_model=Paused,
+    dependencies=[Depends(needs("games:cancel"))],
+    responses=documented(404, 409),
+)
+async def pause_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Paused:
+    """Stops every game of the batch between two steps, until somebody resumes it. Calls to models that are in
+    flight end and are used later; deadlines of remote seats run on. A batch that is suspended stays so.
+    """
+    await access.batch(caller, batch_id, "games:cancel")
+    await games.pause(batch_id, caller.name)
+    return Paused()
 
 
 @router.post(

@@ -79,6 +79,7 @@ __all__ = [
     "NewGameToken",
     "NewGames",
     "OpenRequest",
+    "Paused",
     "PlayedAnew",
     "ProfileSettings",
     "ProfileView",
@@ -266,6 +267,9 @@ class NewGames(Strict):
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
     )
     reveal: Reveal = Field("roles", description="What the end of the game reveals to everybody.")
+    priority: Annotated[int, Field(ge=-100, le=100), AS_WHOLE] = Field(
+        0, description="Games of your batches with a higher priority begin first (PostgreSQL)."
+    )
     labels: Labels = Field(
         default_factory=dict,
         description="Kept with the batch, its forks and its full export. Reports can group by them; `study` "
@@ -334,6 +338,10 @@ class RetryBatch(ResumeBatch):
         description="Play finished games anew in which models defaulted a larger share of their decisions. "
         "Games marked as invalid are played anew in any case.",
     )
+
+
+class Paused(Shown):
+    status: Literal["pausing"] = "pausing"
 
 
 class Resumed(Shown):
@@ -746,8 +754,10 @@ class OutageView(Shown):
 
 class SuspensionView(Shown):
     since: str
-    endpoint: str = Field(description="The endpoint that refused; empty where too many games failed.")
-    cause: str = Field(description="`quota`, `status_401`, `unusable_answers`, `games_failed`, …")
+    endpoint: str = Field(
+        description="The endpoint that refused; empty where somebody paused it, or too many games failed."
+    )
+    cause: str = Field(description="`paused`, `quota`, `status_401`, `unusable_answers`, `games_failed`, …")
     words: str = Field(description="What the provider said, or what is wrong.")
 
 

@@ -172,6 +172,11 @@ class Leases:
         self._short = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
+    @property
+    def shared(self) -> bool:
+        """Whether there may be other processes."""
+        return self._storage is not None
+
     def endpoint(self, name: str, parallel: Parallel) -> AdaptiveLimit:
         """The limit of an endpoint's calls, with this process's share of its rates."""
         if self._storage is None:

@@ -30,15 +30,6 @@ __all__ = ["ModelRegistry", "Spending", "budget_of"]
 LIMITS_S: Final = 2.0
 """Seconds between two checks whether budgets have changed."""
 
-USES_TIMES: Final = 10
-"""Sums over a batch's calls are used for so many times as long as it took to make them."""
-
-MOST_USES: Final = 100
-"""The most batches whose sums are kept."""
-
-_BEFORE: Final = UseKey("", "", "")
-"""The key of what a batch had spent before this process began to count."""
-
 
 def budget_of(spec: Mapping[str, Any]) -> Budget:
     """The budget in a batch's stored spec; no limits if there is none."""
@@ -91,8 +82,6 @@ class ModelRegistry:
         self._flights = Flights()
         # An account lives as long as a session uses it; it can be rebuilt from the stored calls.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
-        self._uses: dict[str, tuple[float, Mapping[UseKey, Use]]] = {}
-        """By batch, its use and until when that may be used, in the event loop's time."""
         self._opening = asyncio.Lock()
 
     def check(self, models: Mapping[str, Mapping[str, Any]]) -> ModelSeats:
@@ -175,8 +164,9 @@ class ModelRegistry:
         async with self._opening:
             account = self._accounts.get(batch_id)
             if account is None:
-                tokens, cost = await self.calls.spent(batch_id)
-                before = {_BEFORE: Use(prompt_tokens=tokens, cost=cost)}
+                # Where processes share a batch, its sums come with the leases.
+                shared = self.endpoints.leases.shared
+                before = {} if shared else await self.calls.uses(batch_id)
                 account = Account(budget, before, self.endpoints.leases, batch_id)
                 self._accounts[batch_id] = account
             return account
@@ -198,19 +188,11 @@ class ModelRegistry:
                         account.limit(budget_of(spec))
 
     async def uses(self, batch_id: str) -> Mapping[UseKey, Use]:
-        """The batch's use of models so far, by endpoint, model and step. The sums over very many calls may be
-        a little older than now.
-        """
-        now = asyncio.get_running_loop().time()
-        known = self._uses.get(batch_id)
-        if known is None or now >= known[0]:
-            uses = await self.calls.uses(batch_id)
-            took_s = asyncio.get_running_loop().time() - now
-            known = (now + took_s * USES_TIMES, uses)
-            self._uses[batch_id] = known
-            while len(self._uses) > MOST_USES:
-                del self._uses[next(iter(self._uses))]
-        return known[1]
+        """The batch's use of models so far, by endpoint, model and step."""
+        account = self._accounts.get(batch_id)
+        if account is None or self.endpoints.leases.shared:
+            return await self.calls.uses(batch_id)
+        return account.uses
 
     async def spending(self, batch: BatchRow) -> Spending:
         """The spending of a stored batch, with its budget."""

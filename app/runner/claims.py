@@ -100,6 +100,11 @@ class FileClaims:
         self._warned = False
         self.on_lost: list[Callable[[str], None]] = []
 
+    @property
+    def held(self) -> bool:
+        """Whether this process is the one."""
+        return self._path is None or self._file is not None or sys.platform == "win32"
+
     async def start(self) -> None:
         self._lock()
 
@@ -115,7 +120,7 @@ class FileClaims:
         """Does nothing: the file stays locked as long as the process lives."""
 
     def _lock(self) -> bool:
-        if self._path is None or self._file is not None or sys.platform == "win32":
+        if self.held or self._path is None:
             return True
         # Another user who could lock the file would keep every game of the database from being driven.
         file = open(self._path, "ab", opener=partial(os.open, mode=0o600))  # noqa: SIM115
@@ -124,7 +129,11 @@ class FileClaims:
         except BlockingIOError:
             file.close()
             if not self._warned:
-                log.warning("another process drives the games of this database", lock=self._path.name)
+                log.warning(
+                    "another process drives the games of this database: on SQLite only one can, and this one "
+                    "takes over when it ends. On PostgreSQL any number of processes share the games",
+                    lock=self._path.name,
+                )
                 self._warned = True
             return False
         self._file = file

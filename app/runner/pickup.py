@@ -170,6 +170,10 @@ class Pickup:
         """Claims some of the batches without a driver. Returns whether there may be more to claim."""
         if not (self._claims.sole or self._has_room()):
             return False
+        if self._mine:
+            # A command on the same database may have paused one.
+            for batch_id in await self._store.suspended_of(list(self._mine)):
+                self.let_go(batch_id)
         candidates = await self._store.open_batches()
         if unlaid:
             candidates += await self._store.unlaid_batches()

@@ -29,6 +29,7 @@ from app.store.tables import (
     inbox,
     judgements,
     model_calls,
+    model_spending,
     refusals,
     seen,
     statements,
@@ -42,6 +43,7 @@ log = structlog.get_logger()
 OF_GAMES: Final[tuple[Table, ...]] = (
     events,
     model_calls,
+    model_spending,
     inbox,
     refusals,
     holders,

@@ -298,6 +298,13 @@ class GameStore:
         )
         return await self._database.column(query)
 
+    async def suspended_of(self, batch_ids: Sequence[str]) -> list[str]:
+        """Those of these batches that are suspended."""
+        query = select(batches.c.batch_id).where(
+            batches.c.batch_id.in_(batch_ids), batches.c.suspended.is_not(None)
+        )
+        return await self._database.column(query)
+
     async def unlaid_batches(self) -> list[str]:
         """Batches whose games are not all stored yet, and that are neither cancelled nor suspended."""
         laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()

@@ -73,7 +73,7 @@ which is not a sample and has no interval.
 MEANS: Final = frozenset[Kind]({"mean", "score", "rate"})
 """The kinds of figures that need not lie in [0, 1]."""
 
-FigureMethod = IntervalMethod | Literal["rating", "published", "count", "difference"]
+FigureMethod = IntervalMethod | Literal["rating", "published", "count", "difference", "mixed model"]
 """How the interval was computed. difference: from those of two levels (``contrasts``). count: there is none,
 since the figure counts input and reveals nothing about gold."""
 

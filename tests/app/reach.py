@@ -309,6 +309,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "DELETE /games/{game_id}/invalidate": [("", None)],
     "DELETE /games/{game_id}": [("", None)],
     "DELETE /batches/{batch_id}": [("", None)],
+    "POST /batches/{batch_id}/pause": [("", None)],
     "POST /batches/{batch_id}/resume": [("", {})],
     "POST /batches/{batch_id}/retry": [("", {})],
     "POST /batches/{batch_id}/cancel": [("", None)],

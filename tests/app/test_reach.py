@@ -59,6 +59,7 @@ async def test_no_scope_reaches_more_than_it_says(laboratory: Laboratory) -> Non
 
 
 UNANSWERED = {
+    "POST /batches/{batch_id}/pause",  # its game was cancelled before
     "POST /batches/{batch_id}/resume",  # nothing is suspended
     "POST /batches/{batch_id}/retry",  # nothing has failed
     "DELETE /batches/{batch_id}",  # it went with its game

@@ -289,8 +289,12 @@ class Batch:
             last = view
         return last
 
+    async def pause(self) -> None:
+        """Stops the batch's games between two steps until it is resumed."""
+        await self._http.post(f"/batches/{self.id}/pause", {}, repeat=False)
+
     async def resume(self, **changes: Any) -> None:
-        """Lets a suspended batch go on; ``changes``: e.g. ``on_unusable="default"``."""
+        """Lets a paused or suspended batch go on; ``changes``: e.g. ``on_unusable="default"``."""
         await self._http.post(f"/batches/{self.id}/resume", changes, repeat=False)
 
     def items(self, dimension: Dimension, *, page: int = 50, **settings: Unpack[ItemSettings]) -> Items:

@@ -404,8 +404,10 @@ async def test_games_that_wait_for_an_endpoint_hold_no_place(
             await _waiting(caller, batch)
             other, _ = await caller.create(seats=[{**seats[0], "model": "well"}], count=2)
             assert (await caller.over(other))["status"] == "done"
-            await until(lambda: len(caller.services.runner._parked.get("away", ())) == 3)
-            assert 'interintent_games_parked{endpoint="away"} 3.0' in (await caller.get("/metrics")).text
+            async with asyncio.timeout(WITHIN_S):
+                parked = 'interintent_games_parked{endpoint="away"} 3.0'
+                while parked not in (await caller.get("/metrics")).text:  # noqa: ASYNC110  # there is no event
+                    await asyncio.sleep(0.05)
             # The game that tries, and one that is parked.
             for game in (games[0], games[2]):
                 assert (await caller.post(f"/games/{game}/cancel")).status_code == 202

@@ -68,11 +68,13 @@ export const GameScreen = ({ log, running, viewer, base, title, about }: Props):
     }, 300);
     return () => clearTimeout(timer);
   }, [at, eyes, follows]);
-  // A link to another moment of the same game.
+  // A link to another moment of the same game, or to other eyes.
+  const { at: askedAt, eyes: askedEyes } = place.value.query;
   useEffect(() => {
-    const asked = Number(place.value.query["at"]);
-    if (asked && asked !== player.at.peek() && !player.playing.peek()) player.seek(asked);
-  }, [place.value.query["at"]]);
+    const asked = readEyes(askedEyes) ?? viewer;
+    if (asked !== player.eyes.peek() && eyesWithin(viewer, player.table.peek()?.players ?? 5).includes(asked)) player.look(asked);
+    if (Number(askedAt) && Number(askedAt) !== player.at.peek() && !player.playing.peek()) player.seek(Number(askedAt));
+  }, [askedAt, askedEyes]);
 
   const table = player.table.value;
   if (!table) return <p class="state">This game has no readable beginning.</p>;

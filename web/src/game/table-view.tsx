@@ -3,7 +3,7 @@ import type { Role, Seat } from "@interintent/client";
 import type { JSX } from "preact";
 import { Icon } from "../parts/icons.tsx";
 import { type Table, sideOf } from "./fold.ts";
-import { ROLE, SIDE, listed, nameOf, namesOf, plural, standing } from "./words.ts";
+import { ROLE, SIDE, nameOf, namesOf, plural, standing } from "./words.ts";
 
 interface Props {
   table: Table;
@@ -21,20 +21,18 @@ export const RoleMark = ({ role }: { role: Role }): JSX.Element => {
   );
 };
 
+/** What the signs at a seat say. */
 const describe = (table: Table, seat: Seat): string => {
   const vote = table.vote?.votes[String(seat)];
-  const role = table.roles[seat];
-  return listed(
-    [
-      `Seat ${seat}, ${nameOf(table, seat)}`,
-      role ? ROLE[role] : "",
-      seat === table.leader ? "leads" : "",
-      table.team.includes(seat) ? "on the team" : "",
-      vote === true ? "voted for" : vote === false ? "voted against" : "",
-      seat === table.spoke ? "spoke last" : "",
-      seat === table.shot?.target ? "was shot at" : "",
-    ].filter(Boolean),
-  );
+  return [
+    seat === table.leader && table.phase !== "over" ? "leads" : "",
+    table.team.includes(seat) ? "on the team" : "",
+    vote === true ? "voted for" : vote === false ? "voted against" : "",
+    seat === table.spoke ? "spoke last" : "",
+    seat === table.shot?.target ? "was shot at" : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
 };
 
 const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JSX.Element => {
@@ -60,12 +58,12 @@ const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JS
       <button
         type="button"
         aria-pressed={chosen === seat}
-        aria-label={describe(table, seat)}
         title={nameOf(table, seat)}
         onClick={() => onChoose?.(seat)}
         disabled={!onChoose}
       >
         <span class="token">
+          <span class="hidden">Seat </span>
           <span class="number">{seat}</span>
           {table.leader === seat && table.phase !== "over" && (
             <span class="mark mark-leader">
@@ -95,6 +93,7 @@ const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JS
         </span>
         <bdi class="name">{nameOf(table, seat)}</bdi>
         {role && <RoleMark role={role} />}
+        <span class="hidden">{describe(table, seat)}</span>
       </button>
     </li>
   );

@@ -61,11 +61,11 @@ export const GamePage = ({ game }: { game: string }): JSX.Element => {
   const source = useGame(game);
   const view = source.view.value;
   const begun = source.log.value.length > 0;
-  if (source.fault.value && !begun) return <Fault error={source.fault.value} again={() => location.reload()} />;
+  if (source.fault.value && !begun) return <Fault whole error={source.fault.value} again={() => location.reload()} />;
   if (!view) return <Loading what="the game" />;
   if (!begun)
     return source.state.value === "over" ? (
-      <Empty title="Nothing has happened in this game" />
+      <Empty whole title="Nothing has happened in this game" />
     ) : (
       <Loading what="the game's events" />
     );
