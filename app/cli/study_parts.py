@@ -22,6 +22,7 @@ from app.runner.study_folder import (
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
 from evaluators.ground.turns import Game
 from evaluators.report.columns import UnknownColumn, read_conditions, read_contrasts
+from evaluators.report.contrasts import figure_names, range_of
 from evaluators.study.design import Design, StudyCell
 from evaluators.study.file import EvaluationAsked, Study
 
@@ -58,7 +59,7 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
         design = folder.design(study)
         _check_questions(design)
     except StudyFault as fault:
-        fail(str(fault).replace("\n", "; "))
+        fail(str(fault).replace(":\n", ": ").replace("\n", "; "))
     return study, design
 
 
@@ -76,6 +77,11 @@ def _check_questions(design: Design) -> None:
             read_conditions([] if asked.where is None else re.split(r"\s+and\s+", asked.where))
         except UnknownColumn as fault:
             raise StudyFault(f"/questions/{index}: {fault}") from None
+        if asked.measure is not None and range_of(asked.measure) is None:
+            raise StudyFault(
+                f"/questions/{index}/measure: no figure is called {asked.measure!r}; there are "
+                f"{'; '.join(figure_names())}. Of seats won, name a side: seats won, evil"
+            )
         for contrast in contrasts:
             for factor in (contrast.factor, contrast.by):
                 values = {cell.labels.get(factor.column) for cell in design.cells} if factor else {None}

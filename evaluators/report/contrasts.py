@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from engine.chance import draw
 from engine.terms import Seat
+from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.measures.comparing import holm
 from evaluators.measures.play import PUBLISHED
 from evaluators.report.columns import Contrast, GameColumns
@@ -44,6 +45,7 @@ __all__ = [
     "Contrasted",
     "FigureOfCells",
     "contrasted",
+    "figure_names",
     "figures_of_cells",
     "range_of",
 ]
@@ -174,18 +176,36 @@ def _names(key: FigureKey, measure: _Measure) -> tuple[str, str, str]:
     return words, key.group, key.label
 
 
-def range_of(name: str) -> tuple[Unit, tuple[float, float] | None]:
-    """The unit and the limits of the figure of this name, as a question names it; limits None: it has none,
-    or no figure is called so.
+def range_of(name: str) -> tuple[Unit, tuple[float, float] | None] | None:
+    """The unit and the limits of the figure of this name, as a question names it; limits None: it has none.
+    None: no report has a figure of this name.
     """
-    if name.partition(", ")[0] in _METRICS:
-        return "share", _BOTH
-    for measures in _MEASURES.values():
+    for words, measure in _names_of_figures():
+        wild = re.escape(words).replace("…", ".+")
+        if re.fullmatch(wild if words.endswith("…") else f"{wild}(, .+)?", name):
+            return measure.unit, measure.limits
+    return None
+
+
+def figure_names() -> tuple[str, ...]:
+    """What figures are called; ``…`` stands for a rater, a role or another part of a name."""
+    return tuple(dict.fromkeys(words for words, _ in _names_of_figures()))
+
+
+def _names_of_figures() -> Iterator[tuple[str, _Measure]]:
+    for (table, _), measures in _MEASURES.items():
         for measure in measures:
-            words = re.escape(measure.words).replace(r"\{of\}", ".+").replace(r"\{group\}", ".+")
-            if measure.words != "{group}" and measure.words != "{of}" and re.match(words, name):
-                return measure.unit, measure.limits
-    return "share", None
+            if table == OWN_METRICS:
+                yield from ((name, measure) for name in installed_metrics())
+            elif table == "play":
+                for metric in _METRICS:
+                    kind: Kind = "mean_of_shares" if metric == "quest engagement" else "share"
+                    sides = ["loyal"] if metric in _OF_ONE_SIDE else ["loyal", "evil"]
+                    yield from ((f"{metric}, {side}", measure._replace(kind=kind)) for side in sides)
+            else:
+                words = measure.words.replace("{of}", "…").replace("{group}", "…")
+                of_labels = {"seats": ", …", "judges": ", …", "correction_sets": " …"}
+                yield words + of_labels.get(table, ""), measure
 
 
 # --- counting ---------------------------------------------------------------------------------------
@@ -478,6 +498,9 @@ def _place(key: FigureKey) -> tuple[int, int, object]:
     return _ORDER[key.table, key.column], metric, place((key.of, key.group, key.label))
 
 
+_OF_ONE_SIDE: Final = ("win rate", "quest win rate")
+"""What one side wins the other loses: such metrics are shown of the loyal side."""
+
 _METRICS: Final = (*PUBLISHED, "proposal approval rate", "approve ballot rate")
 
 
@@ -485,7 +508,7 @@ def _is_said_elsewhere(key: FigureKey, *, of_seats: bool) -> bool:
     """Whether another figure says the same: in whole games one side wins what the other loses."""
     if key.table == "seats":
         return not of_seats
-    return key.table == "play" and key.group in ("win rate", "quest win rate") and key.label == "evil"
+    return key.table == "play" and key.group in _OF_ONE_SIDE and key.label == "evil"
 
 
 def _told(

@@ -254,6 +254,11 @@ def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
             "minority,at",
             "/questions/0/contrast: no cell has approval=strict_minority; they have",
         ),
+        (
+            'contrast = "approval',
+            'measure = "wins"\ncontrast = "approval',
+            "no figure is called 'wins'; there are seats won",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
@@ -293,8 +298,10 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     assert "quest win rate, loyal" in shown
     assert "6 pilot games" in shown
     (folder / "study.toml").write_text(SCRIPTED.replace(
-        "at_least_half\"\n", "at_least_half\"\nmeasure = \"quests won\"\n"))  # fmt: skip
-    assert "called 'quests won'; there are win rate, loyal" in interintent("study", "plan", folder).output
+        "at_least_half\"\n", "at_least_half\"\nmeasure = \"mean following score (ann)\"\n"))  # fmt: skip
+    assert "pilot games is called 'mean following score (ann)'; there are win rate, loyal" in (
+        interintent("study", "plan", folder).output
+    )
     (folder / "study.toml").write_text(SCRIPTED)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
