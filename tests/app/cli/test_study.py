@@ -456,6 +456,25 @@ async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path
         assert (await studying("run", folder, "--yes")).exit_code == 0
 
 
+@pytest.mark.long
+async def test_a_run_says_which_model_it_waits_for_and_goes_on_when_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.terminal._LINE_S", 0.0)
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        await large.stop()
+        running = asyncio.create_task(studying("run", folder, "--yes"))
+        await asyncio.sleep(5)
+        await large.start(port=int(large.url.rpartition(":")[2]))
+        done = await running
+    assert done.exit_code == 0, done.output
+    assert "WAITING for an answer from large (refused): check base_url" in done.output
+    assert "2 of 2 games are there" in done.output
+
+
 async def test_a_judge_that_is_refused_is_named_and_asked_when_that_is_over(tmp_path: Path) -> None:
     folder, small, large = tmp_path / "s", fake(1), fake(2)
     strict, kind = fake(3, faults=(read_fault("quota"),)), fake(3)
