@@ -285,6 +285,7 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     (assumed,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
     assert (assumed["assumed"], assumed["sd"], assumed["games"]) == (True, 0.5, 4)
     assert assumed["difference"] is None, "four games find nothing"
+    assert assumed["games_for_10_points"] == 395, "two-sided t test of pairs, half of the games, 80 % power"
     interintent("study", "run", folder, "--yes", "--pilot", "6")
     (found,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
     assert (found["figure"], found["assumed"], found["measured_in"]) == ("win rate, loyal", False, 6)
