@@ -3,27 +3,34 @@
 import asyncio
 import re
 import secrets
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Final
 
+import asyncpg  # type: ignore[import-untyped]
 import structlog
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from fastapi.routing import APIRoute
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import metrics, problems
 from app.base.clock import random_name
+from app.base.errors import NotReady
 from app.base.lifecycle import Lifecycle
+from app.base.problems import problem_response
 from app.base.tasks import end_tasks
 from app.edge.auth import Keys
 from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
+from app.evaluations.rating import router as rating_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
@@ -53,7 +60,8 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
-from app.store.db import Database
+from app.store.claim_codes import ClaimCodes
+from app.store.db import PASSING, Database
 from app.store.games import GameStore
 from app.store.gauges import DatabaseGauges
 from app.store.inbox import InboxStore
@@ -64,6 +72,8 @@ from app.store.log import LogReader
 from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
 from app.store.rows import GameRow
+from app.store.schema import UnknownSchema
+from app.store.trouble import DatabaseAway, trouble_of
 from app.stream.feed import Feed
 from app.stream.live import Live
 from app.stream.pages import Pages
@@ -83,6 +93,9 @@ OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
 """An id of a request that is taken over from a proxy."""
 
+CLOCK_S: Final = 60.0
+"""Seconds between two comparisons of this machine's clock with the database's."""
+
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
 see. `POST /games` with `{}` plays a whole game. Errors are problems (RFC 9457). A request may give each
@@ -91,6 +104,18 @@ query parameter of its route once, and no others; commas separate several values
 Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyncapi.json` describes;
 `/docs/bots.md` explains how to write a bot.
 """
+
+
+DATABASE_ERRORS: Final = (
+    DBAPIError,
+    PoolTimeout,
+    DatabaseAway,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+)
+
+AGAIN_S: Final = 1.0
+"""Seconds between two tries to start on a database that cannot be used."""
 
 
 class Service(FastAPI):
@@ -102,8 +127,8 @@ class Service(FastAPI):
     """Whether a line is logged for each request."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        stack = Timed(super().build_middleware_stack(), access_log=self.access_log)
-        return SecurityHeaders(stack)
+        stack = NotBefore(super().build_middleware_stack(), self.state)
+        return SecurityHeaders(Timed(stack, access_log=self.access_log))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of routes and models, made once."""
@@ -127,8 +152,8 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
         composition = Composition(settings, on_hung)
         composition.offer(app.state)
         app.state.composition = composition
-        await composition.start()
         try:
+            await composition.start()
             yield
         finally:
             await composition.stop()
@@ -147,10 +172,13 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     )
     app.access_log = settings.access_log
     problems.install(app)
+    for kind in DATABASE_ERRORS:
+        app.add_exception_handler(kind, on_database_error)
     app.include_router(games_router, tags=["games"])
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
+    app.include_router(rating_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
@@ -208,6 +236,37 @@ def _request_id(scope: Scope) -> str:
         if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
             return str(value, "ascii")
     return secrets.token_hex(8)
+
+
+class NotBefore:
+    """Answers 503 with the reason until the service has started, but always answers ``/livez`` and
+    ``/readyz``.
+    """
+
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        self._app = app
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        lifecycle: Lifecycle | None = getattr(self._state, "lifecycle", None)
+        waits = lifecycle is not None and not (lifecycle.ready or lifecycle.draining)
+        if not waits or scope["type"] == "lifespan" or scope["path"] in ("/livez", "/readyz"):
+            await self._app(scope, receive, send)
+            return
+        assert lifecycle is not None
+        refusal = problem_response(NotReady(lifecycle.reason))
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).send_denial_response(refusal)
+        else:
+            await refusal(scope, receive, send)
+
+
+async def on_database_error(request: Request, error: Exception) -> Response:
+    """The answer when the database could not be used. Raises an error that is ours."""
+    trouble = trouble_of(error)
+    if trouble is None:
+        raise error
+    return problem_response(NotReady(trouble.words))
 
 
 class Composition:
@@ -291,6 +350,8 @@ class Composition:
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
         self.watching: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self.clock: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -315,7 +376,7 @@ class Composition:
             self.lifecycle,
             self.settings.follow_blank_s,
         )
-        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed)
+        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats
@@ -336,12 +397,45 @@ class Composition:
         )
 
     async def start(self) -> None:
-        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens."""
-        await self.database.start()
-        self.keys.on_change = self.feed.ring_all
-        await self.keys.start()
-        await self.models.endpoints.open()
+        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
+        the database cannot be used, it returns, and does the same as soon as the database can be used.
+        """
         self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
+        if await self._opens_database():
+            await self._begin()
+        else:
+            self._starting = asyncio.create_task(self._begin_later(), name="start")
+
+    async def _begin_later(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(AGAIN_S)
+                if await self._opens_database():
+                    break
+            await self._begin()
+        except Exception:
+            log.exception("the service cannot start")
+            signal.raise_signal(signal.SIGTERM)
+
+    async def _opens_database(self) -> bool:
+        """Whether the database can be used; if not, the service says why it is not ready."""
+        try:
+            await self.database.start()
+            await self.database.agree_on_time()
+            self.keys.on_change = self.feed.ring_all
+            await self.keys.start()
+            await self.models.endpoints.open()
+        except (*PASSING, UnknownSchema) as fault:
+            trouble = self.database.health.failed("schema", fault)
+            if trouble is None:
+                raise
+            self.lifecycle.reason = trouble.words
+            return False
+        self.database.health.worked("schema")
+        return True
+
+    async def _begin(self) -> None:
+        self.clock = asyncio.create_task(self._follow_clock(), name="clock")
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
@@ -358,6 +452,15 @@ class Composition:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def _follow_clock(self) -> None:
+        """Notices within a minute that a clock was set."""
+        while not self.database.is_sqlite:
+            await asyncio.sleep(CLOCK_S)
+            try:
+                await self.database.agree_on_time()
+            except PASSING as fault:
+                log.warning("the database does not tell its time", cause=type(fault).__name__)
+
     async def is_idle(self) -> bool:
         """Whether no game and no judge could go on now, here or in another process."""
         if self.pickup.busy or self.evaluations.judges.busy:
@@ -367,7 +470,7 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        await end_tasks(self.limits, self.watching)
+        await end_tasks(self._starting, self.limits, self.watching, self.clock)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()

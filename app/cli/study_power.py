@@ -26,7 +26,7 @@ _TEN_POINTS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Smallest:
     """The smallest difference in one figure."""
 
     figure: str
@@ -108,7 +108,7 @@ def _finds(
 
 
 def _told(
-    question: str, contrast: str, measure: str, decides: Sequence[_Found], figures: Sequence[_Found]
+    question: str, contrast: str, measure: str, decides: Sequence[_Smallest], figures: Sequence[_Smallest]
 ) -> dict[str, Any]:
     found = [*decides, *(one for one in figures if one not in decides)]
     return {
@@ -122,7 +122,7 @@ def _told(
 
 def _measured(
     design: Design, figures: Sequence[FigureOfCells], per_cell: float, alphas: Sequence[float]
-) -> Iterator[_Found]:
+) -> Iterator[_Smallest]:
     for one in figures:
         known = variation(one.cells, one.kind, paired=one.paired, limits=one.limits)
         if known is None:
@@ -139,7 +139,7 @@ def _measured(
             )
             for alpha in alphas
         ]
-        yield _Found(
+        yield _Smallest(
             one.name,
             one.is_main,
             one.unit,
@@ -157,7 +157,7 @@ def _measured(
         )
 
 
-def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Found]:
+def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Smallest]:
     """The worst case: half of the games at one end of the figure and half at the other, pairs not alike."""
     if measure:
         unit, limits = range_of(measure) or ("share", None)
@@ -174,7 +174,7 @@ def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) 
             for alpha in alphas
         ]
         needed = games_for(_TEN_POINTS, sd=sd, alpha=alphas[-1]) if unit == "share" else None
-        found.append(_Found(name, True, unit, games, differences[0], differences[-1], needed, sd, 0.0, 0))
+        found.append(_Smallest(name, True, unit, games, differences[0], differences[-1], needed, sd, 0.0, 0))
     return found
 
 

@@ -65,6 +65,7 @@ from app.seats.seats import Accepted, Refused, Seats, check_answers_for
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
+from app.store.trouble import trouble_of
 from app.stream.feed import Feed, held_name
 from app.stream.live import Live
 from app.stream.metrics import (
@@ -232,6 +233,10 @@ class Connection:
             # A send of the relay found that out before this task did.
             socket_closes.labels("peer").inc()
         except Exception as fault:
+            trouble = trouble_of(fault)
+            if trouble is not None:
+                await self._close(Code.OVERLOADED, f"the database cannot be used now ({trouble.cause})")
+                return
             trace_id = random_name()
             log.error("a socket broke", trace_id=trace_id, conn=self._id, exc_info=fault)
             await self._close(Code.INTERNAL, f"trace id {trace_id}")

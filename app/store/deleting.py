@@ -20,6 +20,7 @@ from app.store.rows import Damaged
 from app.store.tables import (
     answers,
     batches,
+    claim_codes,
     deletions,
     evaluations,
     events,
@@ -46,6 +47,7 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     inbox,
     refusals,
     holders,
+    claim_codes,
     tasks,
     seen,
     answers,

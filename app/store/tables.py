@@ -29,6 +29,7 @@ __all__ = [
     "answers",
     "api_keys",
     "batches",
+    "claim_codes",
     "deletions",
     "evaluations",
     "events",
@@ -286,6 +287,24 @@ class HoldersTable(SQLModel, table=True):
 
 
 holders: Final = METADATA.tables["holders"]
+
+
+class ClaimCodesTable(SQLModel, table=True):
+    """A one-time code that is exchanged for a seat's token. At most one code of a seat is open."""
+
+    __tablename__ = "claim_codes"
+
+    code: str = Field(primary_key=True, max_length=64)
+    """SHA-256 of the code: 130 random bits, so there is nothing to guess."""
+    game_id: str = Field(max_length=40, index=True)
+    seat: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    epoch: int
+    """Of the seat's tokens when the code was made: revoking them revokes the code."""
+    expires_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    used_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+claim_codes: Final = METADATA.tables["claim_codes"]
 
 
 class TasksTable(SQLModel, table=True):

@@ -130,6 +130,7 @@ TABLES: Final = (
             DataColumn("agent", "string", "nobody", "the kind of its agent"),
             DataColumn("agent_name", "string", "nobody", "the agent as reports call it"),
             DataColumn("model", "string", "nobody", "its model, as it was asked for"),
+            DataColumn("served", "string", "nobody", "the models that answered its seat in this game, joined by +"),
             DataColumn("mechanism", "string", "nobody", "the preset of its model"),
             DataColumn("opens", "bool", "everybody", "whether it opens the discussion, which the leader does"),
             DataColumn("leader", "int32", "everybody", "the seat that proposed the team"),

@@ -240,6 +240,8 @@ class ReportBuilder:
         """The first games that were left out, with the reason; of excluded games, in ``set_aside``."""
         self.served: dict[str, set[str]] = {}
         """By endpoint, the models that answered, as the provider names them."""
+        self.versions: dict[str, dict[str, set[str]]] = {}
+        """By group, or level of a contrast, and model as asked: the versions that answered."""
         self.invalid: dict[str, str] = {}
         """Games that were marked as invalid: when, by whom and why."""
 
@@ -273,6 +275,10 @@ class ReportBuilder:
     def _add_served(self, served: Mapping[str, Collection[str]]) -> None:
         for endpoint, models in served.items():
             self.served.setdefault(endpoint, set()).update(models)
+
+    def _add_versions(self, cell: str, columns: GameColumns | None, seats: Collection[Seat]) -> None:
+        for model, version in () if columns is None else columns.versions(seats):
+            self.versions.setdefault(cell, {}).setdefault(model, set()).add(version)
 
     def _excluded(self, about: str) -> Counter[str]:
         return self.excluded.setdefault(about, Counter())
@@ -341,8 +347,12 @@ class ReportBuilder:
             if seats:
                 self.groups.setdefault(group, FigureTally()).begin(game.id)
                 parts.setdefault(seats, []).append(_counts_of(self.groups[group]))
+                self._add_versions(f"group {group}", reported.columns, seats)
         for contrast in self.contrasts:
             assert reported.columns is not None
+            cells = zip(contrast.asked.cells, contrast.asked.seats(reported.columns), strict=True)
+            for cell, seats in cells:
+                self._add_versions(f"{contrast.asked}, {cell}", reported.columns, seats & kept)
             for seats, write in contrast.begin(game.id, reported.columns, kept):
                 parts.setdefault(seats, []).append(write)
         self.profiles[rule_set(game.profile)] += 1
@@ -796,6 +806,9 @@ class ReportBuilder:
         self.played += other.played
         self.uses += other.uses
         self._add_served(other.served)
+        for cell, of_cell in other.versions.items():
+            for model, versions in of_cell.items():
+                self.versions.setdefault(cell, {}).setdefault(model, set()).update(versions)
 
     def made_of(self) -> dict[str, Any]:
         """The data behind the report, by name: games, items, answers and judgements."""
@@ -878,6 +891,11 @@ class ReportBuilder:
             if len(models) > 1:
                 names = ", ".join(sorted(models))
                 yield f"{endpoint} was served by {len(models)} models ({names}): its figures pool them."
+        for cell, of_cell in sorted(self.versions.items()):
+            for model, versions in sorted(of_cell.items()):
+                if len(versions) > 1:
+                    names = ", ".join(sorted(versions))
+                    yield f"{cell}: {model} was served as {names}, and these are pooled (column served)."
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
 

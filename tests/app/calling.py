@@ -40,6 +40,8 @@ NAMES = {
     "other": "e_abd",
     "request_id": "1.1.vote.1",
     "code": "stale",
+    "seat": "1",
+    "path": "index.html",
     "name": "Act",
 }
 """A value for each path parameter. No such game, batch or evaluation exists."""

@@ -586,6 +586,7 @@ def asks_of_a_game(game: str, viewer: Viewer, seen: int, after: int) -> list[Ask
         Ask(f"{path}/step", "POST", body="{}"),
         Ask(f"{path}/fork", "POST", body='{"after": {"round": 1, "attempt": 1, "phase": "vote"}}'),
         Ask(f"{path}/tokens", "POST", body='{"viewer": "seat:1"}'),
+        Ask(f"{path}/seats/{other}/claim-code", "POST", body="{}"),
         Ask(f"{path}/cancel", "POST"),
     ]
 

@@ -39,7 +39,7 @@ export const App = (): JSX.Element => {
         Skip to the page
       </a>
       <header class="top">
-        <a class="brand" href={href("/")}>
+        <a class="brand" href={href("/")} aria-label="InterIntent: the list of games">
           <img src="./favicon.svg" alt="" width="28" height="28" /> <span>InterIntent</span>
         </a>
         <nav aria-label="Pages">
@@ -64,7 +64,7 @@ export const App = (): JSX.Element => {
         {Page ? (
           <Page key={here} {...found!.params} />
         ) : (
-          <Empty title="There is no such page">
+          <Empty whole title="There is no such page">
             <p>
               <a href={href("/")}>To the list of games</a>
             </p>

@@ -41,6 +41,8 @@ async def test_a_full_export_says_who_played_and_with_which_model(tmp_path: Path
         batch, [game] = await caller.played(seats=seats, seeds={"from": 7}, labels=LABELS)
         export = (await caller.get(f"/batches/{batch}/export", params={"view": "full"})).content
         [public, *_] = await caller.lines(f"/batches/{batch}/export")
+        query = {"batch": batch, "group_by": "served"}
+        groups = (await caller.get("/reports", params=query)).json()["made_of"]["groups"]
     line = json.loads(export.partition(b"\n")[0])
     assert (line["type"], line["game"], line["batch_id"], line["seed"]) == ("provenance", game, batch, "7")
     assert (line["study"], line["cell"], line["labels"]) == ("s", "direct", LABELS)
@@ -58,6 +60,7 @@ async def test_a_full_export_says_who_played_and_with_which_model(tmp_path: Path
         "steps": [],
     }
     assert model["served"] == ["fake"]
+    assert groups == {"fake": 1, "scripted": 1}
     assert model["parameters"]["memory"] == "speeches"
     assert model["prompts_hash"] == model["parameters"]["prompts_hash"]
     assert [(other["agent"], other["served"], other["mechanism"]) for other in others] == [

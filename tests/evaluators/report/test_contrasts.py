@@ -307,6 +307,37 @@ def test_at_an_early_look_less_counts_as_found() -> None:
     assert "no difference was found in any" in notes[1]
 
 
+def served(number: int, version: str, mood: str) -> ReportedGame:
+    """A game in which a model, served in this version, holds seats 1 and 2."""
+    game = replace(seated(scripted_game(number), "pp---"), id=f"{mood} {number}")
+    columns = columns_of(game, labels={"mood": mood}, served={1: [version], 2: [version]})
+    return ReportedGame(game, columns=columns, groups=columns.seats("mood"))
+
+
+def test_two_served_versions_of_a_model_are_never_pooled_without_a_word() -> None:
+    games = [served(number, "v1", "calm") for number in (1, 2)]
+    games += [served(number, version, "wild") for number, version in ((3, "v1"), (4, "v2"))]
+    builders = [ReportBuilder(contrasts=read_contrasts(["mood=calm,wild"])) for _ in range(3)]
+    for place, game in enumerate(games):
+        builders[0].add(game)
+        builders[1 + place % 2].add(game)
+    builders[1].merge(builders[2])
+    for builder in builders[:2]:
+        notes = [note for note in make_report(builder).notes_on_gold if "served" in note]
+        pools = "model-a was served as v1, v2, and these are pooled (column served)."
+        assert notes == [f"group wild: {pools}", f"mood: calm − wild, wild: {pools}"]
+    assert games[0].columns is not None
+    assert games[0].columns.seats("served") == {"scripted": {3, 4, 5}, "v1": {1, 2}}
+    games = [replace(game, groups={}) for game in games]
+    apart = reported(games, "served=v1,v2", "mood=calm,wild where served=v1")
+    assert not [note for note in apart.notes_on_gold if "these are pooled" in note]
+    # Nobody recorded what served these seats: that is no version.
+    unknown = seated(scripted_game(5), "p----")
+    assert columns_of(unknown).seats("served") == {"not known": {1}, "scripted": {2, 3, 4, 5}}
+    mixed_ = [ReportedGame(unknown, columns=columns_of(unknown, labels={"mood": "wild"})), games[2]]
+    assert not [note for note in reported(mixed_, "mood=calm,wild").notes_on_gold if "these are" in note]
+
+
 def test_rule_sets_are_never_pooled_without_a_word() -> None:
     game = scripted_game(1)
     other = replace(game, id="other", profile=make_profile("interintent", 5, rules={"summaries": False}))

@@ -89,7 +89,7 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
   return (
     <section class="panel beliefs" aria-labelledby="beliefs-title">
       <h2 id="beliefs-title">Who takes whom for what</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Beliefs">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Beliefs, to be scrolled">
         <table>
           <thead>
             <tr>
@@ -126,12 +126,14 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
                       <button
                         type="button"
                         aria-pressed={pair?.by === by && pair.about === about}
-                        aria-label={`${nameOf(table, by)} takes ${nameOf(table, about)} for ${role ? ROLE[role] : "nobody in particular"}${
-                          confidence === null ? "" : `, confidence ${confidence} of 5`
-                        }${mark === "open" ? "" : `: ${MARK[mark].words}`}`}
                         onClick={() => (looked.value = pair?.by === by && pair.about === about ? undefined : { by, about })}
                       >
-                        <span>{role ? SHORT[role] : "?"}</span>
+                        <span class="hidden">
+                          {`${nameOf(table, by)} takes ${nameOf(table, about)} for ${role ? ROLE[role] : "nobody in particular"}${
+                            confidence === null ? "" : `, confidence ${confidence} of 5`
+                          }${mark === "open" ? "" : `: ${MARK[mark].words}`}`}
+                        </span>
+                        <span aria-hidden="true">{role ? SHORT[role] : "?"}</span>
                         <Sign truth={mark} />
                         <span class="confidence" style={{ "--c": String((confidence ?? 0) / 5) }} />
                       </button>

@@ -13,20 +13,20 @@ import { amend, href, place } from "../router.ts";
 const Line = ({ entry, table }: { entry: Entry; table: Table }): JSX.Element | null => {
   const { event, notes } = entry;
   const records = notes.length > 0 && (
-    <aside class="records" aria-label={`What ${nameOf(table, entry.seat ?? 0)} had in mind`}>
+    <div class="records" role="group" aria-label={`What ${nameOf(table, entry.seat ?? 0)} had in mind`}>
       <MindView mind={mind(notes)} table={table} said={event?.type === "utterance_made" ? event.text : null} />
-    </aside>
+    </div>
   );
   const reasons = entry.hidden
     .filter(({ event, notes }) => notes.length || event.type === "card_played")
     .map(({ seat, event, notes }) => (
-      <aside class="records" key={seat}>
+      <div class="records" key={seat}>
         <p>
           <bdi>{nameOf(table, seat)}</bdi>{" "}
           {event.type === "card_played" ? (event.success ? "plays success." : "plays fail.") : event.approve ? "votes for." : "votes against."}
         </p>
         <MindView mind={mind(notes)} table={table} said={null} />
-      </aside>
+      </div>
     ));
   if (event === undefined) return <>{records}</>;
   switch (event.type) {
@@ -54,8 +54,8 @@ const Line = ({ entry, table }: { entry: Entry; table: Table }): JSX.Element | n
       );
     case "round_summarised":
       return (
-        <aside class="records">
-          <h4>{nameOf(table, event.seat)} sums up</h4>
+        <div class="records">
+          <h3 class="small">{nameOf(table, event.seat)} sums up</h3>
           <dl class="readings">
             {Object.entries(event.answers).map(([question, answer]) => (
               <div key={question}>
@@ -64,7 +64,7 @@ const Line = ({ entry, table }: { entry: Entry; table: Table }): JSX.Element | n
               </div>
             ))}
           </dl>
-        </aside>
+        </div>
       );
     case "evil_conferred":
       return (

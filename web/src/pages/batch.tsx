@@ -52,7 +52,7 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
     void look();
     return () => stop.abort();
   }, [batch, key.value]);
-  if (fault !== undefined) return <Fault error={fault} />;
+  if (fault !== undefined) return <Fault whole error={fault} />;
   if (!view) return <Loading what="the batch" />;
   const done = (view.games as Record<string, number>)["finished"] ?? 0;
   return (
@@ -81,7 +81,7 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
         {view.models.length > 0 && (
           <section class="panel wide">
             <h2>Models</h2>
-            <div class="scroll" tabIndex={0} role="region" aria-label="Models">
+            <div class="scroll" tabIndex={0} role="group" aria-label="Models, to be scrolled">
               <table class="history">
                 <thead>
                   <tr>

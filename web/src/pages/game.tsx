@@ -29,6 +29,8 @@ const STATUS: Record<string, string> = {
   finished: "Finished",
   cancelled: "Cancelled",
   failed: "Failed",
+  queued: "Queued",
+  done: "Done",
 };
 
 export const Status = ({ status }: { status: string }): JSX.Element => (
@@ -61,11 +63,11 @@ export const GamePage = ({ game }: { game: string }): JSX.Element => {
   const source = useGame(game);
   const view = source.view.value;
   const begun = source.log.value.length > 0;
-  if (source.fault.value && !begun) return <Fault error={source.fault.value} again={() => location.reload()} />;
+  if (source.fault.value && !begun) return <Fault whole error={source.fault.value} again={() => location.reload()} />;
   if (!view) return <Loading what="the game" />;
   if (!begun)
     return source.state.value === "over" ? (
-      <Empty title="Nothing has happened in this game" />
+      <Empty whole title="Nothing has happened in this game" />
     ) : (
       <Loading what="the game's events" />
     );
@@ -79,6 +81,7 @@ export const GamePage = ({ game }: { game: string }): JSX.Element => {
         viewer={view.viewer as Viewer}
         base={`/games/${game}`}
         title={<Title game={game} view={view} source={source} />}
+        now={{ turn: source.turn.value, making: source.making.value }}
         about={<AboutGame view={view} log={source.log.value} />}
       />
     </>
