@@ -12,7 +12,7 @@ from app.runner.study_folder import StudyFault, StudyFolder
 from evaluators.report.columns import Contrast
 from evaluators.report.contrasts import ContrastCounts, FigureOfCells, figures_of_cells, range_of
 from evaluators.report.tables import Unit
-from evaluators.statistics.power import WORST_SD, smallest_difference, variation
+from evaluators.statistics.power import WORST_SD, games_for, smallest_difference, variation
 from evaluators.study.design import Design
 
 __all__ = ["finds"]
@@ -21,6 +21,8 @@ _RATES: Final = "any rate"
 _SCORES: Final = "any score from 1 to 5"
 
 _ALPHA: Final = 0.05
+
+_TEN_POINTS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class _Smallest:
     difference: float | None
     difference_corrected: float | None
     """With Holm's correction, in its first step."""
+    needed: int | None
+    """Games of each condition that would find 10 points; None for other figures than rates."""
     sd: float
     correlation: float
     measured: int
@@ -49,6 +53,7 @@ class _Smallest:
             "games": self.games,
             "difference": self.difference,
             "difference_corrected": self.difference_corrected,
+            "games_for_10_points": self.needed,
             "sd": self.sd,
             "correlation": self.correlation,
             "assumed": not self.measured,
@@ -141,6 +146,11 @@ def _measured(
             games,
             differences[0],
             differences[-1],
+            games_for(
+                _TEN_POINTS, sd=known.sd, correlation=known.correlation, paired=known.paired, alpha=alphas[-1]
+            )
+            if one.unit == "share"
+            else None,
             known.sd,
             known.correlation,
             known.units,
@@ -163,7 +173,8 @@ def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) 
             _possible(smallest_difference(games, sd=sd, alpha=alpha).difference, high - low)
             for alpha in alphas
         ]
-        found.append(_Smallest(name, True, unit, games, differences[0], differences[-1], sd, 0.0, 0))
+        needed = games_for(_TEN_POINTS, sd=sd, alpha=alphas[-1]) if unit == "share" else None
+        found.append(_Smallest(name, True, unit, games, differences[0], differences[-1], needed, sd, 0.0, 0))
     return found
 
 
