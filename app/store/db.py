@@ -84,6 +84,9 @@ ASK_AFTER_S: Final = 30.0
 CONNECTS_WITHIN_S: Final = 1.0
 """Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
 
+FROZEN_S: Final = 30
+"""Seconds after which PostgreSQL ends a transaction whose process stands still: others wait for its locks."""
+
 READERS: Final = 4
 """The most queries that an SQLite file answers at a time."""
 
@@ -242,13 +245,19 @@ async def _connect(*arguments: Any, **options: Any) -> Any:
     """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
     asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
-    connecting = asyncio.create_task(asyncpg.connect(*arguments, **options))
+    connecting = asyncio.create_task(_opened(*arguments, **options))
     try:
         return await asyncio.shield(connecting)
     except asyncio.CancelledError:
         connecting.add_done_callback(_terminate)
         await asyncio.wait({connecting}, timeout=CONNECTS_WITHIN_S)
         raise
+
+
+async def _opened(*arguments: Any, **options: Any) -> Any:
+    connection = await asyncpg.connect(*arguments, **options)
+    await connection.execute(f"SET idle_in_transaction_session_timeout = '{FROZEN_S}s'")
+    return connection
 
 
 def _terminate(connecting: "asyncio.Task[Any]") -> None:
