@@ -292,6 +292,9 @@ class Settings(BaseSettings):
         15.0, gt=0, description="A request's body is given up if no byte of it arrives for this many seconds."
     )
     body_within_s: float = Field(60.0, gt=0, description="Seconds that a request's body may take in all.")
+    access_log: bool = Field(
+        False, description="Log a line for each HTTP request: route, status and seconds, never a query."
+    )
     drain_s: float = Field(
         5.0, ge=0, description="Seconds that open requests may take once a stop was asked for."
     )

@@ -152,6 +152,10 @@ class TooLate(RefusedRequest):
     """The request is closed: its deadline has passed, its attempts are used up, or the game is over."""
 
 
+class CodeSpent(RefusedRequest):
+    """The claim code was used before, replaced, or has expired."""
+
+
 class RateLimited(RefusedRequest):
     """Too many requests in too short a time."""
 

@@ -132,6 +132,7 @@ def dataset_command(
             sorted(made.profiles),
             sorted(made.agents),
             made.left_out,
+            made.served,
         )
         for file, text in (
             ("README.md", card(about)),
@@ -189,6 +190,7 @@ class _Written:
         self.named: dict[str, list[str]] = {}
         self.profiles: set[str] = set()
         self.agents: set[str] = set()
+        self.served: dict[str, set[str]] = {}
 
     @property
     def games(self) -> int:
@@ -214,6 +216,10 @@ class _Written:
         by_rater = {(str(one.dimension), one.name): one.guesses for one in answers}
         tables = game_rows(game, judgements, judges, by_rater, self._variant)
         self.agents |= {row["agent_name"] for row in tables["seats"] if row["agent_name"]}
+        for row in tables["seats"]:
+            if row["served"]:
+                asked = row["model"] or row["endpoint"]
+                self.served.setdefault(asked, set()).update(row["served"])
         writer.add(tables)
         return game
 

@@ -3,12 +3,13 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
-from app.cli.tables import print_metrics
+from app.cli.tables import metrics_csv, print_metrics
 from app.cli.terminal import byte_bar, clean, echo, fail
+from app.files.games import Bundle, Unusable, bundles, games_in, is_ours
 from app.files.replays import (
     Document,
     FileFault,
@@ -26,7 +27,8 @@ from engine.events import Event, GameCreated
 from engine.playthrough import playthrough
 from engine.terms import FULL, Viewer
 from engine.view import read_viewer
-from evaluators.ground.turns import read_game
+from evaluators.ground.turns import Game, read_game
+from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 from evaluators.measures.play import PlayFigures
 from evaluators.report.columns import UnknownColumn, column_name, columns_of, rule_set
 
@@ -97,20 +99,31 @@ def check(
 
 @commands.command("metrics")
 def metrics_command(
-    paths: Paths,
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH…",
+            help="avalon-replay records as JSON, a JSON list or NDJSON, or games of ours (simulate --out, "
+            "full exports), packed or not (.gz, .zip, .tar.gz), directories of these, or - for standard "
+            "input. Nothing is read if a path does not exist.",
+            show_default=False,
+        ),
+    ],
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print numerators, denominators and rates as JSON.")
+        bool, typer.Option("--json", help="Print every figure with its counts as JSON.")
+    ] = False,
+    as_csv: Annotated[
+        bool,
+        typer.Option("--csv", help="Print every figure with its counts and interval as CSV."),
     ] = False,
     intervals: Annotated[
-        bool,
-        typer.Option(
-            "--intervals", help="With --json: add each figure with its 95 % interval and design effect."
-        ),
-    ] = False,
+        bool, typer.Option(help="With --json: each figure with its 95 % interval and design effect, too.")
+    ] = True,
     group_by: Annotated[
         str | None,
         typer.Option(
-            help="One table for each value of a column: profile, rules, players, file, seed, role or side."
+            help="One table for each value of a column: of games profile, rules, players, file, seed and "
+            "labels; of seats agent, model, preset, role, side and others (see interintent report --help)."
         ),
     ] = None,
     skip_failed: Annotated[
@@ -122,10 +135,13 @@ def metrics_command(
     With --group-by, the games or seats of each group, too. Groups of seats have what their seats did, not
     who won. Where games of several rule sets are pooled, they are named.
 
-    Only games that follow the rules are counted; the others are listed on standard error. A rate is null if
-    nothing could be counted. The exit status is 0 on success, 1 if a record failed (unless --skip-failed), 2
-    if there was no record.
+    Of records, only games that follow the rules are counted; the others are listed on standard error. Of
+    games of ours, those that reports exclude are left out: marked as invalid, or with more than 5 % of the
+    models' decisions played by default. A rate is null if nothing could be counted. The exit status is 0 on
+    success, 1 if a record failed (unless --skip-failed), 2 if there was no game.
     """
+    if as_json and as_csv:
+        fail("--json or --csv, not both")
     column = None if group_by is None else _column(group_by)
     figures = PlayFigures()
     metrics = figures.metrics
@@ -133,22 +149,28 @@ def metrics_command(
     rule_sets: Counter[str] = Counter()
     failed = 0
     passed_over: list[PassedOver] = []
-    for outcome in _outcomes(paths):
-        if isinstance(outcome, Replayed):
-            name = f"{outcome.place} {outcome.id}"
-            figures.add(name, outcome.state)
-            game = read_game(outcome.id, outcome.state.log)
+    left_out: Counter[str] = Counter()
+    for found in _games_and_faults(paths):
+        if isinstance(found, PassedOver):
+            passed_over.append(found)
+        elif isinstance(found, FileFault):
+            failed += 1
+            echo(_line(found), err=True)
+        elif isinstance(found.game, Unusable):
+            left_out[found.game.reason] += 1
+        elif why := _excluded(found.game):
+            left_out[why] += 1
+        else:
+            game, name = found.game, f"{found.file} {found.game.id}"
+            figures.add(name, game.log)
             rule_sets[rule_set(game.profile)] += 1
-            columns = columns_of(game, file=outcome.place.file)
+            columns = columns_of(game, file=found.file)
             for group, seats in {} if column is None else columns.seats(column).items():
                 whole = len(seats) == columns.players
-                groups.setdefault(group, PlayFigures()).add(name, outcome.state, None if whole else seats)
-        elif isinstance(outcome, PassedOver):
-            passed_over.append(outcome)
-        else:
-            failed += 1
-            echo(_line(outcome), err=True)
+                groups.setdefault(group, PlayFigures()).add(name, game.log, None if whole else seats)
     _note_passed_over(passed_over)
+    for reason, n in left_out.most_common():
+        echo(f"{n} {'game' if n == 1 else 'games'} left out: {reason}", err=True)
     if failed:
         echo(f"{failed} failed and are not counted", err=True)
     if column is not None and metrics.games and not groups:
@@ -162,6 +184,8 @@ def metrics_command(
                 group: _metrics_json(one, intervals=intervals) for group, one in sorted(groups.items())
             }
         echo(json.dumps(told, indent=1))
+    elif as_csv:
+        echo(metrics_csv([("all", figures), *sorted(groups.items())]).rstrip("\n"))
     else:
         games = "1 game" if metrics.games == 1 else f"{metrics.games} games"
         print_metrics(figures, games)
@@ -172,6 +196,50 @@ def metrics_command(
         sets = "; ".join(f"{name}: {n}" for name, n in sorted(rule_sets.items()))
         echo(f"{len(rule_sets)} rule sets are pooled (set apart with --group-by rules): {sets}", err=True)
     _end(metrics.games + failed, 0 if skip_failed else failed, paths)
+
+
+class _Found(NamedTuple):
+    """A game of a file, or why it cannot be used."""
+
+    file: str
+    game: Game | Unusable
+
+
+def _games_and_faults(paths: list[str]) -> Iterator[_Found | FileFault | PassedOver]:
+    """The games of the paths: records that follow the rules, and games of ours."""
+    try:
+        with byte_bar("reading", sizes(paths)) as on_read:
+            for bundle in bundles(paths, on_read):
+                ours = Bundle(bundle.file)
+                for document in bundle.lines:
+                    if isinstance(document, Document) and is_ours(document):
+                        ours.lines.append(document)
+                        continue
+                    outcome = replayed(document) if isinstance(document, Document) else document
+                    if isinstance(outcome, Replayed):
+                        game = read_game(outcome.id, outcome.state.log)
+                        yield _Found(f"{outcome.place}", game)
+                    else:
+                        yield outcome
+                for read in games_in(ours):
+                    yield _Found(bundle.file, read)
+    except FileNotFoundError as fault:
+        fail(f"no such file or directory: {fault.filename or fault}", named=False)
+    except OSError as fault:
+        fail(str(fault))
+
+
+def _excluded(game: Game) -> str:
+    """Why reports exclude the game; empty if they do not."""
+    known = game.provenance
+    if known is not None and known.invalid is not None:
+        return "marked as invalid"
+    if known is None:
+        return ""
+    share = DecisionCounter(game.log).of_models(known.models or None).rate
+    if share is None or share <= EXCLUDE_ABOVE:
+        return ""
+    return f"models defaulted more than {100 * EXCLUDE_ABOVE:g} % of their decisions"
 
 
 def _column(name: str) -> str:

@@ -118,8 +118,8 @@ def report_command(
     games that were marked as invalid. Where that changes a figure, a second one has them in.
 
     Columns, for --group-by, --where and --contrast: of games profile, players, batch, file, agents, seating,
-    seed and every label of their batch; of seats agent, model, preset, steps, prompts, memory, timing, role
-    and side.
+    seed and every label of their batch; of seats agent, model, served, preset, steps, prompts, memory,
+    timing, role and side.
     """
     if form is None:
         if out is not None and out.suffix not in _FORMATS:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,17 +13,15 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.errors import InvalidAgent
+from app.cli.study_costs import Expectation, expectation
 from app.cli.study_example import EXAMPLE, MODELS_EXAMPLE
 from app.cli.study_parts import (
     MODELS_FILE,
-    Expectation,
     StudyState,
     deviations,
     endpoints_of,
-    expectation,
     folder_of,
     freeze,
-    left_of,
     note_deviations,
     opened,
     pilot_study,
@@ -104,15 +103,14 @@ def plan_command(
         if try_models:
             _try_models(folder, design, endpoints, yes=yes)
         _check_seats(folder, design, endpoints)
-        left = list(left_of(folder, design))
-        expected = expectation(folder, state, endpoints, left)
+        expected = expectation(folder, state, endpoints, design.all_games())
         told = _plan_json(folder, design, state, expected)
     except StudyFault as fault:
         fail(str(fault))
     if as_json:
         print_json(told)
     else:
-        _print_plan(design, told)
+        _print_plan(folder, design, told)
 
 
 def _try_models(folder: StudyFolder, design: Design, endpoints: Any, *, yes: bool) -> None:
@@ -220,12 +218,11 @@ def run_command(
             _check_seats(folder, design, endpoints)
         if pilot is None:
             _frozen(folder, study, design)
-        left = [(cell, game) for cell, game in part.part(design) if not folder.has(cell.id, game.id)]
-        expected = expectation(folder, state, endpoints, left)
+        expected = expectation(folder, state, endpoints, part.part(design))
         note(_announced(design, state, expected, study))
         if not yes and sys.stdin.isatty():
             typer.confirm("Go on?", default=True, abort=True, err=True)
-        with folder.locked("run" if part.of == 1 else f"shard-{part.number}"):
+        with folder.locked(part.number, part.of):
             result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
         state = state_of(folder, design)
     except (StudyFault, InvalidAgent) as fault:
@@ -568,6 +565,18 @@ def _plan_json(
         "tokens": expected.tokens.as_json(),
         "cost": expected.of["cost"].as_json() if expected.priced else None,
         "hours": expected.hours.as_json(),
+        "raters": [
+            {
+                "rater": one.asked.rater,
+                "dimension": one.asked.dimension,
+                "games": one.games,
+                "calls": one.of["calls"].as_json(),
+                "tokens": one.tokens.as_json(),
+                "cost": one.of["cost"].as_json() if one.priced else None,
+                "from": one.basis,
+            }
+            for one in expected.raters
+        ],
         "from": expected.bases,
         "unbalanced": [str(one) for one in imbalances(design)],
         "finds": _finds(folder, design),
@@ -587,24 +596,29 @@ def _finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
         return []
 
 
-def _print_plan(design: Design, told: dict[str, Any]) -> None:
+_TAKEN: Final = {"calls": ",.0f", "tokens": ",.0f", "cost": ",.3g"}
+"""What a row of the plan takes, and how it is written."""
+
+
+def _taken(row: dict[str, Any]) -> Iterator[str]:
+    return (_ends(row[name], form) for name, form in _TAKEN.items())
+
+
+def _print_plan(folder: StudyFolder, design: Design, told: dict[str, Any]) -> None:
     echo(
         f"{told['title']}: {len(told['cells'])} cells, {told['games']} games, {told['reused']} of them there"
     )
-    table = _table("cell", "games", "there", "calls", "tokens", "cost")
+    table = _table("cell", "games", "there", *_TAKEN)
     for cell in told["cells"]:
-        table.add_row(
-            cell["name"],
-            str(cell["games"]),
-            str(cell["reused"]),
-            *(
-                _ends(cell[name], form)
-                for name, form in (("calls", ",.0f"), ("tokens", ",.0f"), ("cost", ",.3g"))
-            ),
-        )
+        table.add_row(cell["name"], str(cell["games"]), str(cell["reused"]), *_taken(cell))
     _show(table)
+    if told["raters"]:
+        table = _table("rater", "games", *_TAKEN)
+        for one in told["raters"]:
+            table.add_row(f"{one['rater']}, {one['dimension']}", str(one["games"]), *_taken(one))
+        _show(table)
     echo(f"in all: {_ends(told['calls'], ',.0f')} calls, {_ends(told['tokens'], ',.0f')} tokens, cost "
-         f"{_ends(told['cost'], ',.3g')}, {_ends(told['hours'], ',.2f')} hours")  # fmt: skip
+         f"{_ends(told['cost'], ',.3g')}, {_ends(told['hours'], ',.2f')} hours of play")  # fmt: skip
     for basis in told["from"]:
         echo(f"  {basis}")
     for words in told["unbalanced"]:
@@ -612,7 +626,8 @@ def _print_plan(design: Design, told: dict[str, Any]) -> None:
     for found in told["finds"]:
         _print_finds(found)
     if any(one["assumed"] for found in told["finds"] for one in found["figures"]):
-        echo("for measured figures play pilot games: interintent study run DIR --pilot 8; then plan again")
+        echo("for measured figures play pilot games, then plan again:")
+        echo(f"  interintent study run {folder.path} --pilot 8")
 
 
 def _print_finds(found: dict[str, Any]) -> None:

@@ -76,6 +76,7 @@ defaults_above = 0.05               # games whose models failed more of their de
 text = "Does Merlin survive more often with self-correction?"
 contrast = "preset=paper,direct"
 where = "role=merlin"
+# measure = "seats won, loyal"      # the figure that decides; left out: all are compared
 """
 
 MODELS_EXAMPLE: Final = """\

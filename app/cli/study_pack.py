@@ -12,7 +12,6 @@ import shlex
 import shutil
 import tarfile
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from importlib.metadata import PackageNotFoundError, version
@@ -23,8 +22,7 @@ from typing import Any, Final
 import orjson
 
 from app.base.clock import now_ms, timestamp
-from app.cli.study_parts import note_deviations, pilot_study, state_of
-from app.cli.study_running import read_finished
+from app.cli.study_parts import note_deviations, pilot_study, read_finished, state_of
 from app.evaluations.study_raters import rater_key
 from app.files.games import bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
@@ -68,9 +66,7 @@ def look(folder: StudyFolder, design: Design) -> None:
     games = state_of(folder, design).done
     if not games:
         raise StudyFault("there is nothing to look at: no game is finished")
-    if any(one["games"] == games for one in folder.notes("look")):
-        return
-    folder.note("look", at=timestamp(now_ms()), games=games, planned=design.size)
+    folder.note("look", known_by=["games"], at=timestamp(now_ms()), games=games, planned=design.size)
 
 
 def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:
@@ -108,10 +104,9 @@ def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path
 def pilots_of(folder: StudyFolder, design: Design) -> tuple[Design, float]:
     """The design of the pilot games that are there, and how many there are of a cell in the mean."""
     pilots = StudyFolder(folder.path, pilot=True)
-    cells = Counter(cell for cell, _ in pilots.games())
-    known = {cell.id: cells[cell.id] for cell in design.cells}
-    most = max(known.values(), default=0)
-    return pilots.design(pilot_study(design.study, max(most, 1))), sum(known.values()) / max(len(known), 1)
+    planned = pilots.design(pilot_study(design.study, max(pilots.most_games(), 1)))
+    there = sum(pilots.has(cell.id, game.id) for cell, game in planned.all_games())
+    return planned, there / len(planned.cells)
 
 
 def builder_of(

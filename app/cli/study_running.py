@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.cli.study_parts import StudyState, expectation, state_of
+from app.cli.study_costs import expectation
+from app.cli.study_parts import StudyState, read_finished, state_of
 from app.cli.study_server import StudyServer
 from app.cli.terminal import work_bar
 from app.evaluations.study_raters import StudyRaters, rater_key
-from app.files.games import Unusable, bundles, games_in
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
@@ -20,11 +20,10 @@ from app.runner.study_games import Failure, StudyGames
 from app.seats.seating import LLM
 from app.settings import EndpointSettings, read_prompts
 from app.store.call import Use, UseKey, total, use_of
-from evaluators.ground.turns import Game
 from evaluators.study.design import Design, PlannedGame, StudyCell
 from evaluators.study.file import Study
 
-__all__ = ["RunResult", "Shard", "check_endpoints", "read_finished", "run_study"]
+__all__ = ["RunResult", "Shard", "check_endpoints", "run_study"]
 
 _LOOK_S: Final = 0.5
 """Seconds between two looks at what was used."""
@@ -102,19 +101,6 @@ def check_endpoints(
         raise StudyFault("/budget/max_cost needs prices: give the endpoints in the models file prices")
 
 
-def read_finished(folder: StudyFolder, cell: str, game: str) -> Game:
-    """A finished game of the study. Raises StudyFault if its file is damaged."""
-    file = folder.game_file(cell, game)
-    for bundle in bundles([str(file)], lambda _: None):
-        for found in games_in(bundle):
-            if isinstance(found, Unusable):
-                raise StudyFault(
-                    f"{file}: {found.reason}; remove it, and the game is played from its answers"
-                )
-            return found
-    raise StudyFault(f"{file} is empty; remove it, and the game is played again from its stored answers")
-
-
 def run_study(
     folder: StudyFolder,
     design: Design,
@@ -156,7 +142,7 @@ async def _run(
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
     if server is None:
         games.check(left)
-    expected = expectation(folder, state, settings, left)
+    expected = expectation(folder, state, settings, work)
     progress = _RunProgress(
         account,
         earlier.calls,

@@ -1,14 +1,18 @@
-"""Tables of results for terminals of 80 columns."""
+"""Tables of results: for terminals of 80 columns, and as CSV."""
 
+import csv
+import io
+from collections.abc import Iterable
 from typing import Final
 
 from rich.console import Console
 from rich.table import Table
 
 from evaluators.measures.play import MODELS, PlayFigures
+from evaluators.report.tables import spreadsheet_text
 from evaluators.statistics.figures import Figure
 
-__all__ = ["WIDTH", "print_metrics"]
+__all__ = ["WIDTH", "metrics_csv", "print_metrics"]
 
 WIDTH: Final = 80
 
@@ -51,3 +55,25 @@ def print_metrics(figures: PlayFigures, title: str, console: Console | None = No
         table.add_row("" if row.label == before else row.label, side, *_measured(figure), *published)
         before = row.label
     console.print(table, width=WIDTH, crop=False)
+
+
+_CSV: Final = ("value", "low", "high", "num", "den", "games", "method", "design_effect", "icc", "note")
+
+
+def metrics_csv(groups: Iterable[tuple[str, PlayFigures]]) -> str:
+    """The game metrics of each group as CSV, shares in [0, 1]: a line for each metric and side, with counts,
+    interval and the published figures. What does not exist is empty.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("group", "metric", "side", *_CSV, *MODELS))
+    for group, figures in groups:
+        for row, side, figure in figures.rows():
+            values = figure.as_json()
+            sides = [row.published.get(model) for model in MODELS]
+            theirs = [None if one is None else getattr(one, side) for one in sides]
+            shown = [values[name] for name in _CSV]
+            shown += [None if percent is None else round(percent / 100, 6) for percent in theirs]
+            words = spreadsheet_text(group), row.label, side
+            writer.writerow((*words, *("" if value is None else value for value in shown)))
+    return out.getvalue()

@@ -72,6 +72,8 @@ class StoredGame:
     models: Collection[Seat] = ()
     """The seats that language models hold."""
     invalid: bool = False
+    served: Mapping[Seat, Collection[str]] = field(default_factory=dict)
+    """The models that answered, by seat."""
     damaged: Sequence[DamagedRow] = ()
     """Judgements and answers about the game that can no longer be read."""
 
@@ -89,7 +91,9 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
         except (AvalonError, *UNREADABLE):
             builder.leave_out(stored.game_id, "its log cannot be read")
         else:
-            columns = columns_of(game, batch=stored.batch, labels=stored.labels, specs=stored.specs)
+            columns = columns_of(
+                game, batch=stored.batch, labels=stored.labels, specs=stored.specs, served=stored.served
+            )
             builder.add(
                 ReportedGame(
                     game,

@@ -11,7 +11,7 @@ from typing import (
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
 
-__all__ = ["AgreementFigures", "ComparedPart", "RoleFigures", "TotalsView"]
+__all__ = ["AgreementFigures", "ComparedPart", "CorrectedFigures", "RoleFigures", "TotalsView"]
 
 
 class _Figures(TypedDict):
@@ -303,6 +303,39 @@ class AgreementFigures(_Figures):
     think: NotRequired[PartAgreement]
     speak: NotRequired[PartAgreement]
     statements: NotRequired[RuleAgreement]
+
+
+class CorrectedPart(_Figures):
+    """A judge's share, corrected by the items that people judged too; without enough of them null, and
+    `lacking` says why."""
+
+    corrected: Annotated[
+        EstimateView | None,
+        Field(
+            description="What people would say of all the judge's items (prediction-powered inference): the "
+            "share of reasonable selections, or of scores of 4 and 5. The interval covers both samples."
+        ),
+    ]
+    sensitivity: Annotated[
+        EstimateView | None, Field(description="Of what people call good, how much the judge does.")
+    ]
+    specificity: Annotated[
+        EstimateView | None, Field(description="Of what people do not call good, how much it does not.")
+    ]
+    rogan_gladen: Annotated[
+        float | None, Field(description="The share from sensitivity and specificity alone; no interval.")
+    ]
+    items: Annotated[int, Field(description="Items of both.")]
+    games: Annotated[int, Field(description="Games with items of both.")]
+    lacking: str
+
+
+class CorrectedFigures(_Figures):
+    """Corrected shares by part."""
+
+    reasonable: NotRequired[CorrectedPart]
+    think: NotRequired[CorrectedPart]
+    speak: NotRequired[CorrectedPart]
 
 
 class ComparedMeasure(_Figures):

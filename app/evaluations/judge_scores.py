@@ -1,6 +1,7 @@
 """The scores of a judge's work: shares with counts and intervals, and its agreement with people."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from math import isnan
 from typing import Any, Final, Literal
@@ -17,14 +18,25 @@ from evaluators.ground.turns import Game
 from evaluators.judges.rules import RATER as RULES
 from evaluators.judges.rules import Ruling, ruled
 from evaluators.judges.statement_scores import READERS, StatementScores, against_rules
-from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.judged import PARTS, FollowingScores, SelectionScores
 from evaluators.measures.scoring import LEAST, estimate_as_json
+from evaluators.report.columns import agent_names
+from evaluators.report.corrections import correction_of, count_overlap
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement, ratings_of
-from evaluators.statistics.intervals import RATE, estimate, share
+from evaluators.statistics.corrected import LEAST_GAMES, CorrectedShare, Correction
+from evaluators.statistics.figures import FigureTally
+from evaluators.statistics.intervals import RATE, Estimate, estimate, share
 from evaluators.statistics.rates import Rate
 
-__all__ = ["RuleScores", "StatementRules", "agreement", "judged_scores", "rulings_as_judgements"]
+__all__ = [
+    "Corrections",
+    "RuleScores",
+    "StatementRules",
+    "agreement",
+    "judged_scores",
+    "rulings_as_judgements",
+]
 
 _CHUNK: Final = 100
 """How many games' judgements are in memory at once."""
@@ -113,7 +125,7 @@ class StatementRules:
 
     def add(self, game: Game) -> None:
         """Counts one game."""
-        self._statements.add(game.log, game.roles)
+        self._statements.add(statements_of(game.log), game.roles)
 
     def as_json(self) -> dict[str, Any]:
         """The scores, as ``full`` and ``limited``."""
@@ -257,6 +269,77 @@ async def agreement(
         return None, fit
     figures: dict[str, Any] = {part: _as_json(agreed) for part, agreed in measured.items()}
     return {"bar": BAR._asdict(), **figures}, fit
+
+
+class Corrections:
+    """What model judges say, corrected by the items that people judged too, as in reports. Each correction is
+    kept until people judge more.
+    """
+
+    def __init__(self, games: FinishedGames, store: EvaluationStore) -> None:
+        self._games = games
+        self._store = store
+        self._kept: OrderedDict[str, tuple[int, dict[str, Any]]] = OrderedDict()
+
+    async def of(self, row: EvaluationRow) -> dict[str, Any] | None:
+        """By part; None for rules, for judges of statements, and before the judge is done. For callers who
+        see all. Unreadable games are left out.
+        """
+        if row.dimension == STATEMENTS or row.spec["judge"]["kind"] == "rule" or row.status != "scored":
+            return None
+        games: list[str] = row.spec["games"]
+        said = await self._store.judgements_of(games, kind="human", dimension=row.dimension)
+        state = hash(tuple(sorted((*one.key, one.grade) for one in said)))
+        kept = self._kept.get(row.evaluation_id)
+        if kept is None or kept[0] != state:
+            people = by_game(judgements_from(said))
+            # Nothing is corrected with fewer games of both, so nothing else needs to be read.
+            wanted = games if len(people) >= LEAST_GAMES else sorted(people)
+            tally = FigureTally()
+            for first in range(0, len(wanted), _CHUNK):
+                rows = await self._store.judged_by(row.evaluation_id, wanted[first : first + _CHUNK])
+                for game_id, its in by_game(judgements_from(rows)).items():
+                    game = await _readable(self._games, game_id)
+                    if game is not None:
+                        theirs = people.get(game_id, [])
+                        await asyncio.to_thread(_count_both, tally, game, its, theirs)
+            parts = ("reasonable",) if row.dimension == "selection" else PARTS
+            kept = state, {part: _correction_as_json(correction_of(tally, _JUDGE, part)) for part in parts}
+            self._kept[row.evaluation_id] = kept
+        self._kept.move_to_end(row.evaluation_id)
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return kept[1]
+
+
+_JUDGE: Final = "judge"
+
+_KEPT: Final = 100
+"""The most evaluations whose corrections are kept."""
+
+
+def _count_both(
+    tally: FigureTally, game: Game, its: Sequence[Judgement], people: Sequence[Judgement]
+) -> None:
+    tally.begin(game.id)
+    count_overlap(tally, game, _JUDGE, its, people, agent_names(game))
+
+
+def _correction_as_json(found: Correction) -> dict[str, Any]:
+    def share(of: CorrectedShare) -> dict[str, Any] | None:
+        if isnan(of.value):
+            return None
+        return estimate_as_json(Estimate(of.value, of.interval, 0.95, of.games, of.method))
+
+    return {
+        "corrected": share(found.value),
+        "sensitivity": share(found.sensitivity),
+        "specificity": share(found.specificity),
+        "rogan_gladen": _number(found.rogan_gladen),
+        "items": found.items,
+        "games": found.games,
+        "lacking": found.lacking,
+    }
 
 
 def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] | None, bool]:

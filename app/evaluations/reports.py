@@ -346,6 +346,7 @@ class Reports:
             labels: dict[str, Mapping[str, str]] = {}
             for game_id in ids:
                 row, models = rows.get(game_id), frozenset[Seat]()
+                served: Mapping[Seat, Collection[str]] = {}
                 try:
                     if row is None:
                         raise CorruptLog(f"the row of {game_id} cannot be read")
@@ -359,6 +360,8 @@ class Reports:
                     models = frozenset(
                         seat for seat, spec in enumerate(row.seats, 1) if asks_model(spec["agent"])
                     )
+                    if models:
+                        served = await self._models.calls.served(game_id)
                 except (CorruptLog, *UNREADABLE):
                     # Without a log the game is left out and named, as if its log were unreadable.
                     logs[game_id], specs, agents = [("", "")], (), None
@@ -377,6 +380,7 @@ class Reports:
                         specs,
                         models,
                         row is not None and row.invalid is not None,
+                        served,
                         [damaged for damaged in work.damaged if damaged.game_id == game_id],
                     )
                 )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
 from app.base.schemas import AS_WHOLE, Cost, ModelName, RoleName, Shown, Strict, Tokens
-from app.evaluations.figures import AgreementFigures, ComparedPart, RoleFigures, TotalsView
+from app.evaluations.figures import AgreementFigures, ComparedPart, CorrectedFigures, RoleFigures, TotalsView
 from engine.intentions import IMPACTFUL_RELEASE, IntentionId
 from engine.thoughts import SelectionStage
 from evaluators.ground.contexts import History, View
@@ -339,6 +339,11 @@ class EvaluationView(Shown):
         description="The judge's agreement with people who judged in the same games, by part, with the bar; "
         "for a judge of statements, its agreement with the rules. In `GET /evaluations/{e}`. Null for too "
         "few items.",
+    )
+    corrected: CorrectedFigures | None = Field(
+        None,
+        description="For a model judge of selection or following that is done: its shares, corrected by the "
+        "items that people judged too. In `GET /evaluations/{e}`, with `export:full` only.",
     )
     fit_to_show: bool | None = Field(
         None,

@@ -20,7 +20,7 @@ from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.evaluations.comparisons import Comparisons
 from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems
-from app.evaluations.judge_scores import RuleScores, StatementRules, agreement
+from app.evaluations.judge_scores import Corrections, RuleScores, StatementRules, agreement
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.judging import KEPT, Judges, first_result
 from app.evaluations.reports import Reports
@@ -71,6 +71,7 @@ class Evaluations:
         self.reports = Reports(games, reader, self.store, models)
         self.judges = Judges(database, self.games, self.store, models, claims)
         self._comparisons = Comparisons(self.games, self.items, self.store)
+        self._corrections = Corrections(self.games, self.store)
 
     # --- which games ------------------------------------------------------------------------
 
@@ -388,6 +389,7 @@ class Evaluations:
             more: dict[str, Any] = {
                 "agreement": figures,
                 "fit_to_show": fit,
+                "corrected": await self._corrections.of(row) if caller.sees_all else None,
                 "waiting": self.judges.waiting(evaluation_id),
             }
             if per_item:

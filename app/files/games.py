@@ -29,7 +29,7 @@ from evaluators.errors import Unmeasurable
 from evaluators.ground.provenance import PROVENANCE, Provenance
 from evaluators.ground.turns import Game, read_game
 
-__all__ = ["Bundle", "Unusable", "bundles", "games_in"]
+__all__ = ["Bundle", "Unusable", "bundles", "games_in", "is_ours"]
 
 GAMES: Final = 25
 """Games in a bundle."""
@@ -83,6 +83,11 @@ def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bu
         bundle.lines.append(document)
     if bundle.lines:
         yield bundle
+
+
+def is_ours(document: Document) -> bool:
+    """Whether a document is a line of a game of ours, and no foreign record."""
+    return _GAME.search(document.text, 0, 400) is not None and b'"schema"' not in document.text[:400]
 
 
 def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:

@@ -56,6 +56,9 @@ __all__ = [
     "BatchSummary",
     "BatchView",
     "BudgetView",
+    "Claim",
+    "ClaimCodeView",
+    "ClaimedSeat",
     "Counted",
     "DeletedView",
     "ForkGame",
@@ -72,6 +75,7 @@ __all__ = [
     "ModelUse",
     "NewBatchToken",
     "NewBudget",
+    "NewClaimCode",
     "NewGameToken",
     "NewGames",
     "OpenRequest",
@@ -401,6 +405,42 @@ class NewGameToken(Strict):
     raise_epoch: bool = Field(
         False, description="Revoke every earlier token of the seat, and close the connections that use one."
     )
+
+
+class NewClaimCode(Strict):
+    """A code that somebody exchanges once for the seat's token."""
+
+    ttl_s: Annotated[int, Field(ge=1, le=MAX_SEAT_S), AS_WHOLE] = Field(
+        SEAT_S, description="Seconds in which the code can be used."
+    )
+
+
+class ClaimCodeView(Shown):
+    """A code. It is shown once, and only its hash is stored."""
+
+    game_id: str
+    seat: int
+    code: str
+    link: str = Field(
+        description="Where a person takes the seat in a browser, below the service's address. The code "
+        "stands in the fragment, which no request carries."
+    )
+    expires_at: str
+
+
+class Claim(Strict):
+    """A code, to be exchanged for the token of its seat."""
+
+    code: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(repr=False)
+
+
+class ClaimedSeat(Shown):
+    """The seat and its token."""
+
+    game_id: str
+    seat: int
+    token: str
+    expires_at: str
 
 
 class NewBatchToken(Strict):

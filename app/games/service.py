@@ -60,6 +60,7 @@ from app.models.registry import ModelRegistry, Spending
 from app.models.stops import Stop
 from app.runner.drive import TellingJournal
 from app.runner.local import Ended, LocalRunner
+from app.runner.metering import GameMeter
 from app.runner.pickup import Driver
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
@@ -190,6 +191,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("created").inc(len(first))
+        log.info("a batch is created", batch=batch_id, games=new.count)
         complete = len(first) == new.count
         if new.drive == "auto" or not complete:
             await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
@@ -384,6 +386,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("imported").inc()
+        log.info("a game is imported", batch=batch_id, game=game.game_id)
         return imported
 
     async def fork(self, game_id: str, fork: ForkGame, caller: Caller) -> GameForked:
@@ -420,7 +423,7 @@ class Games:
         state = fold(events[:taken])
         table = state.table
         agents = AgentsSeated(seated(seats, row.seed, table.profile, models))
-        log = (
+        past = (
             events[:taken]
             if table.over or agents == _seated_last(events[:taken])
             else [*events[:taken], agents]
@@ -433,7 +436,7 @@ class Games:
             fork.drive,
             row.seed,
             seats,
-            log,
+            past,
             forked_from=origin,
             status="finished" if table.over else "created",
             winner=table.winner and table.winner.value,
@@ -447,6 +450,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("forked").inc()
+        log.info("a game is forked", batch=batch_id, game=fork_id, source=game_id)
         if fork.drive == "auto" and not table.over:
             await self._pickup.offer(batch_id, [fork_id])
         return GameForked(
@@ -644,7 +648,8 @@ class Games:
             else:
                 over = [*last, *cancel("cancelled by its owner")]
             game_log = GameLog(self._database, game_id, head, await self._decisions(game_id))
-            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id)
+            meter = GameMeter(row, timed=False)
+            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id, meter=meter)
             try:
                 await journal.append(over)
             except Conflict:
@@ -697,6 +702,7 @@ class Games:
         """
         why = None if reason is None else Invalidation(now_ms(), by, reason)
         await self._store.invalidate(game_id, why)
+        log.info("a game is taken in again" if why is None else "a game is marked as invalid", game=game_id)
         return await self.row(game_id)
 
     async def delete(self, game_id: str, *, by: str) -> DeletedView:
@@ -723,6 +729,7 @@ class Games:
         if batch_status(row, await self.tally(batch_id)) in OVER:
             raise AlreadyOver("this batch has ended already")
         await self._store.mark_cancelled(batch_id)
+        log.info("a batch is cancelled", batch=batch_id)
         self._spawn(self._cancel_games(batch_id))
 
     async def pause(self, batch_id: str, by: str) -> None:
@@ -797,6 +804,7 @@ class Games:
         return row
 
     async def _go_on(self, batch_id: str) -> None:
+        log.info("a batch goes on", batch=batch_id)
         self._feed.hint(batch_id)
         await self._pickup.offer(batch_id, None)
 

@@ -1,8 +1,8 @@
 """Claims: a judging has one process that works on it at a time, and gets another one when that dies.
 
 On PostgreSQL a claim is a row of the queue that its process beats for; on SQLite, where it also stands for
-all games, it is a lock on a file beside the database. Claims save money, not correctness: of two that judge the
-same, only one can store each step.
+all games, it is a lock on a file beside the database. Claims save money, not correctness: of two that judge
+the same, only one can store each step.
 """
 
 import os

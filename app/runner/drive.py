@@ -8,6 +8,7 @@ from agents.table import play
 from app.base import metrics
 from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
+from app.runner.metering import GameMeter
 from app.seats.inboxes import Inboxes
 from app.seats.seating import has_models, has_only_scripts, remote_seats, seat_agents
 from app.store.call import BUDGET_SPENT
@@ -35,8 +36,10 @@ class TellingJournal:
         game_id: str,
         batch_id: str,
         taken: Callable[[], Sequence[Append]] = tuple,
+        meter: GameMeter | None = None,
     ) -> None:
         self._log = log
+        self._meter = meter
         self._taken = taken
         """Gives the appends on which the next step builds."""
         self._feed = feed
@@ -47,6 +50,8 @@ class TellingJournal:
         lines = await self._log.append(events, self._taken())
         metrics.events_written.inc(len(events))
         self._feed.committed(self._game_id, lines)
+        if self._meter is not None:
+            self._meter.count(events, lines[-1].at)
         last = events[-1]
         if isinstance(last, GameEnded):
             metrics.games_ended.labels("finished", last.winner.value).inc()
@@ -105,7 +110,9 @@ async def drive(
     inbox = inboxes.of(row, batch, on_wait) if batch is not None and remote else None
     game_log = GameLog(database, game_id, len(log), DecisionCounter(log), job)
     taken = tuple if inbox is None else inbox.taken
-    journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken)
+    meter = GameMeter(row, timed=not has_only_scripts(seats))
+    meter.begin(len(log))
+    journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken, meter)
     agents = seat_agents(
         seats,
         row.seed,

@@ -196,6 +196,8 @@ class LocalRunner:
 
     async def _guarded(self, game_id: str) -> Ended:
         """Drives the game until it has ended or failed, or somebody else has to do something."""
+        # Not the request that happened to start this task's worker.
+        structlog.contextvars.clear_contextvars()
         delay_s = RETRY_FIRST_S
         while True:
             try:
@@ -226,7 +228,7 @@ class LocalRunner:
                     return True
                 # The database is away, the game is not broken: it goes on from the end of its log.
                 cause = type(fault).__name__
-                log.warning("the database is away", game=game_id, again_in_s=delay_s, cause=cause)
+                log.debug("the database is away", game=game_id, again_in_s=delay_s, cause=cause)
                 await asyncio.sleep(delay_s)
                 delay_s = min(2 * delay_s, RETRY_LAST_S)
                 continue

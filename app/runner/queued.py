@@ -359,7 +359,7 @@ class Queued:
                 except PASSING as fault:
                     if is_ours(fault) or self._stopping:
                         raise
-                    log.warning("the database is away", game=game_id, cause=type(fault).__name__)
+                    log.debug("the database is away", game=game_id, cause=type(fault).__name__)
                     await asyncio.sleep(AWAY_S)
                     continue
                 break

@@ -20,6 +20,7 @@ from app.store.rows import Damaged
 from app.store.tables import (
     answers,
     batches,
+    claim_codes,
     deletions,
     evaluations,
     events,
@@ -28,6 +29,7 @@ from app.store.tables import (
     inbox,
     judgements,
     model_calls,
+    model_spending,
     refusals,
     seen,
     statements,
@@ -41,9 +43,11 @@ log = structlog.get_logger()
 OF_GAMES: Final[tuple[Table, ...]] = (
     events,
     model_calls,
+    model_spending,
     inbox,
     refusals,
     holders,
+    claim_codes,
     tasks,
     seen,
     answers,
@@ -96,6 +100,27 @@ class Deleting:
         query = select(games.c.game_id).where(games.c.batch_id == batch_id).order_by(games.c.position)
         return await self._database.column(query)
 
+    async def batches_before(self, at: int, label: tuple[str, str] | None) -> list[str]:
+        """Batches in which nothing has happened since that moment (ms), the oldest first; ``label``: only
+        those with this name and value. Their games may be open all the same.
+        """
+        c = batches.c
+        later = select(games.c.game_id).where(
+            games.c.batch_id == c.batch_id,
+            func.coalesce(games.c.finished_at, games.c.created_at) >= at,
+        )
+        query = (
+            select(c.batch_id, c.labels)
+            .where(c.created_at < at, ~later.exists())
+            .order_by(c.created_at, c.batch_id)
+        )
+        found = await self._database.rows(query)
+        return [
+            batch_id
+            for batch_id, labels in found
+            if label is None or (not isinstance(labels, Damaged) and labels.get(label[0]) == label[1])
+        ]
+
     async def check(self, game_ids: Sequence[str]) -> None:
         """Raises StillNeeded if one of these games cannot be deleted now."""
         async with self._database.read_engine.connect() as connection:
@@ -142,7 +167,7 @@ class Deleting:
             deleted.bytes += await _bytes(connection, table, game_ids)
             gone = await connection.execute(delete(table).where(table.c.game_id.in_(game_ids)))
             if gone.rowcount:
-                deleted.rows[table.name] = gone.rowcount
+                deleted.rows[str(table.name)] = gone.rowcount
         for batch_id in {row.batch_id for row in found}:
             of_batch = sum(row.batch_id == batch_id for row in found)
             this = batches.c.batch_id == batch_id

@@ -399,6 +399,21 @@ class EvaluationStore:
         rows = await self._where_in(query, c.game_id, games)
         return [(row["game_id"], row["request_id"]) for row in rows]
 
+    async def dealt_to(
+        self, games: Collection[str], *, caller: str | None
+    ) -> dict[tuple[str, str], set[tuple[str, str]]]:
+        """By rater, as (caller, name): the turns of these games that it was dealt, as (game, request).
+        ``caller``: only raters under this credential; None: all.
+        """
+        c = tasks.c
+        query = select(c.caller, c.rater, c.game_id, c.request_id)
+        if caller is not None:
+            query = query.where(c.caller == caller)
+        dealt: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        for row in await self._where_in(query, c.game_id, games):
+            dealt.setdefault((row["caller"], row["rater"]), set()).add((row["game_id"], row["request_id"]))
+        return dealt
+
     async def mark_seen(self, caller: str, turns: Iterable[tuple[str, str]]) -> None:
         """Records that the credential has seen what was chosen in these turns."""
         shown = set(turns)

@@ -126,9 +126,10 @@ def migrate(connection: Connection, to: str = "head") -> SchemaState:
     many processes start at once. Raises UnknownSchema.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_WITHIN_S}s'"))
         # Held until the transaction ends: the other processes wait, then find nothing to do.
+        connection.execute(text("SET LOCAL lock_timeout = 0"))
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_WITHIN_S}s'"))
     before = schema_state(connection)
     if not before.behind:
         return before

@@ -1,8 +1,8 @@
 """What stands beside the tables of a data set: the card for people, Croissant for machines, how to cite it."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,8 @@ class About:
     """The agents, as reports call them; empty: not known."""
     left_out: Mapping[str, int]
     """Games that were left out, by reason."""
+    served: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By model as asked, the models that answered."""
 
 
 _SEEN_BY: Final[Mapping[Audience, str]] = {
@@ -108,6 +110,10 @@ def _body(about: About) -> Iterator[str]:
     yield ""
     yield f"Agents: {', '.join(about.agents) or 'not known'}."
     yield ""
+    for model, versions in sorted(about.served.items()):
+        if len(versions) > 1:
+            names = ", ".join(sorted(versions))
+            yield f"- **{model} was served as {names}**: group by `served`, not by `model` alone"
     for reason, number in sorted(about.left_out.items()):
         yield f"- left out: {_number(number, 'game')}, {reason}"
     yield from _CAUTION

@@ -278,7 +278,7 @@ def _turns(read: _Reading, contexts: dict[str, Row]) -> list[Row]:
         final = turn.final.draft if turn.final is not None else None
         readings = read.readings.get(turn.utterance)
         statements, refuted = checked.get(turn.utterance, (None, None))
-        agent = _agent(read.agents.get(turn.seat))
+        agent = read.agents.get(turn.seat)
         rows.append(
             {
                 "game_id": game.id,
@@ -291,7 +291,8 @@ def _turns(read: _Reading, contexts: dict[str, Row]) -> list[Row]:
                 "turn": read.numbers[turn.utterance],
                 "name": game.names[turn.seat - 1],
                 **read.who(turn.seat),
-                **agent,
+                **_agent(agent),
+                "served": None if agent is None else " + ".join(agent.served) or None,
                 "opens": turn.opens,
                 "leader": attempt.leader,
                 "team": list(attempt.proposed),

@@ -9,6 +9,7 @@ attempts that the seat did not summarise. Everything is built on demand.
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple
 
 from engine.events import (
@@ -237,9 +238,11 @@ def possible_roles(game: Game, reader: Seat, other: Seat) -> tuple[Role, ...]:
 
     Quests and votes are not taken into account.
     """
-    deck = game.profile.roles
-    own = game.roles[reader - 1]
-    shown = other in game.learned[reader - 1].sees
+    return _could_be(game.profile.roles, game.roles[reader - 1], other in game.learned[reader - 1].sees)
+
+
+@lru_cache(1024)
+def _could_be(deck: tuple[Role, ...], own: Role, shown: bool) -> tuple[Role, ...]:
     return tuple(
         role
         for role in dict.fromkeys(deck)

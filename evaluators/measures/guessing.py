@@ -7,18 +7,18 @@ helped the guess. A belief about a speech out of sight is no guess: a seat whose
 paper's, sees its own summary of an attempt in later rounds, and no longer the speeches.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from engine.events import AgentsSeated, RoundSummarised
 from engine.terms import Seat
 from evaluators.ground.answers import Guess
-from evaluators.ground.items import Item, Variant, items, make_id, parse_id
+from evaluators.ground.items import Item, Variant, items, make_id
 from evaluators.ground.turns import Game, Turn
 from evaluators.measures.scoring import F1, RoleScores, Scores
 
-__all__ = ["BELIEFS", "BeliefScores", "Span", "believed"]
+__all__ = ["BELIEFS", "BeliefItems", "BeliefScores", "Span", "believed"]
 
 BELIEFS: Final = Variant(reader="all", options="roles")
 """The default variant for beliefs: a seat chooses from the lists of all roles that the speaker may hold."""
@@ -39,6 +39,7 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
     latest: dict[Seat, Turn] = {}
     believed_items: set[str] = set()
     summed_up = _summed_up(game)
+    seated = [(index, event) for index, event in enumerate(game.log) if isinstance(event, AgentsSeated)]
     for turn in game.turns:
         if turn.defaulted is None:
             for belief in turn.beliefs:
@@ -46,7 +47,7 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
                 same_attempt = speech and (speech.round, speech.attempt) == (turn.round, turn.attempt)
                 if speech is None or (span == "attempt" and not same_attempt):
                     continue
-                if _out_of_sight(turn, speech, summed_up) and _memory(game, turn) == "summaries":
+                if _out_of_sight(turn, speech, summed_up) and _memory(game, turn, seated) == "summaries":
                     continue
                 item_id = make_id(game.id, "guessing", speech.request_id, "final", turn.seat)
                 if item_id in believed_items:
@@ -62,13 +63,13 @@ def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
         latest[turn.seat] = turn
 
 
-def _memory(game: Game, turn: Turn) -> str:
+def _memory(game: Game, turn: Turn, seated: Sequence[tuple[int, AgentsSeated]]) -> str:
     """What the record of the seat that spoke keeps of earlier rounds, as its ``memory`` says. For a seat of
     which the log says nothing, as the profile has it.
     """
     usual = "summaries" if game.profile.name == "interintent" else "speeches"
-    seated = [event for event in game.log[: turn.opening] if isinstance(event, AgentsSeated)]
-    return str(seated[-1].agents[turn.seat - 1].parameters.get("memory", usual)) if seated else usual
+    before = [event for index, event in seated if index < turn.opening]
+    return str(before[-1].agents[turn.seat - 1].parameters.get("memory", usual)) if before else usual
 
 
 def _summed_up(game: Game) -> frozenset[tuple[Seat, int, int]]:
@@ -89,6 +90,21 @@ def _out_of_sight(turn: Turn, speech: Turn, summed_up: frozenset[tuple[Seat, int
     return speech.round < turn.round and (turn.seat, speech.round, speech.attempt) in summed_up
 
 
+class BeliefItems(NamedTuple):
+    """The beliefs of one game with the items that they answer."""
+
+    guesses: Mapping[str, Guess]
+    """By the id of the guessing item."""
+    items: tuple[Item, ...]
+    """With gold; not every speech gives an item."""
+
+    def of(self, seats: Collection[Seat] | None) -> Iterator[Guess]:
+        """The beliefs of these seats; None: of all."""
+        for guess in self.guesses.values():
+            if seats is None or int(guess.item_id.rpartition("/")[2]) in seats:
+                yield guess
+
+
 class BeliefScores:
     """Scores the beliefs of many games."""
 
@@ -106,22 +122,28 @@ class BeliefScores:
         """The number of scored beliefs in games whose beliefs name no intention at all. Such records, as the
         authors' program writes them, hold only roles, so a missing intention does not count as silence."""
 
-    def add(self, game: Game, seats: Collection[Seat] | None = None) -> list[tuple[Item, F1]]:
-        """Counts the beliefs of these seats, or of all seats, in one game. Returns the items whose intentions
-        were scored, each with its F1.
+    def read(self, game: Game) -> BeliefItems:
+        """The beliefs of a game, for ``add``: they are read once, however often they are counted."""
+        guesses = {guess.item_id: guess for guess in believed(game, self._span)}
+        every = items(game, "guessing", self._variant, with_gold=True)
+        # A seat without a guess was not asked about the speech.
+        return BeliefItems(guesses, tuple(item for item in every if item.id in guesses))
+
+    def add(
+        self, game: Game, seats: Collection[Seat] | None = None, beliefs: BeliefItems | None = None
+    ) -> list[tuple[Item, F1]]:
+        """Counts the beliefs of these seats, or of all seats, in one game; ``beliefs``: what ``read`` gives,
+        if it was read already. Returns the items whose intentions were scored, each with its F1.
         """
         scored = []
-        guesses = {
-            guess.item_id: guess
-            for guess in believed(game, self._span)
-            if seats is None or parse_id(guess.item_id).reader in seats
-        }
+        beliefs = beliefs or self.read(game)
+        guesses = {guess.item_id: guess for guess in beliefs.of(seats)}
         self.beliefs += len(guesses)
         named = any(guess.intentions for guess in guesses.values())
-        for item in items(game, "guessing", self._variant, with_gold=True):
+        for item in beliefs.items:
             guess = guesses.get(item.id)
             if guess is None:
-                continue  # the seat was not asked about this speech
+                continue
             self.scored += 1
             self.roles.add(item, guess)
             if not named:

@@ -118,14 +118,17 @@ class Hallucinations:
         """Speeches, speeches with a refuted statement, and statements by verdict."""
 
     def add(
-        self, log: Iterable[Event], roles: tuple[Role, ...], seats: Collection[Seat] | None = None
+        self,
+        said: Iterable[tuple[UtteranceMade, tuple[Finding, ...]]],
+        roles: tuple[Role, ...],
+        seats: Collection[Seat] | None = None,
     ) -> None:
-        """Counts one game, or only what ``seats`` said; ``roles`` is its deal, seat 1 first. Raises
-        Unmeasurable if the deal is empty.
+        """Counts one game's speeches (``statements_of``), or only what ``seats`` said; ``roles`` is its deal,
+        seat 1 first. Raises Unmeasurable if the deal is empty.
         """
         if not roles:
             raise Unmeasurable("speeches are counted by role, and the deal is not in the log")
-        for event, findings in statements_of(log):
+        for event, findings in said:
             if seats is not None and event.seat not in seats:
                 continue
             counts = self._by_role.setdefault(roles[event.seat - 1], Counter())

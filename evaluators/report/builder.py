@@ -12,8 +12,10 @@ by the items that several raters judged.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
+from engine.events import UtteranceMade
 from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
 from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
@@ -26,8 +28,8 @@ from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.comparing import judged_counts
 from evaluators.measures.defaults import CAUSES, EXCLUDE_ABOVE, DecisionCounter, SeatDecisions
-from evaluators.measures.guessing import BeliefScores
-from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.guessing import BeliefItems, BeliefScores
+from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
 from evaluators.measures.judged import (
     ASPECTS,
@@ -40,6 +42,7 @@ from evaluators.measures.judged import (
 from evaluators.measures.play import PlayMetrics
 from evaluators.measures.ratings import Played
 from evaluators.measures.scoring import F1, RoleScores, Scores
+from evaluators.measures.statements import Finding
 from evaluators.report.columns import (
     SEAT_COLUMNS,
     Condition,
@@ -237,6 +240,8 @@ class ReportBuilder:
         """The first games that were left out, with the reason; of excluded games, in ``set_aside``."""
         self.served: dict[str, set[str]] = {}
         """By endpoint, the models that answered, as the provider names them."""
+        self.versions: dict[str, dict[str, set[str]]] = {}
+        """By group, or level of a contrast, and model as asked: the versions that answered."""
         self.invalid: dict[str, str] = {}
         """Games that were marked as invalid: when, by whom and why."""
 
@@ -270,6 +275,10 @@ class ReportBuilder:
     def _add_served(self, served: Mapping[str, Collection[str]]) -> None:
         for endpoint, models in served.items():
             self.served.setdefault(endpoint, set()).update(models)
+
+    def _add_versions(self, cell: str, columns: GameColumns | None, seats: Collection[Seat]) -> None:
+        for model, version in () if columns is None else columns.versions(seats):
+            self.versions.setdefault(cell, {}).setdefault(model, set()).add(version)
 
     def _excluded(self, about: str) -> Counter[str]:
         return self.excluded.setdefault(about, Counter())
@@ -338,8 +347,12 @@ class ReportBuilder:
             if seats:
                 self.groups.setdefault(group, FigureTally()).begin(game.id)
                 parts.setdefault(seats, []).append(_counts_of(self.groups[group]))
+                self._add_versions(f"group {group}", reported.columns, seats)
         for contrast in self.contrasts:
             assert reported.columns is not None
+            cells = zip(contrast.asked.cells, contrast.asked.seats(reported.columns), strict=True)
+            for cell, seats in cells:
+                self._add_versions(f"{contrast.asked}, {cell}", reported.columns, seats & kept)
             for seats, write in contrast.begin(game.id, reported.columns, kept):
                 parts.setdefault(seats, []).append(write)
         self.profiles[rule_set(game.profile)] += 1
@@ -350,16 +363,17 @@ class ReportBuilder:
             if len(self.left_out) < _NAMED:
                 self.left_out.append((game.id, self._words(exclusion)))
         self._count_exclusion(reported, groups, exclusion)
+        once = _ReadOnce(game, decisions)
         for seats, counting in parts.items():
             count = _to_all(counting)
             _count_wins(game, seats, count)
             if seats == kept:
                 self._count_items(game if kept == players else game.of(kept))
-                self._count_raters_of(reported, kept, self._count_part(reported, decisions, kept, count))
+                self._count_raters_of(reported, kept, self._count_part(reported, once, kept, count))
             else:
                 # The second builder's counts of what was left out are dropped: the first has them.
                 second = ReportBuilder(variant=self._variant)
-                second._count_part(reported, decisions, seats, count)
+                second._count_part(reported, once, seats, count)
         if reported.agents is None or kept < players:
             self.unseated += 1
         else:
@@ -368,7 +382,7 @@ class ReportBuilder:
     def _count_part(
         self,
         reported: ReportedGame,
-        decisions: DecisionCounter,
+        once: "_ReadOnce",
         seats: frozenset[Seat],
         count: "Count",
     ) -> dict[str, list[Rated]]:
@@ -379,14 +393,14 @@ class ReportBuilder:
         whole = len(seats) == len(game.roles)
         own = game if whole else game.of(seats)
         only = None if whole else seats
-        self._count_decisions(reported, decisions, count, seats)
+        self._count_decisions(reported, once.decisions, count, seats)
         self._count_play(game, count, only)
-        self._count_speeches(game, count, only)
-        self._count_own_metrics(game, count, only)
+        self._count_speeches(once, count, only)
+        self._count_own_metrics(once, count, only)
         statements = [one for one in reported.statements if whole or _seat_of(one.key.request_id) in seats]
         self.judged_speeches.update(count_statements(game, statements, count))
         count_rulings(own, count)
-        scored = self._count_beliefs(game, count, only)
+        scored = self._count_beliefs(once, count, only)
         count_guesses(None, scored, reported.agents, count)
         ours = _judgements_of(reported, seats)
         people = [judgement for judgement in ours if judgement.rater not in reported.judges]
@@ -495,9 +509,9 @@ class ReportBuilder:
             for name in _OF_ROUND:
                 count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
 
-    def _count_speeches(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
+    def _count_speeches(self, once: "_ReadOnce", count: "Count", seats: Collection[Seat] | None) -> None:
         hallucinations = Hallucinations()
-        hallucinations.add(game.log, game.roles, seats)
+        hallucinations.add(once.statements, once.game.roles, seats)
         for group, label, whose in (
             ("all", "all", None),
             *(("side", side.value, side) for side in Side),
@@ -515,12 +529,12 @@ class ReportBuilder:
             ):
                 count(key._replace(column=column), counts, speeches.den)
 
-    def _count_own_metrics(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
+    def _count_own_metrics(self, once: "_ReadOnce", count: "Count", seats: Collection[Seat] | None) -> None:
         """Counts what installed metrics say of each turn, in total and by side, role and round."""
         metrics = installed_metrics()
         if not metrics:
             return
-        rows = [row for row in turn_rows(game) if seats is None or row["seat"] in seats]
+        rows = [row for row in once.turns if seats is None or row["seat"] in seats]
         for name, row, said, failure in counted(metrics, rows):
             if failure:
                 self._excluded(f"{METRICS} {name}")[failure] += 1
@@ -542,11 +556,11 @@ class ReportBuilder:
                 self._excluded(dimension).update(excluded)
 
     def _count_beliefs(
-        self, game: Game, count: "Count", seats: Collection[Seat] | None = None
+        self, once: "_ReadOnce", count: "Count", seats: Collection[Seat] | None = None
     ) -> list[tuple[Item, F1]]:
         """Counts beliefs, and returns the items whose intentions were scored, with their F1."""
         scores = BeliefScores()
-        scored = scores.add(game, seats)
+        scored = scores.add(once.game, seats, once.beliefs)
         self.beliefs += scores.beliefs
         if scores.beliefs > scores.scored:
             self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
@@ -792,6 +806,9 @@ class ReportBuilder:
         self.played += other.played
         self.uses += other.uses
         self._add_served(other.served)
+        for cell, of_cell in other.versions.items():
+            for model, versions in of_cell.items():
+                self.versions.setdefault(cell, {}).setdefault(model, set()).update(versions)
 
     def made_of(self) -> dict[str, Any]:
         """The data behind the report, by name: games, items, answers and judgements."""
@@ -874,8 +891,33 @@ class ReportBuilder:
             if len(models) > 1:
                 names = ", ".join(sorted(models))
                 yield f"{endpoint} was served by {len(models)} models ({names}): its figures pool them."
+        for cell, of_cell in sorted(self.versions.items()):
+            for model, versions in sorted(of_cell.items()):
+                if len(versions) > 1:
+                    names = ", ".join(sorted(versions))
+                    yield f"{cell}: {model} was served as {names}, and these are pooled (column served)."
         if self.games and not any(self.items.values()):
             yield "No items: these games hold no thoughts, as imported games and plain bots have none."
+
+
+class _ReadOnce:
+    """What is read of a game once, however many groups and contrasts count some of its seats."""
+
+    def __init__(self, game: Game, decisions: DecisionCounter) -> None:
+        self.game = game
+        self.decisions = decisions
+
+    @cached_property
+    def statements(self) -> tuple[tuple[UtteranceMade, tuple[Finding, ...]], ...]:
+        return tuple(statements_of(self.game.log))
+
+    @cached_property
+    def beliefs(self) -> BeliefItems:
+        return BeliefScores().read(self.game)
+
+    @cached_property
+    def turns(self) -> list[dict[str, Any]]:
+        return turn_rows(self.game)
 
 
 Count = Callable[..., None]

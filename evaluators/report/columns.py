@@ -10,7 +10,7 @@ column of its name (``label:NAME`` if a column has that name already).
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -26,6 +26,7 @@ from evaluators.ground.turns import Game
 
 __all__ = [
     "GAME_COLUMNS",
+    "NOT_KNOWN",
     "SEAT_COLUMNS",
     "Condition",
     "Contrast",
@@ -44,7 +45,24 @@ __all__ = [
 ]
 
 GAME_COLUMNS: Final = ("profile", "rules", "players", "batch", "file", "agents", "seating", "seed")
-SEAT_COLUMNS: Final = ("agent", "model", "preset", "steps", "prompts", "memory", "timing", "role", "side")
+SEAT_COLUMNS: Final = (
+    "agent",
+    "model",
+    "served",
+    "preset",
+    "steps",
+    "prompts",
+    "memory",
+    "timing",
+    "role",
+    "side",
+)
+
+NOT_KNOWN: Final = "not known"
+"""What served a model's seat, where nobody recorded it."""
+
+_AND: Final = " + "
+"""Joins the versions that served one seat in one game."""
 
 _OTHER_NAMES: Final = {"mechanism": "preset"}
 _NAME: Final = re.compile(r"(label:)?[a-z][a-z0-9_]{0,31}")
@@ -77,6 +95,14 @@ class GameColumns:
         for seat, value in enumerate(self.of_seats.get(column, ()), 1):
             values.setdefault(value, set()).add(seat)
         return {value: frozenset(seats) for value, seats in sorted(values.items())}
+
+    def versions(self, seats: Collection[Seat]) -> Iterator[tuple[str, str]]:
+        """The models of these seats as asked, each with every version that answered, as far as is known."""
+        asked, served = self.of_seats.get("model", ()), self.of_seats.get("served", ())
+        for seat, (model, versions) in enumerate(zip(asked, served, strict=False), 1):
+            if seat in seats and versions != NOT_KNOWN:
+                for version in versions.split(_AND):
+                    yield model, version
 
     def unit(self, contrasted: Collection[str] = ()) -> str:
         """The name that games of one deal and seating share, whatever the contrasted columns say: profile,
@@ -151,11 +177,13 @@ def columns_of(
     labels: Mapping[str, str] | None = None,
     agents: Sequence[str] | None = None,
     specs: Sequence[Mapping[str, Any]] | None = None,
+    served: Mapping[Seat, Collection[str]] | None = None,
 ) -> GameColumns:
     """The columns of a finished game.
 
     ``agents``: what the seats are called, seat 1 first; left out: as in the log. ``specs``: the agent, model,
-    preset and timing of each seat where the log does not record its agents.
+    preset and timing of each seat where the log does not record its agents. ``served``: the models that
+    answered, by seat; left out: as the line of provenance says.
     """
     players = len(game.roles)
     of_game = {
@@ -168,7 +196,9 @@ def columns_of(
     seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
     if seed is not None:
         of_game["seed"] = str(seed)
-    of_seats = _of_agents(game, specs)
+    if served is None and game.provenance is not None:
+        served = {agent.seat: agent.served for agent in game.provenance.agents}
+    of_seats = _of_agents(game, specs, served or {})
     if agents is not None and len(agents) == players:
         of_seats["agent"] = tuple(agents)
     names = tuple(agents) if agents is not None else agent_names(game) or of_seats.get("agent")
@@ -189,7 +219,9 @@ def columns_of(
     return GameColumns(players, of_game, of_seats)
 
 
-def _of_agents(game: Game, specs: Sequence[Mapping[str, Any]] | None) -> dict[str, tuple[str, ...]]:
+def _of_agents(
+    game: Game, specs: Sequence[Mapping[str, Any]] | None, served: Mapping[Seat, Collection[str]]
+) -> dict[str, tuple[str, ...]]:
     """What the log says of the agents, else what the specs do. A seat that has no value of a column, as
     scripts have no model, is told by its kind of agent.
     """
@@ -212,7 +244,12 @@ def _of_agents(game: Game, specs: Sequence[Mapping[str, Any]] | None) -> dict[st
     else:
         return {}
     columns = ("agent", "model", "preset", "steps", "prompts", "memory", "timing")
-    return {column: tuple(str(row.get(column) or row["agent"]) for row in rows) for column in columns}
+    of_seats = {column: tuple(str(row.get(column) or row["agent"]) for row in rows) for column in columns}
+    of_seats["served"] = tuple(
+        _AND.join(sorted(served.get(seat, ()))) or (NOT_KNOWN if row["agent"] == "llm" else str(row["agent"]))
+        for seat, row in enumerate(rows, 1)
+    )
+    return of_seats
 
 
 # --- conditions and contrasts -----------------------------------------------------------------------

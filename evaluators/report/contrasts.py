@@ -9,19 +9,33 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from itertools import zip_longest
 from math import isnan
+from operator import add
 from typing import Final, NamedTuple
 
 from engine.chance import draw
 from engine.terms import Seat
+from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.measures.comparing import holm
 from evaluators.measures.play import PUBLISHED
 from evaluators.report.columns import Contrast, GameColumns
 from evaluators.report.tables import GROUPS, QUESTIONS, Column, ReportTable, TableRow, Unit, place
 from evaluators.statistics.contrasts import FEW, Difference, contrast, worst_case
-from evaluators.statistics.figures import Figure, FigureKey, FigureTally, GameSet, Kind, nothing
+from evaluators.statistics.figures import (
+    RULES,
+    Clusters,
+    Figure,
+    FigureKey,
+    FigureTally,
+    GameSet,
+    Kind,
+    nothing,
+)
 from evaluators.statistics.intervals import Counts
+from evaluators.statistics.mixed import ALL_EQUAL, Mixed, MixedRow, mixed
 
 __all__ = [
     "CONTRASTS",
@@ -31,6 +45,7 @@ __all__ = [
     "Contrasted",
     "FigureOfCells",
     "contrasted",
+    "figure_names",
     "figures_of_cells",
     "range_of",
 ]
@@ -40,6 +55,11 @@ CONTRASTS: Final = "contrasts"
 
 _PARTS: Final = "contrast_parts"
 _MEANS: Final = "contrast_means"
+
+NO_MIXED: Final = (
+    "Without statsmodels no mixed model stands beside the contrasts as a second opinion: "
+    "pip install 'interintent-server[statistics]'."
+)
 
 MISSING: Final = "contrasts need the extra reports: pip install 'interintent-server[reports]'"
 
@@ -159,18 +179,36 @@ def _names(key: FigureKey, measure: _Measure) -> tuple[str, str, str]:
     return words, key.group, key.label
 
 
-def range_of(name: str) -> tuple[Unit, tuple[float, float] | None]:
-    """The unit and the limits of the figure of this name, as a question names it; limits None: it has none,
-    or no figure is called so.
+def range_of(name: str) -> tuple[Unit, tuple[float, float] | None] | None:
+    """The unit and the limits of the figure of this name, as a question names it; limits None: it has none.
+    None: no report has a figure of this name.
     """
-    if name.partition(", ")[0] in _METRICS:
-        return "share", _BOTH
-    for measures in _MEASURES.values():
+    for words, measure in _names_of_figures():
+        wild = re.escape(words).replace("…", ".+")
+        if re.fullmatch(wild if words.endswith("…") else f"{wild}(, .+)?", name):
+            return measure.unit, measure.limits
+    return None
+
+
+def figure_names() -> tuple[str, ...]:
+    """What figures are called; ``…`` stands for a rater, a role or another part of a name."""
+    return tuple(dict.fromkeys(words for words, _ in _names_of_figures()))
+
+
+def _names_of_figures() -> Iterator[tuple[str, _Measure]]:
+    for (table, _), measures in _MEASURES.items():
         for measure in measures:
-            words = re.escape(measure.words).replace(r"\{of\}", ".+").replace(r"\{group\}", ".+")
-            if measure.words != "{group}" and measure.words != "{of}" and re.match(words, name):
-                return measure.unit, measure.limits
-    return "share", None
+            if table == OWN_METRICS:
+                yield from ((name, measure) for name in installed_metrics())
+            elif table == "play":
+                for metric in _METRICS:
+                    kind: Kind = "mean_of_shares" if metric == "quest engagement" else "share"
+                    sides = ["loyal"] if metric in _OF_ONE_SIDE else ["loyal", "evil"]
+                    yield from ((f"{metric}, {side}", measure._replace(kind=kind)) for side in sides)
+            else:
+                words = measure.words.replace("{of}", "…").replace("{group}", "…")
+                of_labels = {"seats": ", …", "judges": ", …", "correction_sets": " …"}
+                yield words + of_labels.get(table, ""), measure
 
 
 # --- counting ---------------------------------------------------------------------------------------
@@ -185,11 +223,19 @@ class _Cell:
     def __init__(self) -> None:
         self.games: Counter[str] = Counter()
         """The number of games by unit."""
+        self.opponents: dict[str, str] = {}
+        """By unit, the agents of the seats that are not in the cell; empty if its games differ in them."""
         self.counts: dict[FigureKey, dict[str, Counts]] = {}
         self.games_of: Counter[FigureKey] = Counter()
         self.masks: dict[FigureKey, int] = {}
         """The games with counts, as in ``GameSet``."""
         self.items: Counter[FigureKey] = Counter()
+
+    def begin(self, unit: str, games: int, opponents: str) -> None:
+        """Counts games of a unit."""
+        self.games[unit] += games
+        known = self.opponents.setdefault(unit, opponents)
+        self.opponents[unit] = known if known == opponents else ""
 
     def add(self, unit: str, key: FigureKey, counts: Counts) -> None:
         by_unit = self.counts.setdefault(key, {})
@@ -200,7 +246,8 @@ class _Cell:
         """Adds the counts of other games, which stand ``shift`` places further on in the names."""
         for key, mask in other.masks.items():
             self.masks[key] = self.masks.get(key, 0) | mask << shift
-        self.games.update(other.games)
+        for unit, games in other.games.items():
+            self.begin(unit, games, other.opponents[unit])
         self.games_of.update(other.games_of)
         self.items.update(other.items)
         for key, by_unit in other.counts.items():
@@ -209,17 +256,20 @@ class _Cell:
 
     def by(self, key: FigureKey, unit_of: Callable[[str], str]) -> dict[str, Counts]:
         """The counts of a figure by what ``unit_of`` makes of the units."""
+        by_unit = self.counts.get(key, {})
+        if unit_of is _as_it_is:
+            return by_unit
         joined: dict[str, Counts] = {}
-        for unit, counts in self.counts.get(key, {}).items():
+        for unit, counts in by_unit.items():
             name = unit_of(unit)
             joined[name] = _plus(joined[name], counts) if name in joined else counts
         return joined
 
 
 def _plus(first: Counts, second: Counts) -> Counts:
-    width = max(len(first), len(second))
-    padded = ((*counts, *(0,) * (width - len(counts))) for counts in (first, second))
-    return tuple(map(sum, zip(*padded, strict=True)))
+    if len(first) == len(second):
+        return tuple(map(add, first, second))
+    return tuple(map(sum, zip_longest(first, second, fillvalue=0)))
 
 
 Write = Callable[[FigureKey, Sequence[float], int], None]
@@ -248,7 +298,7 @@ class ContrastCounts:
         for cell, seats in zip(self.cells, cells, strict=True):
             if seats & kept:
                 self.of_seats |= len(seats & kept) < columns.players
-                cell.games[unit] += 1
+                cell.begin(unit, 1, _others(columns, seats & kept))
                 yield seats & kept, _writer(cell, unit, len(self.names) - 1)
 
     def games_behind(self, mask: int) -> GameSet:
@@ -266,6 +316,12 @@ class ContrastCounts:
         for cell, theirs in zip(self.cells, other.cells, strict=True):
             cell.merge(theirs, len(self.names))
         self.names += other.names
+
+
+def _others(columns: GameColumns, seats: frozenset[Seat]) -> str:
+    """The agents of the other seats; empty if there are none, or nobody knows them."""
+    agents = enumerate(columns.of_seats.get("agent", ()), 1)
+    return ", ".join(sorted({agent for seat, agent in agents if seat not in seats}))
 
 
 def _writer(cell: _Cell, unit: str, place_: int) -> Write:
@@ -312,6 +368,8 @@ class _Told(NamedTuple):
     levels: tuple[Figure, ...]
     items: int
     of_games: GameSet | None
+    mixed: Mixed | None
+    """Of main figures of two levels, what the mixed model says; None: it was not asked."""
 
 
 def contrasted(
@@ -327,15 +385,17 @@ def contrasted(
     that counts. Without numpy and scipy the first table is empty and says how to get them.
     """
     try:
-        import scipy.stats as _  # noqa: F401
+        import scipy.special as _  # noqa: F401
     except ImportError:
         return Contrasted((_table(CONTRASTS, (), MISSING),), (f"{MISSING[0].upper()}{MISSING[1:]}.",))
+    asks_mixed = find_spec("statsmodels") is not None
     told: dict[Contrast, list[_Told]] = {}
     designs: dict[Contrast, _Design] = {}
     for place_, one in enumerate(counts):
         aside = None if set_aside is None else set_aside[place_]
         design = designs[one.asked] = _designed(one, aside)
-        told[one.asked] = [] if 0 in design.games else list(_all_figures(one, aside, design, withheld))
+        figures = _all_figures(one, aside, design, withheld, asks_mixed=asks_mixed)
+        told[one.asked] = [] if 0 in design.games else list(figures)
     adjusted = _adjusted(told)
     main: list[TableRow] = []
     parts: list[TableRow] = []
@@ -350,9 +410,12 @@ def contrasted(
                 parts.append(TableRow((str(asked), name, by, group), row))
             else:
                 main.append(TableRow((str(asked), name), row))
-    tables = [_table(CONTRASTS, main, "" if main else "no game has both levels of a contrast")]
-    tables += [_table(name, rows, "") for name, rows in ((_PARTS, parts), (_MEANS, means)) if rows]
-    return Contrasted(tuple(tables), tuple(_notes(told, designs, adjusted, level)))
+    empty = "" if main else "no game has both levels of a contrast"
+    tables = [_table(CONTRASTS, main, empty, mixed=asks_mixed)]
+    tables += [_table(_PARTS, parts, "")] if parts else []
+    tables += [_table(_MEANS, means, "", mixed=asks_mixed)] if means else []
+    notes = [*_notes(told, designs, adjusted, level), *([] if asks_mixed else [NO_MIXED])]
+    return Contrasted(tuple(tables), tuple(notes))
 
 
 class FigureOfCells(NamedTuple):
@@ -410,7 +473,7 @@ def _deal_alone(unit: str) -> str:
 
 
 def _blocked(unit_of: Callable[[str], str]) -> Callable[[str], str]:
-    return lambda unit: f"block {draw(0, 'contrast', unit_of(unit)) % _KEPT}"
+    return cache(lambda unit: f"block {draw(0, 'contrast', unit_of(unit)) % _KEPT}")
 
 
 def _all_figures(
@@ -418,6 +481,8 @@ def _all_figures(
     aside: ContrastCounts | None,
     design: _Design,
     withheld: Callable[[FigureKey], bool],
+    *,
+    asks_mixed: bool,
 ) -> Iterator[_Told]:
     keys = set().union(*(cell.counts.keys() for cell in counts.cells))
     if aside is not None:
@@ -427,13 +492,17 @@ def _all_figures(
         if withheld(key) or _is_said_elsewhere(key, of_seats=counts.of_seats):
             continue
         for measure in _measures(key.table, key.group, key.column):
-            yield _told(counts, aside, design, key, measure)
+            main = not _names(key, measure)[1]
+            yield _told(counts, aside, design, key, measure, asks_mixed=asks_mixed and main)
 
 
 def _place(key: FigureKey) -> tuple[int, int, object]:
     metric = _METRICS.index(key.group) if key.group in _METRICS else 0
     return _ORDER[key.table, key.column], metric, place((key.of, key.group, key.label))
 
+
+_OF_ONE_SIDE: Final = ("win rate", "quest win rate")
+"""What one side wins the other loses: such metrics are shown of the loyal side."""
 
 _METRICS: Final = (*PUBLISHED, "proposal approval rate", "approve ballot rate")
 
@@ -442,7 +511,7 @@ def _is_said_elsewhere(key: FigureKey, *, of_seats: bool) -> bool:
     """Whether another figure says the same: in whole games one side wins what the other loses."""
     if key.table == "seats":
         return not of_seats
-    return key.table == "play" and key.group in ("win rate", "quest win rate") and key.label == "evil"
+    return key.table == "play" and key.group in _OF_ONE_SIDE and key.label == "evil"
 
 
 def _told(
@@ -451,6 +520,8 @@ def _told(
     design: _Design,
     key: FigureKey,
     measure: _Measure,
+    *,
+    asks_mixed: bool,
 ) -> _Told:
     cells = [cell.by(key, design.unit_of) for cell in counts.cells]
     as_excluded = contrast(cells, measure.kind, paired=design.paired)
@@ -477,7 +548,34 @@ def _told(
     for cell in counts.cells:
         mask |= cell.masks.get(key, 0)
     items = sum(cell.items[key] for cell in counts.cells)
-    return _Told(key, measure, as_excluded, played, worst, tuple(levels), items, counts.games_behind(mask))
+    mixed = None
+    if asks_mixed and len(cells) == 2 and as_excluded.defined:
+        mixed = _second_opinion(counts, design, cells, measure.kind)
+    of_games = counts.games_behind(mask)
+    return _Told(key, measure, as_excluded, played, worst, tuple(levels), items, of_games, mixed)
+
+
+def _second_opinion(
+    counts: ContrastCounts, design: _Design, cells: Sequence[Mapping[str, Counts]], kind: Kind
+) -> Mixed:
+    """What a mixed model says; an observation is a unit's own figure. Opponents are a part of it only if each
+    of them met both levels: else nobody can tell them from the level.
+    """
+    met = [
+        {design.unit_of(unit): opponents for unit, opponents in cell.opponents.items()}
+        for cell in counts.cells
+    ]
+    comparable = set(met[0].values()) == set(met[1].values())
+    statistic, _ = RULES[kind]
+    rows = []
+    for level, (cell, of_unit) in enumerate(zip(cells, met, strict=True)):
+        for unit, of_figure in cell.items():
+            value = statistic(of_figure)
+            if not isnan(value):
+                opponents = of_unit[unit] if comparable else ""
+                game = f"{level} {unit}"
+                rows.append(MixedRow(value, str(level), game, unit if design.paired else game, opponents))
+    return mixed(rows, "0", "1")
 
 
 def _joined(first: Mapping[str, Counts], second: Mapping[str, Counts]) -> dict[str, Counts]:
@@ -502,15 +600,12 @@ def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design
     levels = tuple(
         _level(key, "share", by_unit, games, 0) for by_unit, games in zip(cells, design.games, strict=True)
     )
-    return _Told(key, measure, difference, difference, None, levels, 0, None)
+    return _Told(key, measure, difference, difference, None, levels, 0, None, None)
 
 
 def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int, items: int) -> Figure:
-    tally = FigureTally()
-    for unit, counts in sorted(by_unit.items()):
-        tally.begin(unit)
-        tally.count(key, counts)
-    figure = tally.figure(key, kind, "nothing counted")
+    counts = {unit: counts for unit, counts in sorted(by_unit.items()) if any(counts)}
+    figure = FigureTally().figure_of(Clusters(counts, games, items), kind, "nothing counted")
     few = f"{games} games, fewer than {FEW}: rough" if games != 1 else "1 game: rough"
     note = figure.note if games >= FEW or figure.value is None else few
     return replace(figure, games=games, items=items or None, note=note, of_games=None)
@@ -593,6 +688,18 @@ def _row(asked: Contrast, told: _Told, p: float, questions: int, level: float) -
         if told.worst is None
         else _figure(told.worst, None, None, _changed(told.excluded, told.worst)),
         "worst case: p": nothing("") if told.worst is None else _p(told.worst.p_value, None, ""),
+        **({} if told.mixed is None else _of_mixed(told.mixed)),
+    }
+
+
+def _of_mixed(mixed: Mixed) -> dict[str, Figure]:
+    if mixed.effect is None or mixed.p is None:
+        return {"mixed model": nothing(mixed.note), "mixed model: p": nothing("")}
+    games = mixed.games
+    limits = mixed.low, mixed.high
+    return {
+        "mixed model": Figure(mixed.effect, *limits, games=games, method="mixed model", note=mixed.note),
+        "mixed model: p": _p(mixed.p, games, f"Student's t, df {mixed.df}"),
     }
 
 
@@ -653,6 +760,25 @@ def _notes(
             ]
             if turned:
                 yield f"{asked}: {words} the sign of the difference changes for {_listed(turned)}."
+        yield from _mixed_notes(asked, main, level)
+
+
+def _mixed_notes(asked: Contrast, main: Sequence[_Told], level: float) -> Iterator[str]:
+    """Where the mixed model says something else, or nothing."""
+    otherwise, without = [], []
+    for one in main:
+        if one.mixed is None or isnan(one.excluded.p_value):
+            continue
+        name = _names(one.key, one.measure)[0]
+        if one.mixed.p is None and one.mixed.note != ALL_EQUAL:
+            without.append((name, one.mixed.note))
+        elif one.mixed.p is not None and (one.mixed.p <= level) is not (one.excluded.p_value <= level):
+            otherwise.append(f"{name} ({_p_shown(one.mixed.p)} for {one.excluded.p_value:.3f})")
+    if otherwise:
+        yield f"{asked}: the mixed model judges otherwise of {_listed(otherwise)}."
+    if without:
+        reasons = _listed(dict.fromkeys(note for _, note in without))
+        yield f"{asked}: no mixed model for {_listed(name for name, _ in without)} ({reasons})."
 
 
 def _question(
@@ -717,7 +843,7 @@ def _listed(names: Iterable[str], most: int = 6) -> str:
     return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
 
 
-def _table(name: str, rows: Sequence[TableRow], empty: str) -> ReportTable:
+def _table(name: str, rows: Sequence[TableRow], empty: str, *, mixed: bool = False) -> ReportTable:
     title, heads = {
         CONTRASTS: ("Contrasts", ("contrast", "figure")),
         _PARTS: ("Contrasts by side, role, round and stage", ("contrast", "figure", "by", "group")),
@@ -732,7 +858,7 @@ def _table(name: str, rows: Sequence[TableRow], empty: str) -> ReportTable:
         "difference changes. Paired where games of both levels share a deal. p: exchanges of whole games, or "
         "of the two levels within pairs. Holm: adjusted for the contrasts asked, not for the number of "
         "figures. As played: no game is excluded. Worst case: each excluded game is counted against the "
-        "difference.",
+        "difference." + (" Mixed model: a second opinion, over the games' own figures." if mixed else ""),
         heads,
         (
             *(Column(column, unit) for column in ("first", "second", "difference")),
@@ -742,6 +868,7 @@ def _table(name: str, rows: Sequence[TableRow], empty: str) -> ReportTable:
             Column("as played: p", "number"),
             Column("worst case", unit),
             Column("worst case: p", "number"),
+            *((Column("mixed model", unit), Column("mixed model: p", "number")) if mixed else ()),
         ),
         tuple(rows),
         empty,

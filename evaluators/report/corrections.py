@@ -14,7 +14,7 @@ from evaluators.report.tables import OURS, Column, ReportTable, TableRow, place
 from evaluators.statistics.corrected import CorrectedShare, Correction, Overlap, corrected
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
 
-__all__ = ["CORRECTED", "count_overlap", "judges_corrected"]
+__all__ = ["CORRECTED", "correction_of", "count_overlap", "judges_corrected"]
 
 CORRECTED: Final = "judges_corrected"
 
@@ -60,6 +60,12 @@ def _verdicts(game: Game, judgements: Iterable[Judgement]) -> Iterator[tuple[_Ke
                 continue
             verdict = bool(value) if part == "reasonable" else good(value)
             yield (part, turn.request_id, stage.name, judgement.intention), turn.seat, verdict
+
+
+def correction_of(tally: FigureTally, judge: str, part: str) -> Correction:
+    """What a judge says of ``reasonable``, ``think`` or ``speak`` in all, raw and corrected."""
+    keys = [key for key in tally.keys(CORRECTED) if (key.of, key.group) == (judge, part)]
+    return corrected(_games(tally, keys))
 
 
 def judges_corrected(tally: FigureTally) -> ReportTable:

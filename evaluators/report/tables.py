@@ -443,16 +443,17 @@ def as_csv(report: Report) -> str:
                     lines.append((f"{column}, with excluded games", figure.with_excluded))
                 for name, shown in lines:
                     words = " | ".join(BY_ID[label].label for label in row.labels if label in BY_ID)
-                    writer.writerow(
-                        [table.name, _text(" | ".join(row.labels)), _text(name), *_cells(shown), words]
-                    )
+                    labels, column_ = map(spreadsheet_text, (" | ".join(row.labels), name))
+                    writer.writerow([table.name, labels, column_, *_cells(shown), words])
     return out.getvalue()
 
 
 def _cells(figure: Figure) -> list[Any]:
     values = figure.as_json()
-    return [*("" if values[name] is None else values[name] for name in COLUMNS[3:-2]), _text(figure.note)]
+    numbers = ("" if values[name] is None else values[name] for name in COLUMNS[3:-2])
+    return [*numbers, spreadsheet_text(figure.note)]
 
 
-def _text(value: str) -> str:
+def spreadsheet_text(value: str) -> str:
+    """The text, with a quote before it if a spreadsheet would read it as a formula."""
     return f"'{value}" if value.startswith(_FORMULA) else value

@@ -16,15 +16,15 @@ won), the exchanges are counted exactly. Interactions exchange residuals (ter Br
 the same difference count half (mid-p; Lancaster, JASA 56 (1961)): with few single trials the test would
 otherwise find too little.
 
-Interval. The two levels' own intervals are joined (MOVER; Zou and Donner, Statistics in Medicine 27 (2008);
-for independent trials it is Newcombe's). A level's own interval is Wilson's with the number of trials that
-gives the observed spread over games, and with Student's quantile; for means it is Student's. So no limit of a
-share leaves [0, 1], and none of a difference [-1, 1].
+Interval. The two levels' own intervals (``intervals``: of shares Wilson's with the design effect) are joined
+(MOVER; Zou and Donner, Statistics in Medicine 27 (2008); for independent trials it is Newcombe's). So no
+limit of a share leaves [0, 1], and none of a difference [-1, 1]. For means it is Student's interval of the
+difference.
 
 numpy and scipy (extra ``reports``) are imported where they are used. Results depend only on counts and seed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -32,8 +32,9 @@ from itertools import combinations, zip_longest
 from math import comb, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Final, Literal
 
-from evaluators.statistics.figures import MEANS, Kind
-from evaluators.statistics.intervals import Counts
+from evaluators.statistics.figures import MEANS, RULES, Kind
+from evaluators.statistics.intervals import Counts, jackknife, limits
+from evaluators.statistics.rates import Interval, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -315,9 +316,9 @@ def _interval(
     if kind in MEANS:
         return _students(value, errors, weights, paired=paired, confidence=confidence)
     reach: list[tuple[float, float]] = []
-    for level, table, error, there in zip(levels, tables, errors, counted, strict=True):
-        low, high = _of_level(level, table[there], error[there], confidence)
-        reach.append((level - low, high - level))
+    for level, table, there in zip(levels, tables, counted, strict=True):
+        low, high = _of_level(kind, table[there], confidence)
+        reach.append((max(level - low, 0.0), max(high - level, 0.0)))
     down = [below if weight > 0 else above for weight, (below, above) in zip(weights, reach, strict=True)]
     up = [above if weight > 0 else below for weight, (below, above) in zip(weights, reach, strict=True)]
     together = np.eye(len(levels))
@@ -333,7 +334,7 @@ def _students(
     value: float, errors: "Sequence[Array]", weights: Sequence[int], *, paired: bool, confidence: float
 ) -> tuple[float, float]:
     """Student's interval: over pairs, or with Welch's degrees of freedom."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     if paired:
         moved = sum(weight * error for weight, error in zip(weights, errors, strict=True))
@@ -345,28 +346,19 @@ def _students(
         freedom = variance**2 / below if below else nan
     if not variance > 0:
         return nan, nan
-    half = float(t.ppf((1 + confidence) / 2, freedom)) * sqrt(variance)
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
     return value - half, value + half
 
 
-def _of_level(share: float, table: "Array", error: "Array", confidence: float) -> tuple[float, float]:
-    """Wilson's interval of one level, with as many trials as its spread over games has."""
-    from scipy.stats import norm, t
-
-    units = len(table)
-    variance = _spread(error)
-    share = min(max(share, 0.0), 1.0)
+def _of_level(kind: Kind, table: "Array", confidence: float) -> Interval:
+    """The interval of one level, a share or F1: as any figure's."""
+    rows: list[Counts] = table.tolist()
     if _single(table):
-        trials, z = float(table[:, 1].sum()), float(norm.ppf((1 + confidence) / 2))
-    elif variance > 1e-15 and 0 < share < 1:
-        trials, z = share * (1 - share) / variance, float(t.ppf((1 + confidence) / 2, units - 1))
-    else:
-        # Games that do not differ say nothing of the spread: each counts as one trial.
-        trials, z = float(units), float(t.ppf((1 + confidence) / 2, units - 1))
-    widening = z * z / trials
-    middle = (share + widening / 2) / (1 + widening)
-    half = z / (1 + widening) * sqrt(share * (1 - share) / trials + widening / (4 * trials))
-    return max(0.0, min(middle - half, share)), min(1.0, max(middle + half, share))
+        return wilson(int(table[:, 0].sum()), len(rows), confidence)
+    statistic, within = RULES[kind]
+    found, _ = limits(jackknife(rows, statistic), within, confidence)
+    assert found is not None
+    return found
 
 
 def _single(table: "Array") -> bool:
@@ -467,9 +459,24 @@ def _between(first: "Array", second: "Array", shape: _Shape, seed: int, drawn: i
 
     seen = np.zeros((1, n + m))
     seen[0, :n] = 1
-    found = statistic(deals)
+    found = _in_parts(statistic, deals, pooled.shape[1] ** 2)
     p = _mid_p(float(statistic(seen)[0]), found, np.ones(len(found)) if exact else None)
     return p, "exact" if exact else "drawn"
+
+
+_PART: Final = 250_000
+"""The most products of exchanges, units and counts at a time: what stays near the processor, and is too
+little for the linear algebra to start threads, which cost more than they save."""
+
+
+def _in_parts(statistic: "Callable[[Array], Array]", exchanges: "Array", width: int) -> "Array":
+    """The statistic of each exchange (a row); ``width`` numbers are multiplied for each unit of it."""
+    import numpy as np
+
+    rows = max(1, _PART // (exchanges.shape[1] * width))
+    parts = [statistic(exchanges[at : at + rows]) for at in range(0, len(exchanges), rows)]
+    joined: Array = np.concatenate(parts)
+    return joined
 
 
 def _quadratic(gradient: "Array", squares: "Array") -> "Array":
@@ -478,8 +485,9 @@ def _quadratic(gradient: "Array", squares: "Array") -> "Array":
 
     width = gradient.shape[-1]
     products = squares.reshape(-1, width, width)
-    summed: Array = np.einsum("ri,rij,rj->r", gradient, products, gradient, optimize=True)
-    return np.maximum(summed, 0.0)
+    halves = (products @ gradient[:, :, None])[:, :, 0]
+    sums: Array = np.maximum(np.einsum("ri,ri->r", gradient, halves), 0.0)
+    return sums
 
 
 def _hypergeometric(won: int, n: int, other: int, m: int) -> float:
@@ -516,21 +524,20 @@ def _within_pairs(
     flips = _every_flip(n) if exact else _flips(n, seed, drawn)
     swapped = np.zeros((len(flips), len(first)))
     swapped[:, differing] = flips
+    kept, turned = np.hstack([first, second]), np.hstack([second, first])
 
     def statistic(swaps: "Array") -> "Array":
         change = swaps @ moves
         one, two = first.sum(axis=0) + change, second.sum(axis=0) - change
-        of_one, of_two = shape.gradient(one), shape.gradient(two)
+        gradients = np.hstack([shape.gradient(one), -shape.gradient(two)])
         # What each unit moves, in each exchange: its counts stand in the level that they fell to.
-        kept = of_one @ first.T - of_two @ second.T
-        turned = of_one @ second.T - of_two @ first.T
-        moved = kept + swaps * (turned - kept)
+        moved = np.where(swaps > 0, gradients @ turned.T, gradients @ kept.T)
         units = moved.shape[1]
-        variance = units / (units - 1) * (moved**2).sum(axis=1)
+        variance = units / (units - 1) * np.einsum("ij,ij->i", moved, moved)
         return _studentised(shape.value(one) - shape.value(two), variance)
 
     seen = float(statistic(np.zeros((1, len(first))))[0])
-    found = statistic(swapped)
+    found = _in_parts(statistic, swapped, kept.shape[1])
     return _mid_p(seen, found, np.ones(len(found)) if exact else None), "exact" if exact else "drawn"
 
 

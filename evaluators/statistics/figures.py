@@ -13,6 +13,7 @@ games; two tallies of different games merge into what one tally would have count
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import zip_longest
 from math import isnan, nan, sqrt
 from typing import Any, Final, Literal, NamedTuple
@@ -41,6 +42,7 @@ from evaluators.statistics.rates import wilson
 __all__ = [
     "BLOCKS",
     "MEANS",
+    "RULES",
     "Clusters",
     "Figure",
     "FigureKey",
@@ -71,7 +73,7 @@ which is not a sample and has no interval.
 MEANS: Final = frozenset[Kind]({"mean", "score", "rate"})
 """The kinds of figures that need not lie in [0, 1]."""
 
-FigureMethod = IntervalMethod | Literal["rating", "published", "count", "difference"]
+FigureMethod = IntervalMethod | Literal["rating", "published", "count", "difference", "mixed model"]
 """How the interval was computed. difference: from those of two levels (``contrasts``). count: there is none,
 since the figure counts input and reveals nothing about gold."""
 
@@ -299,7 +301,7 @@ def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Rang
         # Each game is a single trial, and these are independent.
         low, high = wilson(int(sums[0]), games)
         return Figure(sums[0] / games, low, high, num, den, games, n, "wilson")
-    statistic, within = (kind, within) if callable(kind) else _RULES[kind]
+    statistic, within = (kind, within) if callable(kind) else RULES[kind]
     spread = jackknife(by_cluster, statistic)
     if isnan(spread.value):
         return Figure(None, num=num, den=den, games=games, items=n, note=empty)
@@ -328,6 +330,7 @@ def estimated(
 _SUM: Final = "a count, not a sample: no interval"
 
 
+@lru_cache(1 << 16)
 def _block(game_id: str) -> str:
     return f"block {draw(0, 'report', game_id) % BLOCKS}"
 
@@ -348,7 +351,7 @@ def _of_shares(sums: Sequence[float]) -> float:
     return sum(shares) / len(shares) if shares else nan
 
 
-_RULES: Final[dict[Kind, tuple[Statistic, Range | None]]] = {
+RULES: Final[dict[Kind, tuple[Statistic, Range | None]]] = {
     "share": (ratio, SHARE),
     "fraction": (ratio, SHARE),
     "score": (ratio, SCORE),

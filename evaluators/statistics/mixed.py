@@ -15,7 +15,10 @@ from typing import Any, Final, NamedTuple
 
 from evaluators.statistics.intervals import student_p, student_quantile
 
-__all__ = ["Mixed", "MixedRow", "mixed"]
+__all__ = ["ALL_EQUAL", "Mixed", "MixedRow", "mixed"]
+
+ALL_EQUAL: Final = "all values are equal"
+"""The note where there is nothing to be explained."""
 
 
 class MixedRow(NamedTuple):
@@ -80,7 +83,7 @@ def mixed(rows: Iterable[MixedRow], first: str, second: str) -> Mixed:
     if few:
         return nothing(f"a mixed model needs two games of each condition; {few[0]} has less")
     if len({row.value for row in used}) == 1:
-        return nothing("all values are equal")
+        return nothing(ALL_EQUAL)
     shared = {row.seed for row in used if row.condition == first and row.seed}
     shared &= {row.seed for row in used if row.condition == second}
     df = len(shared) - 1 if len(shared) > 1 else len(games) - 2

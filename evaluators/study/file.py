@@ -6,11 +6,20 @@ The file is TOML. Every fault is named with a JSON pointer into it and with what
 options a seat takes is not known here: whoever makes the seats checks them.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from engine.errors import InvalidProfile
 from engine.profile import PROFILES, RULES, Profile, make_profile
@@ -211,7 +220,8 @@ class ContrastAsked(_Part):
     text: str = Field(min_length=1, description="The question in words, as the report shows it.")
     contrast: str = Field(
         pattern=r"^[a-z][a-z0-9_]*=[^,=]+,[^,=]+",
-        description="A column and the values compared, e.g. `preset=paper,direct`.",
+        description="A column and the values compared, e.g. `preset=paper,direct`. The condition "
+        "`evil.preset` is the column `evil_preset`.",
     )
     where: str | None = Field(
         None, pattern=r"^[a-z][a-z0-9_]*=[^=]+", description="Only these, e.g. `role=merlin`."
@@ -219,6 +229,12 @@ class ContrastAsked(_Part):
     measure: str | None = Field(
         None, description="The one figure that decides. Left out: every figure is contrasted."
     )
+
+    @field_validator("contrast", "where", mode="before")
+    @classmethod
+    def _as_label(cls, value: Any) -> Any:
+        # A condition's name may be written as in the file.
+        return re.sub(r"\b([a-z]\w*)\.(\w+=)", r"\1_\2", value) if isinstance(value, str) else value
 
 
 class Study(_Part):
@@ -341,6 +357,12 @@ def _faults(fault: ValidationError) -> list[tuple[str, str]]:
             words = f"there is no such field; allowed are {known}"
         elif error["type"] == "missing":
             words = "this is missing"
+        elif error["type"] == "list_type" and loc[:1] == ["conditions"] and isinstance(error["input"], dict):
+            words = f'a name with a dot is quoted: "{loc[1]}.{next(iter(error["input"]), "preset")}" = […]'
+        elif error["type"] == "string_pattern_mismatch" and loc[-1] == "contrast":
+            words = "takes a column and the values compared, such as preset=paper,direct"
+        elif error["type"] == "string_pattern_mismatch" and loc[-1] == "where":
+            words = "takes a column and a value, such as role=merlin"
         elif error["type"] == "string_pattern_mismatch" and error["loc"][-1] == "[key]":
             pointer = pointer.removesuffix("/[key]")
             words = "not a name: letters, digits, dots, dashes and underscores, at most 64"

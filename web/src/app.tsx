@@ -4,25 +4,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { Icon } from "./parts/icons.tsx";
 import { KeyDialog } from "./parts/key-dialog.tsx";
 import { Empty } from "./parts/states.tsx";
+import { ThemeSwitch } from "./parts/theme-switch.tsx";
 import { href, match, path } from "./router.ts";
 import { NAVIGATION, ROUTES } from "./routes.tsx";
 import { asking, key } from "./session.ts";
-import { type Theme, setTheme, theme } from "./theme.ts";
-
-const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" };
-const SIGN = { system: "half", light: "sun", dark: "moon" } as const;
-
-export const ThemeSwitch = (): JSX.Element => (
-  <button
-    type="button"
-    class="round quiet"
-    title={`Colours: ${theme.value}`}
-    aria-label={`Colours: ${theme.value}. Change to ${NEXT[theme.value]}`}
-    onClick={() => setTheme(NEXT[theme.value])}
-  >
-    <Icon name={SIGN[theme.value]} />
-  </button>
-);
 
 export const App = (): JSX.Element => {
   const main = useRef<HTMLElement>(null);
@@ -54,8 +39,8 @@ export const App = (): JSX.Element => {
         Skip to the page
       </a>
       <header class="top">
-        <a class="brand" href={href("/")}>
-          <img src="./favicon.svg" alt="" width="28" height="28" /> InterIntent
+        <a class="brand" href={href("/")} aria-label="InterIntent: the list of games">
+          <img src="./favicon.svg" alt="" width="28" height="28" /> <span>InterIntent</span>
         </a>
         <nav aria-label="Pages">
           <ul>
@@ -79,7 +64,7 @@ export const App = (): JSX.Element => {
         {Page ? (
           <Page key={here} {...found!.params} />
         ) : (
-          <Empty title="There is no such page">
+          <Empty whole title="There is no such page">
             <p>
               <a href={href("/")}>To the list of games</a>
             </p>

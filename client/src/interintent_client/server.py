@@ -21,6 +21,8 @@ from interintent_client.stream import Stream, TokenSource
 __all__ = ["Batch", "Game", "Server"]
 
 OVER: Final = frozenset({"done", "cancelled", "failed"})
+
+_LIVE: Final = frozenset({"turn", "watchers", "speaking", "utterance_delta", "utterance_withdrawn"})
 """Statuses of a batch that is over."""
 
 
@@ -154,6 +156,29 @@ class Game:
                 if frame["t"] == "events":
                     for event in frame["items"]:
                         yield event
+
+    async def live(
+        self,
+        *,
+        after: int = 0,
+        viewer: str | None = None,
+        token: TokenSource | None = None,
+        patience: int | None = PATIENCE,
+    ) -> AsyncIterator[Event | Json]:
+        """As ``events``, and between them the frames of the live layer, as dictionaries: ``turn``,
+        ``watchers`` and, to the full viewer, ``speaking``, ``utterance_delta``, ``utterance_withdrawn``.
+        These are never repeated: what came while the connection was broken is lost.
+        """
+        stream = self._stream(
+            after=after, viewer=viewer, token=token or self._http.key, patience=patience, live=True
+        )
+        async with aclosing(stream.frames()) as frames:
+            async for frame in frames:
+                if frame["t"] == "events":
+                    for event in frame["items"]:
+                        yield event
+                elif frame["t"] in _LIVE:
+                    yield frame
 
     def seat(self, seat: int, *, token: TokenSource | None = None, patience: int | None = PATIENCE) -> Seat:
         """A seat for this program to play, with the given token, or else the one from the game's creation.

@@ -1,5 +1,6 @@
 """The commands ``replay check``, ``replay show`` and ``metrics``, run as a user runs them."""
 
+import csv
 import gzip
 import io
 import json
@@ -286,7 +287,7 @@ def test_a_missing_path_is_noticed_before_anything_is_replayed(tmp_path: Path) -
 
 @needs_real_games
 def test_metrics_of_the_real_games_are_those_expected() -> None:
-    result = run("metrics", REAL, "--json")
+    result = run("metrics", REAL, "--json", "--no-intervals")
     assert result.exit_code == 0
     told = json.loads(result.stdout)
     told.pop("rule_sets", None)
@@ -309,7 +310,7 @@ def test_only_games_that_follow_the_rules_are_counted(tmp_path: Path) -> None:
 
 
 def test_metrics_of_groups_add_up_to_those_of_all() -> None:
-    told = json.loads(run("metrics", HERE, "--json", "--group-by", "players", "--intervals").stdout)
+    told = json.loads(run("metrics", HERE, "--json", "--group-by", "players").stdout)
     groups = told["groups"]
     assert list(groups) == ["10 players", "5 players", "6 players", "7 players"]
     for name in ("loyal_win_rate", "approve_ballot_rate_evil"):
@@ -329,6 +330,36 @@ def test_metrics_of_groups_add_up_to_those_of_all() -> None:
     assert sides["loyal"]["approve_ballot_rate_evil"]["den"] == sides["loyal"]["games"] == 0
     assert "no game has a column 'mood'" in run("metrics", HERE, "--group-by", "mood").stderr
     assert "no column is called" in run("metrics", HERE, "--group-by", "a b").stderr
+
+
+def test_metrics_are_those_of_a_report_of_our_own_games(tmp_path: Path) -> None:
+    games = tmp_path / "games.ndjson"
+    run("simulate", "-n", "4", "--agents", "scripted", "--label", "mood=calm", "--out", games)
+    told = json.loads(run("metrics", games, "--json", "--group-by", "mood").stdout)
+    report = json.loads(run("report", games).stdout)
+    (play,) = [table for table in report["tables"] if table["name"] == "play"]
+    for row in play["rows"]:
+        metric, side = row["labels"]
+        ours = told["intervals"].get(metric, {}).get(side)
+        if ours is not None and "share" in row["figures"]:
+            theirs = row["figures"]["share"]
+            assert {name: ours[name] for name in ("value", "low", "high")} == {
+                name: theirs[name] for name in ("value", "low", "high")
+            }
+    assert told["intervals"] == told["groups"]["calm"]["intervals"]
+    written = run("metrics", games, "--csv", "--group-by", "mood").stdout
+    lines = {(one["group"], one["metric"], one["side"]): one for one in csv.DictReader(written.splitlines())}
+    assert {group for group, _, _ in lines} == {"all", "calm"}
+    wins = lines["calm", "win rate", "loyal"]
+    assert float(wins["low"]) == told["intervals"]["win rate"]["loyal"]["low"]
+    assert (float(wins["den"]), float(wins["GPT-4"])) == (4, 0.4)
+    # What a report leaves out is not counted here either, and a public export has no deal.
+    hidden = '"type":"roles_dealt"', '"type":"provenance"'
+    kept = [text for text in games.read_text().splitlines(True) if not any(word in text for word in hidden)]
+    (tmp_path / "public.ndjson").write_text("".join(kept))
+    result = run("metrics", tmp_path / "public.ndjson")
+    assert result.exit_code == 2
+    assert "4 games left out: no deal in it" in result.stderr
 
 
 def test_metrics_make_a_table_with_the_published_figures() -> None:

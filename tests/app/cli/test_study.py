@@ -90,6 +90,38 @@ def test_the_example_can_be_planned_as_it_is(tmp_path: Path) -> None:
     assert "exists already" in again.output
 
 
+def test_a_plan_reckons_with_raters_before_anything_is_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    interintent("study", "new", folder)
+    rater = '[[evaluations]]\nkind = "{}"\ndimension = "{}"\nmodel = "{}"\n{}\n'
+    file = folder / "study.toml"
+    file.write_text(
+        file.read_text()
+        + rater.format("judge", "selection", "large", "")
+        + rater.format("judge", "statements", "large", "planted = 2")
+        + rater.format("guesser", "guessing", "small", "samples = 3")
+    )
+    plan = json.loads(interintent("study", "plan", folder, "--json").stdout)
+    judge, checker, guesser = plan["raters"]
+    # Of both presets' four games each, those of paper have intentions: five seats, three to five rounds.
+    assert judge["calls"] == [4 * 5 * 3, 4 * 5 * 5 * 2]
+    assert guesser["calls"] == [4 * 5 * 3 * 3, 4 * 5 * 5 * 3]
+    # Statements are in every game's speeches; a leader speaks twice, and two speeches are planted.
+    assert checker["calls"] == [8 * 3 * 6, 8 * (5 * 6 + 2)]
+    for one in plan["raters"]:
+        assert 0 < one["cost"][0] < one["cost"][1]
+        assert "ASSUMED" in one["from"]
+    for at, end in enumerate(("low", "high")):
+        parts = [*plan["cells"], *plan["raters"]]
+        assert plan["calls"][at] == pytest.approx(sum(part["calls"][at] for part in parts)), end
+        assert plan["cost"][at] == pytest.approx(sum(part["cost"][at] for part in parts)), end
+    models = folder / "models.toml"
+    models.write_text("\n".join(line for line in models.read_text().splitlines() if "prices" not in line))
+    file.write_text(file.read_text().replace("max_cost = 20.0", ""))
+    plan = json.loads(interintent("study", "plan", folder, "--json").stdout)
+    assert plan["cost"] is plan["raters"][0]["cost"] is None
+
+
 @pytest.mark.long
 def test_from_a_file_to_a_report_and_a_pack(tmp_path: Path) -> None:
     folder = scripted(tmp_path / "s")
@@ -222,6 +254,11 @@ def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
             "minority,at",
             "/questions/0/contrast: no cell has approval=strict_minority; they have",
         ),
+        (
+            'contrast = "approval',
+            'measure = "wins"\ncontrast = "approval',
+            "no figure is called 'wins'; there are seats won",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
@@ -261,8 +298,10 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     assert "quest win rate, loyal" in shown
     assert "6 pilot games" in shown
     (folder / "study.toml").write_text(SCRIPTED.replace(
-        "at_least_half\"\n", "at_least_half\"\nmeasure = \"quests won\"\n"))  # fmt: skip
-    assert "called 'quests won'; there are win rate, loyal" in interintent("study", "plan", folder).output
+        "at_least_half\"\n", "at_least_half\"\nmeasure = \"mean following score (ann)\"\n"))  # fmt: skip
+    assert "pilot games is called 'mean following score (ann)'; there are win rate, loyal" in (
+        interintent("study", "plan", folder).output
+    )
     (folder / "study.toml").write_text(SCRIPTED)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
@@ -314,7 +353,12 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         ("one_pass", "one_pass"),
     }
     plan = json.loads((await studying("plan", folder, "--json")).stdout)
-    assert plan["reused"] == 4
+    assert (plan["reused"], plan["raters"]) == (4, [])
+    study_file(folder, games=4, more=RATERS)
+    plan = json.loads((await studying("plan", folder, "--json")).stdout)
+    assert [(one["games"], one["from"]) for one in plan["raters"]] == [(4, "measured in 4 games")] * 3
+    assert plan["raters"][1]["cost"][0] > 0
+    study_file(folder, more=RATERS)
     out = tmp_path / "report.json"
     reported = await studying("report", folder, "--out", out)
     assert reported.exit_code == 0, reported.output
@@ -326,6 +370,57 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     assert row["labels"][-1] == "checker"
     (control,) = [figure for name, figure in row["figures"].items() if name == "planted"]
     assert control["items"] == len([one for one in spoken if one["turn"] >= 0])
+
+
+@pytest.mark.long
+async def test_shards_with_models_and_raters_are_one_run_when_they_are_merged(tmp_path: Path) -> None:
+    whole, merged = tmp_path / "whole", tmp_path / "merged"
+    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
+    small, large = fake(1), fake(2)
+    async with small.serving(), large.serving():
+        for folder in (whole, merged, *parts):
+            study_file(folder, more=RATERS)
+            models_file(folder, small=small, large=large)
+        assert (await studying("run", whole, "--yes")).exit_code == 0
+        once = asked(small, large)
+        for number, part in enumerate(parts, 1):
+            (part / "frozen.json").write_bytes((whole / "frozen.json").read_bytes())
+            done = await studying("run", part, "--yes", "--shard", f"{number}/2")
+            assert done.exit_code == 0, done.output
+        assert asked(small, large) == 2 * once
+        StudyFolder(parts[1]).note(
+            "deviation", known_by=["pointer"], pointer="/title", frozen="a", found="b", at=""
+        )
+        # A part that was killed: its answers are taken, too.
+        killed = min((parts[0] / "run" / "games").rglob("*.ndjson"))
+        killed.unlink()
+        for _ in range(2):  # taking the same again changes nothing
+            done = await studying("merge", merged, *parts)
+            assert done.exit_code == 0, done.output
+        again = await studying("run", merged, "--yes")
+        assert "1 of them new" in again.output
+        assert asked(small, large) == 2 * once
+    played, joined = logs(whole), logs(merged)
+    assert played.keys() == joined.keys()
+    for name, log in played.items():
+        assert events(log) == events(joined[name])
+    first, second = [await asyncio.to_thread(status, folder) for folder in (whole, merged)]
+    for told in (first, second):
+        assert told["complete"]
+        del told["cost"], told["cells"], told["deviations"][:], told["frozen"]
+        for rater in told["raters"]:
+            del rater["cost"]  # what a provider finds in its cache depends on the order of calls
+    assert first == second
+    for name in ("judgements.json", "answers.jsonl"):
+        files = []
+        for folder in (whole, merged):
+            study = StudyFolder(folder)
+            gather(study, study.study(), study.design(), tmp_path / f"{folder.name}-packed")
+            files.append((tmp_path / f"{folder.name}-packed" / name).read_bytes())
+        assert files[0] == files[1]
+        assert len(files[0]) > 1000
+    (note,) = StudyFolder(merged).notes("deviation")
+    assert note["pointer"] == "/title"
 
 
 async def test_a_plan_reckons_with_what_a_trial_of_the_model_measured(tmp_path: Path) -> None:

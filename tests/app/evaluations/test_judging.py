@@ -87,7 +87,9 @@ async def test_a_model_judges_every_item_and_its_words_are_stored_as_judgements(
         assert set(kept) == set(await calls.of_game(view["evaluation_id"]))
 
 
-async def test_a_judge_is_not_shown_beside_people_before_it_agrees_with_them(tmp_path: Any) -> None:
+async def test_a_judge_is_not_shown_beside_people_before_it_agrees_with_them(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with (
         faking(SENSIBLE) as fake,
         calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
@@ -117,6 +119,24 @@ async def test_a_judge_is_not_shown_beside_people_before_it_agrees_with_them(tmp
         told = (await caller.get(f"/evaluations/{made['evaluation_id']}")).json()
         assert told["agreement"]["reasonable"]["kappa"] == 1.0
         assert told["fit_to_show"] is True
+        corrected = told["corrected"]["reasonable"]
+        assert (corrected["corrected"], corrected["games"]) == (None, 3)
+        assert corrected["lacking"] == "people judged the judge's items in 3 games, 8 are needed"
+        # With enough games, the evaluation says what the report does.
+        for module in ("evaluators.statistics.corrected", "app.evaluations.judge_scores"):
+            monkeypatch.setattr(f"{module}.LEAST_GAMES", 3)
+        revised = [{**one, "reasonable": not one["reasonable"]} for one in words[::3]]
+        body = {"rater": {"name": "eve", "kind": "human"}, "judgements": revised, "revise": True}
+        assert (await caller.post("/annotations", json=body)).status_code == 201
+        told = (await caller.get(f"/evaluations/{made['evaluation_id']}")).json()
+        corrected = told["corrected"]["reasonable"]
+        report = (await caller.get("/reports", params={"batch": batch})).json()
+        (table,) = [one for one in report["tables"] if one["name"] == "judges_corrected"]
+        (row,) = [one for one in table["rows"] if one["labels"] == ["judge fake", "reasonable", "all", "all"]]
+        for name in ("corrected", "sensitivity"):
+            for column in ("value", "low", "high"):
+                assert corrected[name][column] == row["figures"][name][column]
+        assert 0.5 < corrected["corrected"]["value"] < told["totals"]["accuracy"]["value"]
         _, key = await make_key(store_of(caller), "eval:read")
         problem(
             await caller.get(f"/evaluations/{made['evaluation_id']}", headers=bearer(key)), 404, "not-found"

@@ -41,6 +41,8 @@ async def test_a_full_export_says_who_played_and_with_which_model(tmp_path: Path
         batch, [game] = await caller.played(seats=seats, seeds={"from": 7}, labels=LABELS)
         export = (await caller.get(f"/batches/{batch}/export", params={"view": "full"})).content
         [public, *_] = await caller.lines(f"/batches/{batch}/export")
+        query = {"batch": batch, "group_by": "served"}
+        groups = (await caller.get("/reports", params=query)).json()["made_of"]["groups"]
     line = json.loads(export.partition(b"\n")[0])
     assert (line["type"], line["game"], line["batch_id"], line["seed"]) == ("provenance", game, batch, "7")
     assert (line["study"], line["cell"], line["labels"]) == ("s", "direct", LABELS)
@@ -58,6 +60,7 @@ async def test_a_full_export_says_who_played_and_with_which_model(tmp_path: Path
         "steps": [],
     }
     assert model["served"] == ["fake"]
+    assert groups == {"fake": 1, "scripted": 1}
     assert model["parameters"]["memory"] == "speeches"
     assert model["prompts_hash"] == model["parameters"]["prompts_hash"]
     assert [(other["agent"], other["served"], other["mechanism"]) for other in others] == [
@@ -107,9 +110,9 @@ SCRIPTED = [{"agent": "scripted", "options": {}}] * 5
 def test_a_simulated_game_opens_as_an_exported_one_does(tmp_path: Path) -> None:
     lines = _simulated(tmp_path / "games.ndjson", LABELS)
     openings = [line for line in lines if line["type"] == "provenance"]
-    assert [(line["game"], line["seed"], line["cell"]) for line in openings] == [
-        ("g_sim7", "7", "direct"),
-        ("g_sim8", "8", "direct"),
+    assert [(line["game"][:7], line["seed"], line["cell"]) for line in openings] == [
+        ("g_sim7_", "7", "direct"),
+        ("g_sim8_", "8", "direct"),
     ]
     assert lines[0] == openings[0]
     games = read_games(tmp_path / "games.ndjson")

@@ -159,6 +159,7 @@ async def test_a_page_loads_only_what_its_policy_lets_it(caller: Caller, path: s
         "js": ("script-src", "text/javascript"),
         "css": ("style-src", "text/css"),
         "png": ("img-src", "image/png"),
+        "svg": ("img-src", "image/svg+xml"),
     }
     for address in page.loads:
         directive, media_type = kinds[address.rpartition(".")[2]]

@@ -493,7 +493,7 @@ async def test_the_file_and_what_belongs_to_it_is_its_owners_alone(tmp_path: Pat
 
 @pytest.mark.usefixtures("open_umask")
 async def test_a_served_database_is_its_owners_alone(tmp_path: Path) -> None:
-    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}", laid_out=False) as caller:
         await caller.played()
         assert set(_modes(tmp_path).values()) == {"0o600"}, _modes(tmp_path)
 

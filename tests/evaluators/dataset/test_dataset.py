@@ -93,6 +93,22 @@ def test_the_card_explains_every_column_of_every_table(made: Made) -> None:
     assert "llm small-1 paper" in card
 
 
+def test_two_served_versions_of_a_model_are_told_apart_and_named(made: Made, tmp_path: Path) -> None:
+    assert "was served as" not in (made.folder / "README.md").read_text()
+    text = made.games.read_text().splitlines()
+    half = len(text) // 2
+    newer = [line.replace('"served": ["small-1"]', '"served": ["small-2"]') for line in text[half:]]
+    (tmp_path / "games.ndjson").write_text("\n".join([*text[:half], *newer]))
+    done = interintent("dataset", tmp_path / "data", tmp_path / "games.ndjson")
+    assert done.exit_code == 0, done.output
+    assert "**small-1 was served as small-1, small-2**" in (tmp_path / "data" / "README.md").read_text()
+    turns = pandas.read_parquet(tmp_path / "data" / "turns.parquet")
+    versions = turns.groupby(["model", "served"]).game_id.nunique()
+    assert set(versions.index) == {("small-1", "small-1"), ("small-1", "small-2")}
+    assert versions.sum() == 6
+    assert turns[turns.agent == "scripted"].served.isna().all()
+
+
 def test_a_licence_is_named_everywhere_once_it_is_given(made: Made, tmp_path: Path) -> None:
     write(made, tmp_path / "data", "--license", "cc-by-4.0")
     for name in ("README.md", "CITATION.cff", "croissant.json"):
@@ -314,7 +330,7 @@ async def test_the_calls_of_simulated_games_come_from_the_file_of_their_answers(
     told = json.loads(done.stdout[done.stdout.index("{") :])
     assert len(calls) == told["models"][0]["calls"]
     assert calls.prompt_tokens.sum() + calls.completion_tokens.sum() == told["tokens"]
-    assert set(calls.game_id) == {"g_sim7"}
+    assert set(calls.game_id) == set(pandas.read_parquet(folder / "games.parquet").game_id)
     [seat] = pandas.read_parquet(folder / "seats.parquet").query("agent == 'llm'").itertuples()
     assert (seat.mechanism, seat.model, list(seat.served)) == ("direct", "fake", ["fake"])
 

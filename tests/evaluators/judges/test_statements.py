@@ -323,7 +323,7 @@ def test_speeches_are_counted_by_rule_by_judge_and_together() -> None:
     assert scores.by_game == {"h": {"rules": Rate(1, 2), "judge": Rate(1, 2), "together": Rate(2, 2)}}
     assert scores.roles == (BY_HAND.role(4), BY_HAND.role(5))
     alone = Hallucinations()
-    alone.add(BY_HAND.log, BY_HAND.roles)
+    alone.add(statements_of(BY_HAND.log), BY_HAND.roles)
     assert alone.statements().num == scores.refuted("rules")
 
 

@@ -436,7 +436,7 @@ def test_speeches_are_counted_by_side_and_role() -> None:
     ]
     roles = (Role.MERLIN, Role.PERCIVAL, Role.SERVANT, Role.MORGANA, Role.ASSASSIN)
     counts = Hallucinations()
-    counts.add(log, roles)
+    counts.add(statements_of(log), roles)
     assert counts.speeches() == Rate(2, 3)
     assert counts.speeches(Side.EVIL) == Rate(2, 2)
     assert counts.speeches(Side.LOYAL) == Rate(0, 1)
@@ -450,7 +450,7 @@ def test_speeches_are_counted_by_side_and_role() -> None:
     assert shown["evil"]["statements"] == {"num": 3, "den": 4, "rate": 0.75}
     assert list(shown) == ["all", "loyal", "evil", "merlin", "assassin", "morgana"]
     with pytest.raises(Unmeasurable):
-        counts.add(log, ())
+        counts.add(statements_of(log), ())
 
 
 KINDS = [

@@ -11,16 +11,17 @@ import pytest
 from engine.profile import make_profile
 from engine.terms import Role, Side
 from evaluators.ground.turns import Game
-from evaluators.measures.hallucination import Hallucinations
+from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.columns import columns_of, read_conditions, read_contrasts
-from evaluators.report.contrasts import figures_of_cells, range_of
+from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, limited
 from evaluators.statistics.contrasts import contrast
+from evaluators.statistics.mixed import Mixed, MixedRow, mixed
 from tests.evaluators.report.test_columns import seated
 from tests.evaluators.report.test_report import given, guessed, judged
 from tests.evaluators.scripted_games import scripted_game
@@ -81,6 +82,48 @@ def test_what_stands_in_the_table_is_the_contrast_of_the_games_own_counts() -> N
     assert {one.labels[-2] for one in unpaired().table("contrast_parts").rows} >= {"side", "role", "round"}
 
 
+def test_a_game_is_read_once_however_many_contrasts_and_groups_count_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def counted(log: Any) -> Any:
+        read.append(len(log))
+        return statements_of(log)
+
+    monkeypatch.setattr("evaluators.report.builder.statements_of", counted)
+    game = labelled(3, "calm", groups={"evil": (1, 2)})
+    reported([game], "role=merlin,percival", "side=loyal,evil")
+    assert len(read) == 1
+
+
+def test_a_mixed_model_over_games_stands_beside_the_contrast() -> None:
+    rows = []
+    for level, seeds in (("0", CALM), ("1", WILD)):
+        for seed in seeds:
+            scores = CorrectionScores()
+            scores.add(scripted_game(seed))
+            rows.append(MixedRow(scores.changed.num / scores.changed.den, level, str(seed)))
+    expected = mixed(rows, "0", "1")
+    told = row(unpaired(), "modification changes the choice")
+    seen = told["mixed model"]
+    assert (seen.value, seen.low, seen.high) == pytest.approx((expected.effect, expected.low, expected.high))
+    assert (seen.games, told["mixed model: p"].value) == (16, pytest.approx(expected.p))
+    parts = unpaired().table("contrast_parts")
+    assert "mixed model" not in [column.name for column in parts.columns]
+
+
+def test_a_missing_mixed_model_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    games = [*(labelled(seed, "calm") for seed in (1, 2)), *(labelled(seed, "wild") for seed in (3, 4))]
+    monkeypatch.setattr("evaluators.report.contrasts.mixed", lambda *_: Mixed(None, note="did not converge"))
+    told = reported(games, "mood=calm,wild")
+    assert any(re.search(r"no mixed model for .*\(did not converge\)", note) for note in told.notes_on_gold)
+    monkeypatch.setattr("evaluators.report.contrasts.find_spec", lambda _: None)
+    told = reported(games, "mood=calm,wild")
+    assert NO_MIXED in told.notes_on_gold
+    assert "mixed model" not in [column.name for column in told.table("contrasts").columns]
+
+
 def test_every_question_has_its_sentence_on_the_first_page() -> None:
     first, second = unpaired().notes_on_gold[:2]
     assert first.startswith("mood: calm − wild (games: calm 8, wild 8; not paired): ")
@@ -118,7 +161,7 @@ def test_seats_of_one_table_are_paired_by_their_game() -> None:
         for at, preset in enumerate(("paper", "direct")):
             metrics, said = PlayMetrics(), Hallucinations()
             metrics.add(game_.game.log, places[preset])
-            said.add(game_.game.log, game_.game.roles, places[preset])
+            said.add(statements_of(game_.game.log), game_.game.roles, places[preset])
             cells[at][game_.game.id] = tuple(metrics.approve_ballots(Side.LOYAL))
             spoke[at][game_.game.id] = tuple(said.speeches())
     for name, counted in (("approve ballot rate, loyal", cells), ("speeches that the record refutes", spoke)):
@@ -264,6 +307,37 @@ def test_at_an_early_look_less_counts_as_found() -> None:
     assert "no difference was found in any" in notes[1]
 
 
+def served(number: int, version: str, mood: str) -> ReportedGame:
+    """A game in which a model, served in this version, holds seats 1 and 2."""
+    game = replace(seated(scripted_game(number), "pp---"), id=f"{mood} {number}")
+    columns = columns_of(game, labels={"mood": mood}, served={1: [version], 2: [version]})
+    return ReportedGame(game, columns=columns, groups=columns.seats("mood"))
+
+
+def test_two_served_versions_of_a_model_are_never_pooled_without_a_word() -> None:
+    games = [served(number, "v1", "calm") for number in (1, 2)]
+    games += [served(number, version, "wild") for number, version in ((3, "v1"), (4, "v2"))]
+    builders = [ReportBuilder(contrasts=read_contrasts(["mood=calm,wild"])) for _ in range(3)]
+    for place, game in enumerate(games):
+        builders[0].add(game)
+        builders[1 + place % 2].add(game)
+    builders[1].merge(builders[2])
+    for builder in builders[:2]:
+        notes = [note for note in make_report(builder).notes_on_gold if "served" in note]
+        pools = "model-a was served as v1, v2, and these are pooled (column served)."
+        assert notes == [f"group wild: {pools}", f"mood: calm − wild, wild: {pools}"]
+    assert games[0].columns is not None
+    assert games[0].columns.seats("served") == {"scripted": {3, 4, 5}, "v1": {1, 2}}
+    games = [replace(game, groups={}) for game in games]
+    apart = reported(games, "served=v1,v2", "mood=calm,wild where served=v1")
+    assert not [note for note in apart.notes_on_gold if "these are pooled" in note]
+    # Nobody recorded what served these seats: that is no version.
+    unknown = seated(scripted_game(5), "p----")
+    assert columns_of(unknown).seats("served") == {"not known": {1}, "scripted": {2, 3, 4, 5}}
+    mixed_ = [ReportedGame(unknown, columns=columns_of(unknown, labels={"mood": "wild"})), games[2]]
+    assert not [note for note in reported(mixed_, "mood=calm,wild").notes_on_gold if "these are" in note]
+
+
 def test_rule_sets_are_never_pooled_without_a_word() -> None:
     game = scripted_game(1)
     other = replace(game, id="other", profile=make_profile("interintent", 5, rules={"summaries": False}))
@@ -311,4 +385,7 @@ def test_a_plan_knows_every_figure_that_a_report_contrasts_by_its_name_and_range
     assert all(one.paired for one in planned)
     for one in planned:
         assert range_of(one.name) == (one.unit, one.limits), one.name
-    assert range_of("joy") == ("share", None)
+    for name in ("joy", "win rate", "win rate, evil", "seats won"):
+        assert range_of(name) is None, name
+    assert range_of("seats won, evil") == ("share", (0, 1))
+    assert {"win rate, loyal", "seats won, …", "guessing f1, …"} <= set(figure_names())

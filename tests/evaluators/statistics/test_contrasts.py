@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 from evaluators.statistics.contrasts import contrast, worst_case
 from evaluators.statistics.figures import Kind
-from evaluators.statistics.intervals import Counts
+from evaluators.statistics.intervals import Counts, share
 
 
 def cell(*counts: Counts) -> dict[str, Counts]:
@@ -121,6 +121,28 @@ def test_every_exchange_within_few_pairs_is_tried() -> None:
     told = contrast((cell(*map(tuple, one)), cell(*map(tuple, two))), "share", paired=True)
     expected = mid_p(statistic([0] * 5), [statistic(swaps) for swaps in product((0, 1), repeat=5)])
     assert (told.p_value, told.test) == (pytest.approx(expected, abs=1e-9), "exact")
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_exchanges_are_the_same_however_many_are_computed_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, paired: bool
+) -> None:
+    rng = np.random.RandomState(7)
+    one, two = ([(int(rng.binomial(n, p)), int(n)) for n in rng.randint(5, 20, 40)] for p in (0.6, 0.5))
+    told = contrast((cell(*one), cell(*two)), "share", paired=paired)
+    assert told.test == "drawn"
+    for part in (1, 10**9):
+        monkeypatch.setattr("evaluators.statistics.contrasts._PART", part)
+        assert contrast((cell(*one), cell(*two)), "share", paired=paired) == told
+
+
+def test_a_level_has_the_interval_of_every_other_figure() -> None:
+    one, two = cell((3, 7), (5, 6), (2, 9), (6, 8)), cell((10, 10), (10, 10), (10, 10))
+    told = contrast((one, two), "share", paired=False)
+    (low, high), (below, above) = (share(level).interval for level in (one, two))  # type: ignore[misc]
+    p, q = told.levels
+    assert told.low == pytest.approx(p - q - sqrt((p - low) ** 2 + (above - q) ** 2), abs=1e-12)
+    assert told.high == pytest.approx(p - q + sqrt((high - p) ** 2 + (q - below) ** 2), abs=1e-12)
 
 
 def test_draws_come_near_what_every_exchange_gives() -> None:

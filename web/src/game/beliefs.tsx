@@ -3,6 +3,7 @@ import type { Belief, GameEvent, Role, Seat } from "@interintent/client";
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
+import { Icon, type IconName } from "../parts/icons.tsx";
 import { type Table, sideOf } from "./fold.ts";
 import type { Player } from "./player.ts";
 import { ROLE, nameOf, plural } from "./words.ts";
@@ -15,11 +16,16 @@ interface Held {
 
 type Truth = "right" | "side" | "wrong" | "open";
 
-const MARK: Record<Truth, { sign: string; words: string }> = {
-  right: { sign: "✓", words: "the role is right" },
-  side: { sign: "≈", words: "the side is right" },
-  wrong: { sign: "✗", words: "wrong" },
-  open: { sign: "", words: "" },
+const MARK: Record<Truth, { sign: IconName | undefined; words: string }> = {
+  right: { sign: "check", words: "the role is right" },
+  side: { sign: "half", words: "the side is right" },
+  wrong: { sign: "cross", words: "wrong" },
+  open: { sign: undefined, words: "" },
+};
+
+const Sign = ({ truth }: { truth: Truth }): JSX.Element | null => {
+  const { sign } = MARK[truth];
+  return sign ? <span class={`sign truth-${truth}`}><Icon name={sign} /></span> : null;
 };
 
 const SHORT: Record<Role, string> = {
@@ -79,11 +85,11 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
   const believers = [...new Set(all.map(({ seat }) => seat))].sort((a, b) => a - b);
   const seats = table.names.map((_, i) => i + 1);
   const pair = looked.value;
-  const history = pair ? all.filter(({ seat, belief }) => seat === pair.by && belief.about === pair.about && true) : [];
+  const history = pair ? all.filter(({ seat, belief }) => seat === pair.by && belief.about === pair.about) : [];
   return (
     <section class="panel beliefs" aria-labelledby="beliefs-title">
       <h2 id="beliefs-title">Who takes whom for what</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Beliefs">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Beliefs, to be scrolled">
         <table>
           <thead>
             <tr>
@@ -120,13 +126,15 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
                       <button
                         type="button"
                         aria-pressed={pair?.by === by && pair.about === about}
-                        aria-label={`${nameOf(table, by)} takes ${nameOf(table, about)} for ${role ? ROLE[role] : "nobody in particular"}${
-                          confidence === null ? "" : `, confidence ${confidence} of 5`
-                        }${mark === "open" ? "" : `: ${MARK[mark].words}`}`}
                         onClick={() => (looked.value = pair?.by === by && pair.about === about ? undefined : { by, about })}
                       >
-                        <span>{role ? SHORT[role] : "?"}</span>
-                        <span class="sign">{MARK[mark].sign}</span>
+                        <span class="hidden">
+                          {`${nameOf(table, by)} takes ${nameOf(table, about)} for ${role ? ROLE[role] : "nobody in particular"}${
+                            confidence === null ? "" : `, confidence ${confidence} of 5`
+                          }${mark === "open" ? "" : `: ${MARK[mark].words}`}`}
+                        </span>
+                        <span aria-hidden="true">{role ? SHORT[role] : "?"}</span>
+                        <Sign truth={mark} />
                         <span class="confidence" style={{ "--c": String((confidence ?? 0) / 5) }} />
                       </button>
                     </td>
@@ -141,8 +149,7 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
         </table>
       </div>
       <p class="legend muted">
-        <span class="truth-right">✓ role right</span> <span class="truth-side">≈ side right</span> <span class="truth-wrong">✗ wrong</span> · the bar is
-        the confidence
+        <Sign truth="right" /> role right <Sign truth="side" /> side right <Sign truth="wrong" /> wrong · the bar is the confidence
       </p>
       {pair && (
         <div class="pair" role="status">
@@ -157,7 +164,7 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
                   Event {held.at}
                 </button>{" "}
                 {held.belief.role ? ROLE[held.belief.role] : "unsure"}
-                {held.belief.confidence !== null && `, ${held.belief.confidence} of 5`} {MARK[truthOf(held.belief, truth)].sign}
+                {held.belief.confidence !== null && `, ${held.belief.confidence} of 5`} <Sign truth={truthOf(held.belief, truth)} />
                 <span class="hidden"> {MARK[truthOf(held.belief, truth)].words}</span>
                 {held.belief.reasoning && <span class="reason" dir="auto">{held.belief.reasoning}</span>}
               </li>

@@ -1,15 +1,18 @@
 /** The round table at one moment. */
-import type { Role, Seat } from "@interintent/client";
+import type { Kind, Role, Seat } from "@interintent/client";
 import type { JSX } from "preact";
 import { Icon } from "../parts/icons.tsx";
 import { type Table, sideOf } from "./fold.ts";
-import { ROLE, SIDE, listed, nameOf, namesOf, plural, standing } from "./words.ts";
+import type { Turn } from "./source.ts";
+import { ROLE, SIDE, nameOf, namesOf, plural, standing } from "./words.ts";
 
 interface Props {
   table: Table;
   /** The seat whose mind is looked into. */
   chosen: Seat | undefined;
   onChoose?: ((seat: Seat) => void) | undefined;
+  /** Whom a running game waits for. */
+  turn?: Turn | undefined;
 }
 
 export const RoleMark = ({ role }: { role: Role }): JSX.Element => {
@@ -21,23 +24,21 @@ export const RoleMark = ({ role }: { role: Role }): JSX.Element => {
   );
 };
 
+/** What the signs at a seat say. */
 const describe = (table: Table, seat: Seat): string => {
   const vote = table.vote?.votes[String(seat)];
-  const role = table.roles[seat];
-  return listed(
-    [
-      `Seat ${seat}, ${nameOf(table, seat)}`,
-      role ? ROLE[role] : "",
-      seat === table.leader ? "leads" : "",
-      table.team.includes(seat) ? "on the team" : "",
-      vote === true ? "voted for" : vote === false ? "voted against" : "",
-      seat === table.spoke ? "spoke last" : "",
-      seat === table.shot?.target ? "was shot at" : "",
-    ].filter(Boolean),
-  );
+  return [
+    seat === table.leader && table.phase !== "over" ? "leads" : "",
+    table.team.includes(seat) ? "on the team" : "",
+    vote === true ? "voted for" : vote === false ? "voted against" : "",
+    seat === table.spoke ? "spoke last" : "",
+    seat === table.shot?.target ? "was shot at" : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
 };
 
-const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JSX.Element => {
+const SeatView = ({ table, seat, chosen, onChoose, turn }: Props & { seat: Seat }): JSX.Element => {
   const angle = ((seat - 1) / table.players) * 2 * Math.PI - Math.PI / 2;
   const role = table.roles[seat];
   const vote = table.vote ? table.vote.votes[String(seat)] : table.ballots[seat];
@@ -49,6 +50,7 @@ const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JS
     table.team.includes(seat) && "on-team",
     table.spoke === seat && "speaks",
     chosen === seat && "chosen",
+    turn?.seats.includes(seat) && "awaited",
     table.shot?.target === seat && "shot",
     role && `side-${sideOf(role)}`,
   ];
@@ -60,12 +62,12 @@ const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JS
       <button
         type="button"
         aria-pressed={chosen === seat}
-        aria-label={describe(table, seat)}
         title={nameOf(table, seat)}
         onClick={() => onChoose?.(seat)}
         disabled={!onChoose}
       >
         <span class="token">
+          <span class="hidden">Seat </span>
           <span class="number">{seat}</span>
           {table.leader === seat && table.phase !== "over" && (
             <span class="mark mark-leader">
@@ -95,9 +97,26 @@ const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JS
         </span>
         <bdi class="name">{nameOf(table, seat)}</bdi>
         {role && <RoleMark role={role} />}
+        <span class="hidden">{describe(table, seat)}</span>
+        {turn?.seats.includes(seat) && <span class="hidden">, is awaited</span>}
       </button>
     </li>
   );
+};
+
+const DOES: Record<Kind, string> = {
+  propose_team: "choose a team",
+  speak: "speak",
+  reconsider: "settle the team",
+  vote: "vote",
+  card: "play a card",
+  summarise: "sum up",
+  assassinate: "name a target",
+};
+
+const awaiting = ({ kind, seats }: Turn, table: Table): string => {
+  const who = seats.length === 1 ? nameOf(table, seats[0]!) : seats.length ? plural(seats.length, "seat") : "the assassin";
+  return `Waiting for ${who} to ${kind ? DOES[kind] : "answer"} …`;
 };
 
 export const QuestTrack = ({ table }: { table: Table }): JSX.Element => (
@@ -123,7 +142,7 @@ export const QuestTrack = ({ table }: { table: Table }): JSX.Element => (
 );
 
 export const TableView = (props: Props): JSX.Element => {
-  const { table } = props;
+  const { table, turn } = props;
   const tried = table.round > 0 && table.phase !== "over" && table.phase !== "assassinate";
   return (
     <section class={`table seats-${table.players}`} aria-label="The table">
@@ -133,6 +152,7 @@ export const TableView = (props: Props): JSX.Element => {
         <p class={`standing ${table.winner ? `wins-${table.winner}` : ""}`}>
           {table.winner && <Icon name={table.winner} />} <bdi>{standing(table)}</bdi>
         </p>
+        {turn && <p class="awaiting">{awaiting(turn, table)}</p>}
         {tried && (
           <p class="where">
             Quest {table.round} · proposal {table.attempt} of {table.profile.max_rejections}

@@ -16,7 +16,9 @@ const SIGN = { kept: "=", dropped: "−", added: "+" } as const;
 /** Two texts as one, with what was taken out and put in marked by the browser's own elements. */
 export const Difference = ({ before, after }: { before: string; after: string }): JSX.Element => {
   const parts = useMemo(() => diffWordsWithSpace(before, after, { maxEditLength: 1500 }), [before, after]);
-  if (!parts) return <Speech text={after} label="The speech" />;
+  const kept = parts?.reduce((sum, { added, removed, value }) => sum + (added || removed ? 0 : value.length), 0) ?? 0;
+  // Two texts that share little are not one text with changes.
+  if (!parts || kept < 0.3 * Math.max(before.length, after.length)) return <Speech text={after} label="The speech" />;
   return (
     <p class="speech difference" dir="auto">
       {parts.map((part, i) =>
@@ -65,7 +67,7 @@ export const MindView = ({ mind, table, said }: { mind: Mind; table: Table; said
       {mind.beliefs.length > 0 && <Beliefs beliefs={mind.beliefs} table={table} />}
       {mind.intended.length > 0 && (
         <section>
-          <h4>Intends</h4>
+          <h3 class="small">Intends</h3>
           <ul class="intended">
             {mind.intended.map(({ id, reason, fate }) => (
               <li key={`${fate}-${id}`} class={`fate-${fate}`}>
@@ -86,15 +88,15 @@ export const MindView = ({ mind, table, said }: { mind: Mind; table: Table; said
       )}
       {mind.think && (
         <section class="thinks">
-          <h4>
+          <h3 class="small">
             <Icon name="thought" /> Thinks
-          </h4>
+          </h3>
           <Speech text={mind.think} label="What the seat thinks" />
         </section>
       )}
       {mind.readings.length > 0 && (
         <section>
-          <h4>Imagines how others read it</h4>
+          <h3 class="small">Imagines how others read it</h3>
           <dl class="readings">
             {mind.readings.map(({ by, text }, i) => (
               <div key={i}>
@@ -110,20 +112,20 @@ export const MindView = ({ mind, table, said }: { mind: Mind; table: Table; said
       )}
       {mind.revision && (
         <section class="thinks">
-          <h4>Thinks again</h4>
+          <h3 class="small">Thinks again</h3>
           <Speech text={mind.revision} label="What the seat thinks again" />
         </section>
       )}
       {mind.draft !== null && final !== null && mind.draft !== final && (
         <section>
-          <h4>From draft to speech</h4>
+          <h3 class="small">From draft to speech</h3>
           <Difference before={mind.draft} after={final} />
         </section>
       )}
       {mind.draft !== null && mind.draft === final && <p class="muted">The draft was said as it was.</p>}
       {mind.explanations.map(({ about, text }, i) => (
         <section key={i}>
-          <h4>Why: {ABOUT[about] ?? about}</h4>
+          <h3 class="small">Why: {ABOUT[about] ?? about}</h3>
           <Speech text={text} label="The reason given" />
         </section>
       ))}
@@ -148,7 +150,7 @@ const readBy = (by: string, table: Table): string => {
 
 const Beliefs = ({ beliefs, table }: { beliefs: EventOf<"beliefs_formed">["beliefs"]; table: Table }): JSX.Element => (
   <section>
-    <h4>Believes</h4>
+    <h3 class="small">Believes</h3>
     <ul class="believed">
       {beliefs.map((belief, i) => (
         <li key={i}>

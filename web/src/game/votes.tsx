@@ -10,7 +10,7 @@ export const VoteHistory = ({ table }: { table: Table }): JSX.Element | null => 
   return (
     <section class="panel" aria-labelledby="votes-title">
       <h2 id="votes-title">Teams and votes</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Teams and votes">
+      <div class="scroll" tabIndex={0} role="group" aria-label="Teams and votes, to be scrolled">
         <table class="history">
           <thead>
             <tr>

@@ -3,6 +3,7 @@ import type { BatchView } from "@interintent/client";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ENDING, SIDE, plural } from "../game/words.ts";
+import { ShortId } from "../parts/short-id.tsx";
 import { Fault, Loading } from "../parts/states.tsx";
 import { href } from "../router.ts";
 import { key, server } from "../session.ts";
@@ -51,14 +52,14 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
     void look();
     return () => stop.abort();
   }, [batch, key.value]);
-  if (fault !== undefined) return <Fault error={fault} />;
+  if (fault !== undefined) return <Fault whole error={fault} />;
   if (!view) return <Loading what="the batch" />;
   const done = (view.games as Record<string, number>)["finished"] ?? 0;
   return (
     <div class="batch">
       <div class="game-title">
         <h1>
-          <span class="muted">Batch</span> {batch.replace(/^b_/, "")}
+          <span class="muted">Batch</span> <ShortId id={batch} />
         </h1>
         <Status status={view.status} />
       </div>
@@ -80,7 +81,7 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
         {view.models.length > 0 && (
           <section class="panel wide">
             <h2>Models</h2>
-            <div class="scroll" tabIndex={0} role="region" aria-label="Models">
+            <div class="scroll" tabIndex={0} role="group" aria-label="Models, to be scrolled">
               <table class="history">
                 <thead>
                   <tr>

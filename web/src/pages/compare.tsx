@@ -85,7 +85,7 @@ const Both = ({ a, b }: { a: string; b: string }): JSX.Element => {
           </button>
         )}
       </p>
-      <div class="scroll" tabIndex={0} role="region" aria-label="The two games">
+      <div class="scroll" tabIndex={0} role="group" aria-label="The two games, to be scrolled">
         <table class="pairs">
           <thead>
             <tr>

@@ -6,6 +6,7 @@ import { AboutGame } from "../game/about.tsx";
 import { keepCatalogue } from "../game/catalogue.ts";
 import { GameScreen } from "../game/screen.tsx";
 import { GameSource } from "../game/source.ts";
+import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { key, server } from "../session.ts";
 
@@ -28,6 +29,8 @@ const STATUS: Record<string, string> = {
   finished: "Finished",
   cancelled: "Cancelled",
   failed: "Failed",
+  queued: "Queued",
+  done: "Done",
 };
 
 export const Status = ({ status }: { status: string }): JSX.Element => (
@@ -43,7 +46,7 @@ const Title = ({ game, view, source }: { game: string; view: GameView; source: G
   return (
     <div class="game-title">
       <h1>
-        <span class="muted">Game</span> {game.replace(/^g_/, "")}
+        <span class="muted">Game</span> <ShortId id={game} />
       </h1>
       <Status status={status} />
       {source.state.value === "cut" && (
@@ -60,11 +63,11 @@ export const GamePage = ({ game }: { game: string }): JSX.Element => {
   const source = useGame(game);
   const view = source.view.value;
   const begun = source.log.value.length > 0;
-  if (source.fault.value && !begun) return <Fault error={source.fault.value} again={() => location.reload()} />;
+  if (source.fault.value && !begun) return <Fault whole error={source.fault.value} again={() => location.reload()} />;
   if (!view) return <Loading what="the game" />;
   if (!begun)
     return source.state.value === "over" ? (
-      <Empty title="Nothing has happened in this game" />
+      <Empty whole title="Nothing has happened in this game" />
     ) : (
       <Loading what="the game's events" />
     );
@@ -78,6 +81,7 @@ export const GamePage = ({ game }: { game: string }): JSX.Element => {
         viewer={view.viewer as Viewer}
         base={`/games/${game}`}
         title={<Title game={game} view={view} source={source} />}
+        now={{ turn: source.turn.value, making: source.making.value }}
         about={<AboutGame view={view} log={source.log.value} />}
       />
     </>

@@ -10,18 +10,19 @@ export const Loading = ({ what }: { what: string }): JSX.Element => (
   </p>
 );
 
-export const Empty = ({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element => (
+/** `whole`: there is nothing else on the page, so that this is its heading. */
+export const Empty = ({ title, children, whole = false }: { title: string; children?: ComponentChildren; whole?: boolean }): JSX.Element => (
   <section class="state">
-    <h2>{title}</h2>
+    {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
     {children}
   </section>
 );
 
-export const Fault = ({ error, again }: { error: unknown; again?: () => void }): JSX.Element => {
+export const Fault = ({ error, again, whole = false }: { error: unknown; again?: () => void; whole?: boolean }): JSX.Element => {
   const fault = faultOf(error);
   return (
     <section class="state state-fault" role="alert">
-      <h2>{fault.title}</h2>
+      {whole ? <h1>{fault.title}</h1> : <h2>{fault.title}</h2>}
       <p dir="auto">{fault.detail}</p>
       <p class="row">
         {fault.key && !import.meta.env.SITE && (
