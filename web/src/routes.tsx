@@ -1,5 +1,6 @@
 /** Every page and its address. A page to be added: a line here, and a link in `NAVIGATION` if people look for it. */
 import type { ComponentType } from "preact";
+import { AnnotatePage } from "./pages/annotate.tsx";
 import { BatchPage } from "./pages/batch.tsx";
 import { ClaimPage, ClaimedPage } from "./pages/claim.tsx";
 import { ComparePage } from "./pages/compare.tsx";
@@ -21,6 +22,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/games/:game", title: ({ game }) => `Game ${game}`, page: GamePage },
   { pattern: "/games/:game/text", title: ({ game }) => `Game ${game} as text`, page: ReadPage },
   { pattern: "/batches/:batch", title: ({ batch }) => `Batch ${batch}`, page: BatchPage },
+  { pattern: "/annotate", title: () => "Judge", page: AnnotatePage },
   { pattern: "/play", title: () => "Play", page: PlayPage },
   { pattern: "/play/:game", title: () => "Your seat", page: SeatPage },
   { pattern: "/claim", title: () => "Your seat", page: ClaimedPage },
@@ -31,5 +33,6 @@ export const ROUTES: readonly Route[] = [
 export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/", name: "Watch" },
   { to: "/play", name: "Play" },
+  { to: "/annotate", name: "Judge" },
   { to: "/compare", name: "Side by side" },
 ];
