@@ -93,6 +93,9 @@ OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
 """An id of a request that is taken over from a proxy."""
 
+CLOCK_S: Final = 60.0
+"""Seconds between two comparisons of this machine's clock with the database's."""
+
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
 see. `POST /games` with `{}` plays a whole game. Errors are problems (RFC 9457). A request may give each
@@ -348,6 +351,7 @@ class Composition:
         self.limits: asyncio.Task[None] | None = None
         self.watching: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self.clock: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -417,6 +421,7 @@ class Composition:
         """Whether the database can be used; if not, the service says why it is not ready."""
         try:
             await self.database.start()
+            await self.database.agree_on_time()
             self.keys.on_change = self.feed.ring_all
             await self.keys.start()
             await self.models.endpoints.open()
@@ -430,6 +435,7 @@ class Composition:
         return True
 
     async def _begin(self) -> None:
+        self.clock = asyncio.create_task(self._follow_clock(), name="clock")
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
@@ -446,6 +452,15 @@ class Composition:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def _follow_clock(self) -> None:
+        """Notices within a minute that a clock was set."""
+        while not self.database.is_sqlite:
+            await asyncio.sleep(CLOCK_S)
+            try:
+                await self.database.agree_on_time()
+            except PASSING as fault:
+                log.warning("the database does not tell its time", cause=type(fault).__name__)
+
     async def is_idle(self) -> bool:
         """Whether no game and no judge could go on now, here or in another process."""
         if self.pickup.busy or self.evaluations.judges.busy:
@@ -455,7 +470,7 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        await end_tasks(self._starting, self.limits, self.watching)
+        await end_tasks(self._starting, self.limits, self.watching, self.clock)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()

@@ -24,7 +24,7 @@ _ALPHA: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Smallest:
     """The smallest difference in one figure."""
 
     figure: str
@@ -103,7 +103,7 @@ def _finds(
 
 
 def _told(
-    question: str, contrast: str, measure: str, decides: Sequence[_Found], figures: Sequence[_Found]
+    question: str, contrast: str, measure: str, decides: Sequence[_Smallest], figures: Sequence[_Smallest]
 ) -> dict[str, Any]:
     found = [*decides, *(one for one in figures if one not in decides)]
     return {
@@ -117,7 +117,7 @@ def _told(
 
 def _measured(
     design: Design, figures: Sequence[FigureOfCells], per_cell: float, alphas: Sequence[float]
-) -> Iterator[_Found]:
+) -> Iterator[_Smallest]:
     for one in figures:
         known = variation(one.cells, one.kind, paired=one.paired, limits=one.limits)
         if known is None:
@@ -134,7 +134,7 @@ def _measured(
             )
             for alpha in alphas
         ]
-        yield _Found(
+        yield _Smallest(
             one.name,
             one.is_main,
             one.unit,
@@ -147,7 +147,7 @@ def _measured(
         )
 
 
-def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Found]:
+def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Smallest]:
     """The worst case: half of the games at one end of the figure and half at the other, pairs not alike."""
     if measure:
         unit, limits = range_of(measure) or ("share", None)
@@ -163,7 +163,7 @@ def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) 
             _possible(smallest_difference(games, sd=sd, alpha=alpha).difference, high - low)
             for alpha in alphas
         ]
-        found.append(_Found(name, True, unit, games, differences[0], differences[-1], sd, 0.0, 0))
+        found.append(_Smallest(name, True, unit, games, differences[0], differences[-1], sd, 0.0, 0))
     return found
 
 

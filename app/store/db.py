@@ -54,7 +54,7 @@ from sqlalchemy.pool import (
 )
 
 from app.base import metrics
-from app.base.clock import now_ms
+from app.base.clock import agree, now_ms
 from app.base.tasks import end_tasks
 from app.settings import Settings
 from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
@@ -251,6 +251,18 @@ class Database:
         """The values of the first column of everything that a query finds."""
         return [row[0] for row in await self.rows(query)]
 
+    async def agree_on_time(self) -> None:
+        """Goes by PostgreSQL's clock, which all processes share: no deadline may depend on whose clock is
+        wrong.
+        """
+        if self.is_sqlite:
+            return
+        before = now_ms()
+        [theirs] = await self.column(_THEIR_CLOCK)
+        changed = agree(int(theirs), before, now_ms())
+        if changed:
+            log.warning("the clock of this machine is wrong; the database's counts", off_by_s=changed / 1000)
+
     async def trouble(self) -> DatabaseTrouble | None:
         """Why the database cannot be used now; None if it answers, and wrote when it wrote last."""
         try:
@@ -307,6 +319,7 @@ _PROBE_SQLITE: Final = (
 _PROBE_POSTGRES: Final = (
     text("CREATE TEMPORARY TABLE interintent_probe ON COMMIT DROP AS SELECT repeat('x', 1000) AS x"),
 )
+_THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 
 def postgres_engine(url: str, **options: Any) -> AsyncEngine:

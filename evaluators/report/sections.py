@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
+from engine.terms import Role, Side, side_of
 from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
@@ -47,7 +48,7 @@ from evaluators.report.tables import (
     with_excluded,
 )
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement
-from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind, nothing
+from evaluators.statistics.figures import Figure, FigureKey, FigureTally, GameSet, Kind, nothing
 from evaluators.statistics.rates import Rate
 
 __all__ = ["make_report"]
@@ -563,11 +564,12 @@ def _excluded(tally: FigureTally, above: float) -> ReportTable:
 # --- who played -----------------------------------------------------------------------------------
 
 
-def _rate(rate: Rate) -> Figure:
+def _rate(rate: Rate, behind: GameSet) -> Figure:
     interval = rate.interval
     if interval is None:
         return nothing("never played so")
-    return Figure(rate.rate, *interval, rate.num, rate.den, games=rate.den, method="wilson")
+    made = Figure(rate.rate, *interval, rate.num, rate.den, games=rate.den, method="wilson")
+    return replace(made, of_games=behind)
 
 
 def _rating(rating: Rating) -> Figure:
@@ -584,8 +586,34 @@ def _with_own_ids(played: Iterable[Played]) -> Iterator[Played]:
         yield game if n == 1 else replace(game, game_id=f"{game.game_id} ({n})")
 
 
+class _Seated:
+    """The games that agents with rivals played, by agent and by role or side."""
+
+    def __init__(self, played: Iterable[Played]) -> None:
+        contests = [game for game in played if len(set(game.agents)) > 1]
+        self._names = tuple(dict.fromkeys(game.game_id for game in contests))
+        bits = {name: 1 << place_ for place_, name in enumerate(self._names)}
+        self._masks: Counter[tuple[str, Role | Side]] = Counter()
+        for game in contests:
+            for agent, role in zip(game.agents, game.roles, strict=True):
+                for part in (role, side_of(role)):
+                    self._masks[agent, part] |= bits[game.game_id]
+
+    def games(self, agent: str, *parts: Role | Side, against: str | None = None) -> GameSet:
+        """The games in which the agent held one of these parts, against the other one if it is named."""
+        mask = 0
+        for part in parts:
+            mask |= self._masks[agent, part]
+        if against is not None:
+            (role,) = parts
+            other = Side.EVIL if side_of(Role(role)) is Side.LOYAL else Side.LOYAL
+            mask &= self._masks[against, other]
+        return GameSet(self._names, mask)
+
+
 def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
     table = head_to_head(_with_own_ids(builder.played))
+    seated = _Seated(builder.played)
     empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
     standings = {row.agent: row for row in table.standings}
     yield ReportTable(
@@ -602,9 +630,11 @@ def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
             TableRow(
                 (rating.agent,),
                 {
-                    "as loyal": _rate(standings[rating.agent].as_loyal),
-                    "as evil": _rate(standings[rating.agent].as_evil),
-                    "rating": _rating(rating),
+                    "as loyal": _rate(
+                        standings[rating.agent].as_loyal, seated.games(rating.agent, Side.LOYAL)
+                    ),
+                    "as evil": _rate(standings[rating.agent].as_evil, seated.games(rating.agent, Side.EVIL)),
+                    "rating": replace(_rating(rating), of_games=seated.games(rating.agent, *Side)),
                 },
             )
             for rating in table.ratings
@@ -621,7 +651,10 @@ def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
         ("agent", "role", "against"),
         (Column("won"),),
         tuple(
-            TableRow((duel.agent, duel.role.value, duel.opponent), {"won": _rate(duel.won)})
+            TableRow(
+                (duel.agent, duel.role.value, duel.opponent),
+                {"won": _rate(duel.won, seated.games(duel.agent, duel.role, against=duel.opponent))},
+            )
             for duel in table.duels
         ),
         "" if table.duels else empty,

@@ -2,6 +2,7 @@
 import type { ComponentType } from "preact";
 import { AnnotatePage } from "./pages/annotate.tsx";
 import { BatchPage } from "./pages/batch.tsx";
+import { BatchesPage } from "./pages/batches.tsx";
 import { ClaimPage, ClaimedPage } from "./pages/claim.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
@@ -21,6 +22,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/", title: () => "Watch", page: WatchPage },
   { pattern: "/games/:game", title: ({ game }) => `Game ${game}`, page: GamePage },
   { pattern: "/games/:game/text", title: ({ game }) => `Game ${game} as text`, page: ReadPage },
+  { pattern: "/batches", title: () => "Batches", page: BatchesPage },
   { pattern: "/batches/:batch", title: ({ batch }) => `Batch ${batch}`, page: BatchPage },
   { pattern: "/annotate", title: () => "Judge", page: AnnotatePage },
   { pattern: "/play", title: () => "Play", page: PlayPage },
@@ -32,6 +34,7 @@ export const ROUTES: readonly Route[] = [
 
 export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/", name: "Watch" },
+  { to: "/batches", name: "Batches" },
   { to: "/play", name: "Play" },
   { to: "/annotate", name: "Judge" },
   { to: "/compare", name: "Side by side" },

@@ -11,6 +11,7 @@ import pytest
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
+from app.base.clock import Clock, timestamp, use_clock
 from app.games.schemas import NewGames
 from app.store.db import Conflict
 from app.store.jobs import FIRST, GAME, queries_on
@@ -164,6 +165,21 @@ async def test_a_game_that_waits_for_a_person_takes_no_memory_and_goes_on_with_t
         assert (await answer(other, game, tokens[1], TEAM, {"team": [2, 3]})).status_code == 200
         vote = await asked(caller, game, tokens[4])
         assert vote["request_id"] == "1.1.vote.4"
+
+
+async def test_deadlines_go_by_the_databases_clock(url: str) -> None:
+    class HourAhead(Clock):
+        def now_ms(self) -> int:
+            return super().now_ms() + 3_600_000
+
+    with use_clock(HourAhead()):
+        async with calling(url) as caller:
+            game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"propose_team": 600})
+            asked_for = await asked(caller, game, tokens[1])
+            [now] = await caller.services.database.column(text("SELECT extract(epoch FROM now()) * 1000"))
+    # By its own clock, that process would have written events of the next hour, and missed others' deadlines.
+    assert asked_for["ttl_ms"] <= 600_000
+    assert asked_for["deadline"] < timestamp(int(now) + 600_000)
 
 
 async def test_a_deadline_passes_although_nobody_drives_the_game(url: str) -> None:
