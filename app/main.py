@@ -52,7 +52,7 @@ from app.pages.ui import router as ui_router
 from app.play.routes import router as seats_router
 from app.play.socket import Sockets
 from app.play.socket import router as socket_router
-from app.runner.claims import claims_of
+from app.runner.claims import Claims, FileClaims
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.runner.queued import Queued
@@ -318,9 +318,10 @@ class Composition:
             inboxes,
             settings.parallel_games,
         )
-        self.claims = claims_of(settings.database_url)
         self.pickup: Pickup | Queued
+        self.claims: Claims
         if self.store.jobs is None:
+            self.claims = FileClaims.of(settings.database_url)
             self.pickup = Pickup(self.claims, self.store, lambda: self.runner.has_room)
         else:
             self.pickup = Queued(
@@ -334,6 +335,7 @@ class Composition:
                 drain_s=settings.drain_s,
                 on_hung=on_hung,
             )
+            self.claims = self.pickup.claims
         self.runner.on_suspended = self.pickup.let_go
         self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, self.claims)
         self.games = Games(
@@ -477,7 +479,10 @@ class Composition:
         await self.evaluations.reports.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
-        await self.claims.stop()
+        if isinstance(self.pickup, Queued):
+            await self.pickup.close()
+        else:
+            await self.claims.stop()
         await self.relays.stop()
         if self.bell is not None:
             await self.bell.stop()

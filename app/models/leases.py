@@ -27,7 +27,7 @@ RENEW_S: Final = 0.5
 """Seconds between two renewals of a lease. So much later at most, a process sees what others want."""
 
 SHORT_S: Final = 0.2
-"""Seconds between two renewals while somebody waits for more."""
+"""Seconds between two renewals while somebody waits who has got nothing yet."""
 
 GAP_S: Final = 0.02
 """The fewest seconds between two renewals."""
@@ -130,8 +130,10 @@ class _Lease:
 
     @property
     def short(self) -> bool:
-        """Whether somebody waits for more than was granted."""
-        if self.limit is not None and (self.limit.wanted > self.limit.now or not self.limit.share):
+        """Whether somebody waits and nothing was granted. Who has something sees soon enough what others
+        leave.
+        """
+        if self.limit is not None and self.limit.wanted and not (self.limit.now and self.limit.share):
             return True
         return self.purse is not None and not self.purse.open
 

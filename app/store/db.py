@@ -87,6 +87,9 @@ ASK_AFTER_S: Final = 30.0
 CONNECTS_WITHIN_S: Final = 1.0
 """Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
 
+FROZEN_S: Final = 30
+"""Seconds after which PostgreSQL ends a transaction whose process stands still: others wait for its locks."""
+
 LOCK_WITHIN_S: Final = 10
 """Seconds that a write waits for a lock of somebody else's, before it fails with words that say so."""
 
@@ -333,7 +336,11 @@ async def _connect(*arguments: Any, **options: Any) -> Any:
     """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
     asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
-    settings = {"lock_timeout": f"{LOCK_WITHIN_S}s", **options.pop("server_settings", {})}
+    settings = {
+        "lock_timeout": f"{LOCK_WITHIN_S}s",
+        "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
+        **options.pop("server_settings", {}),
+    }
     connecting = asyncio.create_task(
         asyncpg.connect(*arguments, **{"timeout": CONNECT_WITHIN_S, **options}, server_settings=settings)
     )

@@ -80,6 +80,7 @@ def test_the_dashboard_shows_what_an_operator_looks_for() -> None:
     assert len({panel["id"] for panel in panels()}) == len(panels())
 
 
+@pytest.mark.long
 def test_prometheus_accepts_its_files_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
     main = prometheus_files(tmp_path, "key", ["127.0.0.1:1", "127.0.0.1:2"], ["127.0.0.1:3"])
     rules = [{"record": f"shown:{number}", "expr": query} for number, query in enumerate(queries())]
@@ -90,6 +91,7 @@ def test_prometheus_accepts_its_files_and_every_query_of_the_dashboard(tmp_path:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
     prometheus_files(tmp_path, "key", [], [])
     (tmp_path / "tests.yml").write_text(
@@ -137,6 +139,7 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
     main = nginx_files(tmp_path, ["127.0.0.1:1", "127.0.0.1:2"], 10443, 10080)
     done = subprocess.run(

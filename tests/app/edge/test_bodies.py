@@ -135,7 +135,6 @@ async def test_a_body_is_not_read_before_route_credential_and_scope_are_checked(
             too_long = {"content-length": str(MAX_RECORD + 1), **good}
             assert await ask(app, "POST", path, poisoned, **too_long) == 413
         assert await ask(app, "POST", OPEN, poisoned, **{"content-length": "1025"}) == 413
-        assert await ask(app, "POST", f"{OPEN}?code=x", poisoned) == 422
         assert await ask(app, "POST", OPEN, whole(b" " * 1025)) == 413
         for path in ("/nowhere", "/games/", "/games/g_abc/action", "/x/import"):
             assert await ask(app, "POST", path, poisoned, **good) == 404

@@ -384,3 +384,22 @@ async def test_concurrent_calls_of_a_batch_are_limited_over_processes(database: 
             model.let.set()
             assert await asyncio.gather(*games) == [3] * 15
     assert model.most_at_once == 5
+
+
+async def test_what_a_game_has_spent_is_noted_with_each_call(database_url: str) -> None:
+    database = Database(local_settings(database_url))
+    await database.start()
+    try:
+        calls = CallStore(database)
+        # Calls that an earlier version has stored, or that were stored before the game was opened again.
+        await calls.open_account("g_1", "b_1", 200, 1.0)
+        batch = Batch(database, Leases(), Budget())
+        await batch.play("g_1", Scripted(lambda _: reply(value={"approve": True})), 3)
+        assert await calls.spent("b_1") == (200 + 3 * 110, 1.0 + 3 * 0.5)
+        # Sums from before the last call take nothing away.
+        await calls.open_account("g_1", "b_1", 420, 2.0)
+        assert await calls.spent("b_1") == (530, 2.5)
+        await calls.open_account("g_1", "b_1", 700, 3.0)
+        assert await calls.spent("b_1") == (700, 3.0)
+    finally:
+        await database.stop()
