@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
-.PHONY: help install runtime check format test test-long demo run golden bench lock replay openapi clean
+.PHONY: help install runtime check format test test-long demo run cluster golden bench lock replay openapi web clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -48,6 +48,10 @@ demo: runtime ## start the service, play 20 games on it, show the results (ARGS=
 run: runtime ## serve on localhost (ARGS="--port 9000")
 	@$(IN_VENV) -m app.cli serve $(ARGS)
 
+cluster: install ## PostgreSQL, two APIs, workers, nginx and Prometheus on this machine (ARGS="--workers 2")
+	@scripts/machine
+	@$(IN_VENV) -m tests.cluster $(ARGS)
+
 golden: install ## write the golden playthroughs anew; say why in the commit
 	$(IN_VENV) -m tests.golden $(ARGS)
 
@@ -61,6 +65,9 @@ replay: runtime ## show a log as a readable playthrough (GAME=file or id)
 openapi: install ## write openapi/openapi.json and openapi/asyncapi.json anew
 	$(IN_VENV) -m app.cli.openapi openapi/openapi.json
 	$(IN_VENV) -m app.protocol.asyncapi openapi/asyncapi.json
+
+web: install ## build the pages in web/ into app/pages
+	$(IN_VENV) -m scripts.web $(ARGS)
 
 lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	scripts/lock $(ARGS)

@@ -1,68 +1,100 @@
 """The composition root: the only module that knows every room. It builds the services and the application."""
 
 import asyncio
+import re
+import secrets
+import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
+import asyncpg  # type: ignore[import-untyped]
 import structlog
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request, Response, WebSocket
 from fastapi.routing import APIRoute
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.datastructures import State
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import metrics, problems
+from app.base.clock import random_name
+from app.base.errors import NotReady
 from app.base.lifecycle import Lifecycle
+from app.base.problems import problem_response
 from app.base.tasks import end_tasks
 from app.edge.auth import Keys
 from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
+from app.evaluations.rating import router as rating_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
 from app.games.following import Following
+from app.games.listing import Lists
+from app.games.listing import router as lists_router
 from app.games.routes import router as games_router
 from app.games.seat_tokens import SeatTokens
 from app.games.service import Games
 from app.games.tokens import router as tokens_router
 from app.games.trials import router as trials_router
 from app.models.endpoints import Endpoints
+from app.models.leases import Leases
 from app.models.registry import ModelRegistry
 from app.models.trial import Trials
 from app.pages.reference import router as reference_router
 from app.pages.routes import router as pages_router
+from app.pages.ui import router as ui_router
 from app.play.routes import router as seats_router
 from app.play.socket import Sockets
 from app.play.socket import router as socket_router
-from app.runner.claims import claims_of
+from app.runner.claims import Claims, FileClaims
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
+from app.runner.queued import Queued
 from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
-from app.store.db import Database
+from app.store.claim_codes import ClaimCodes
+from app.store.db import PASSING, Database
 from app.store.games import GameStore
+from app.store.gauges import DatabaseGauges
 from app.store.inbox import InboxStore
 from app.store.keys import KeyStore
+from app.store.leases import LeaseStore
+from app.store.listing import Listing
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
 from app.store.rows import GameRow
+from app.store.schema import UnknownSchema
+from app.store.trouble import DatabaseAway, trouble_of
 from app.stream.feed import Feed
+from app.stream.live import Live
 from app.stream.pages import Pages
 from app.stream.positions import Positions
 from app.stream.pulse import Bell, News, Pulse
 from app.stream.relay import Relays
 from app.stream.shared import Shared
+from app.stream.turns import Turns
 
 __all__ = ["Composition", "create_app"]
 
 log = structlog.get_logger()
+
+OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
+"""The id of a game, a batch or an evaluation."""
+
+REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
+"""An id of a request that is taken over from a proxy."""
+
+CLOCK_S: Final = 60.0
+"""Seconds between two comparisons of this machine's clock with the database's."""
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
@@ -74,13 +106,29 @@ Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyn
 """
 
 
+DATABASE_ERRORS: Final = (
+    DBAPIError,
+    PoolTimeout,
+    DatabaseAway,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+)
+
+AGAIN_S: Final = 1.0
+"""Seconds between two tries to start on a database that cannot be used."""
+
+
 class Service(FastAPI):
     """FastAPI with our OpenAPI document, and with two layers around its own outermost one, which answers
     unexpected errors with 500.
     """
 
+    access_log = False
+    """Whether a line is logged for each request."""
+
     def build_middleware_stack(self) -> ASGIApp:
-        return SecurityHeaders(Timed(super().build_middleware_stack()))
+        stack = NotBefore(super().build_middleware_stack(), self.state)
+        return SecurityHeaders(Timed(stack, access_log=self.access_log))
 
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document of routes and models, made once."""
@@ -95,17 +143,17 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """Builds one service. ``settings``: None for those of the environment."""
+def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = lambda: None) -> FastAPI:
+    """Builds one service. ``settings``: None for those of the environment. ``on_hung``: see Composition."""
     settings = settings or Settings()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        composition = Composition(settings)
+        composition = Composition(settings, on_hung)
         composition.offer(app.state)
         app.state.composition = composition
-        await composition.start()
         try:
+            await composition.start()
             yield
         finally:
             await composition.stop()
@@ -122,24 +170,33 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         generate_unique_id_function=operation_id,
         responses=problems.documented(),
     )
+    app.access_log = settings.access_log
     problems.install(app)
+    for kind in DATABASE_ERRORS:
+        app.add_exception_handler(kind, on_database_error)
     app.include_router(games_router, tags=["games"])
+    app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(evaluations_router, tags=["evaluations"])
+    app.include_router(rating_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
     app.include_router(pages_router, tags=["pages"])
+    app.include_router(ui_router, tags=["pages"])
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
     return app
 
 
 class Timed:
-    """Records the time to the first byte of each response, by route."""
+    """Records the time to the first byte of each response, by route. Gives each request an id, which is in
+    every line that is logged for it: the one that a proxy sends as X-Request-Id, or a new one.
+    """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, access_log: bool) -> None:
         self._app = app
+        self._access_log = access_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -151,18 +208,72 @@ class Timed:
             if message["type"] == "http.response.start":
                 route = getattr(scope.get("route"), "path", "-")
                 method = metrics.method_label(scope["method"])
-                metrics.requests.labels(method, route, str(message["status"])).observe(
-                    time.perf_counter() - started
-                )
+                seconds = time.perf_counter() - started
+                metrics.requests.labels(method, route, str(message["status"])).observe(seconds)
+                if self._access_log:
+                    # The route's template and our ids: a path may hold anything, a credential included.
+                    ids = {
+                        name.removesuffix("_id"): value
+                        for name, value in scope.get("path_params", {}).items()
+                        if OUR_ID.fullmatch(str(value))
+                    }
+                    log.info(
+                        "request",
+                        method=method,
+                        route=route,
+                        status=message["status"],
+                        seconds=round(seconds, 4),
+                        **ids,
+                    )
             await send(message)
 
-        await self._app(scope, receive, observed)
+        with structlog.contextvars.bound_contextvars(request=_request_id(scope)):
+            await self._app(scope, receive, observed)
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
+            return str(value, "ascii")
+    return secrets.token_hex(8)
+
+
+class NotBefore:
+    """Answers 503 with the reason until the service has started, but always answers ``/livez`` and
+    ``/readyz``.
+    """
+
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        self._app = app
+        self._state = state
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        lifecycle: Lifecycle | None = getattr(self._state, "lifecycle", None)
+        waits = lifecycle is not None and not (lifecycle.ready or lifecycle.draining)
+        if not waits or scope["type"] == "lifespan" or scope["path"] in ("/livez", "/readyz"):
+            await self._app(scope, receive, send)
+            return
+        assert lifecycle is not None
+        refusal = problem_response(NotReady(lifecycle.reason))
+        if scope["type"] == "websocket":
+            await WebSocket(scope, receive, send).send_denial_response(refusal)
+        else:
+            await refusal(scope, receive, send)
+
+
+async def on_database_error(request: Request, error: Exception) -> Response:
+    """The answer when the database could not be used. Raises an error that is ours."""
+    trouble = trouble_of(error)
+    if trouble is None:
+        raise error
+    return problem_response(NotReady(trouble.words))
 
 
 class Composition:
     """The parts of one service, and their order of starting and stopping."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, on_hung: Callable[[], None] = lambda: None) -> None:
+        """``on_hung``: called in a thread while the loop hangs."""
         self.settings = settings
         self.lifecycle = Lifecycle()
         self.database = Database(settings)
@@ -173,18 +284,31 @@ class Composition:
         self.inbox = InboxStore(self.database)
         news = News(self.feed, self.reader)
         self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.writer.version)
-        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news)
+        self.live = Live()
+        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news, self.live)
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)
         self.pages = Pages(self.reader, self.feed.tails, self.positions)
-        self.relays = Relays(self.pages, self.feed)
+        self.turns = Turns(self.reader, self.feed.tails)
+        self.relays = Relays(self.pages, self.feed, self.turns)
         self.models = ModelRegistry(
-            Endpoints(settings.endpoints, OutageStore(self.database)),
+            Endpoints(
+                settings.endpoints,
+                OutageStore(self.database),
+                Leases(None if self.database.is_sqlite else LeaseStore(self.database, random_name())),
+            ),
             CallStore(self.database),
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
+            onlookers=self.live,
         )
-        inboxes = Inboxes(self.inbox, self.store, self.reader, self.feed)
+        inboxes = Inboxes(
+            self.inbox,
+            self.store,
+            self.reader,
+            self.feed,
+            None if self.store.jobs is None else settings.patience_s,
+        )
         self.runner = LocalRunner(
             self.database,
             self.store,
@@ -194,10 +318,26 @@ class Composition:
             inboxes,
             settings.parallel_games,
         )
-        claims = claims_of(settings.database_url)
-        self.pickup = Pickup(claims, self.store, lambda: self.runner.has_room)
+        self.pickup: Pickup | Queued
+        self.claims: Claims
+        if self.store.jobs is None:
+            self.claims = FileClaims.of(settings.database_url)
+            self.pickup = Pickup(self.claims, self.store, lambda: self.runner.has_room)
+        else:
+            self.pickup = Queued(
+                settings.database_url,
+                self.store.jobs,
+                self.store,
+                self.runner,
+                self.models,
+                places=settings.parallel_games,
+                stale_s=settings.stale_s,
+                drain_s=settings.drain_s,
+                on_hung=on_hung,
+            )
+            self.claims = self.pickup.claims
         self.runner.on_suspended = self.pickup.let_go
-        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, claims)
+        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, self.claims)
         self.games = Games(
             self.database,
             self.store,
@@ -211,6 +351,9 @@ class Composition:
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
+        self.watching: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self.clock: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -218,10 +361,12 @@ class Composition:
         state.settings = self.settings
         state.lifecycle = self.lifecycle
         state.database = self.database
+        state.gauges = DatabaseGauges(self.database)
         state.repeats = Repeats(self.database)
         state.keys = self.keys
         state.access = self.access
         state.games = self.games
+        state.lists = Lists(Listing(self.database), self.store)
         state.models = self.models
         state.trials = Trials(self.models.endpoints)
         state.following = Following(
@@ -233,7 +378,7 @@ class Composition:
             self.lifecycle,
             self.settings.follow_blank_s,
         )
-        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed)
+        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats
@@ -248,40 +393,100 @@ class Composition:
             positions=self.positions,
             pages=self.pages,
             relays=self.relays,
+            turns=self.turns,
+            live=self.live,
             unidentified=Unidentified(),
         )
 
     async def start(self) -> None:
-        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens."""
-        await self.database.start()
-        self.keys.on_change = self.feed.ring_all
-        await self.keys.start()
-        await self.models.endpoints.open()
+        """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
+        the database cannot be used, it returns, and does the same as soon as the database can be used.
+        """
+        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
+        if await self._opens_database():
+            await self._begin()
+        else:
+            self._starting = asyncio.create_task(self._begin_later(), name="start")
+
+    async def _begin_later(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(AGAIN_S)
+                if await self._opens_database():
+                    break
+            await self._begin()
+        except Exception:
+            log.exception("the service cannot start")
+            signal.raise_signal(signal.SIGTERM)
+
+    async def _opens_database(self) -> bool:
+        """Whether the database can be used; if not, the service says why it is not ready."""
+        try:
+            await self.database.start()
+            await self.database.agree_on_time()
+            self.keys.on_change = self.feed.ring_all
+            await self.keys.start()
+            await self.models.endpoints.open()
+        except (*PASSING, UnknownSchema) as fault:
+            trouble = self.database.health.failed("schema", fault)
+            if trouble is None:
+                raise
+            self.lifecycle.reason = trouble.words
+            return False
+        self.database.health.worked("schema")
+        return True
+
+    async def _begin(self) -> None:
+        self.clock = asyncio.create_task(self._follow_clock(), name="clock")
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
+        self.live.start()
         if self.settings.runner:
             self.limits = asyncio.create_task(self.models.follow_limits(self.store.specs), name="limits")
-            unfinished = await self.pickup.start(self.games.see_through)
+            await self.claims.start()
+            if isinstance(self.pickup, Queued):
+                unfinished = await self.pickup.start(self.games.lay_out)
+            else:
+                unfinished = await self.pickup.start(self.games.see_through)
             await self.evaluations.judges.start()
             if unfinished:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def _follow_clock(self) -> None:
+        """Notices within a minute that a clock was set."""
+        while not self.database.is_sqlite:
+            await asyncio.sleep(CLOCK_S)
+            try:
+                await self.database.agree_on_time()
+            except PASSING as fault:
+                log.warning("the database does not tell its time", cause=type(fault).__name__)
+
+    async def is_idle(self) -> bool:
+        """Whether no game and no judge could go on now, here or in another process."""
+        if self.pickup.busy or self.evaluations.judges.busy:
+            return False
+        return self.store.jobs is None or await self.store.jobs.waiting() == 0
+
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        await end_tasks(self.limits)
+        await end_tasks(self._starting, self.limits, self.watching, self.clock)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()
         await self.evaluations.reports.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
-        await self.pickup.release()
+        if isinstance(self.pickup, Queued):
+            await self.pickup.close()
+        else:
+            await self.claims.stop()
         await self.relays.stop()
         if self.bell is not None:
             await self.bell.stop()
+        await self.live.stop()
         await self.pulse.stop()
         await self.keys.stop()
         await self.database.stop()

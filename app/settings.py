@@ -5,7 +5,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -34,7 +33,6 @@ __all__ = [
     "InvalidEndpoints",
     "InvalidPrompts",
     "Settings",
-    "is_loopback",
     "read_endpoints",
     "read_prompts",
 ]
@@ -255,6 +253,17 @@ class Settings(BaseSettings):
         (), description="Web origins that may call the service from a browser, separated by commas."
     )
     parallel_games: int = Field(64, ge=1, le=10_000, description="Games driven at the same time.")
+    stale_s: float = Field(
+        30.0,
+        ge=2,
+        description="PostgreSQL: seconds after which other processes take over the games of one that died or "
+        "hangs. A process whose own loop hangs for so long ends.",
+    )
+    patience_s: float = Field(
+        30.0,
+        ge=0.1,
+        description="PostgreSQL: seconds that a game waits in memory for an answer of its remote seats.",
+    )
     runner: bool = Field(True, description="Whether this process drives games.")
     models: Annotated[dict[str, Any], NoDecode] = Field(
         {}, repr=False, description="Model endpoints as a JSON object: their settings by name."
@@ -281,6 +290,9 @@ class Settings(BaseSettings):
         15.0, gt=0, description="A request's body is given up if no byte of it arrives for this many seconds."
     )
     body_within_s: float = Field(60.0, gt=0, description="Seconds that a request's body may take in all.")
+    access_log: bool = Field(
+        False, description="Log a line for each HTTP request: route, status and seconds, never a query."
+    )
     drain_s: float = Field(
         5.0, ge=0, description="Seconds that open requests may take once a stop was asked for."
     )
@@ -353,13 +365,3 @@ class Settings(BaseSettings):
         if not separator or drivers.get(scheme, scheme) not in drivers.values():
             raise ValueError("DATABASE_URL starts with sqlite:/// or postgresql://")
         return f"{drivers.get(scheme, scheme)}://{rest}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens on this host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

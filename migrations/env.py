@@ -3,6 +3,7 @@
 import asyncio
 
 from alembic import context
+from alembic.util import CommandError
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -29,6 +30,21 @@ async def _migrate_alone() -> None:
     await engine.dispose()
 
 
+def _refuse_to_drop() -> None:
+    """A downgrade drops tables and columns with all that is in them, so it has to be asked for by name."""
+    command = getattr(context.config.cmd_opts, "cmd", None)
+    if (
+        command
+        and command[0].__name__ == "downgrade"
+        and "drop=games" not in (context.config.cmd_opts.x or ())
+    ):
+        raise CommandError(
+            "a downgrade drops stored games and scores: restore a backup instead (interintent restore), or "
+            "say alembic -x drop=games downgrade … on a scratch database"
+        )
+
+
+_refuse_to_drop()
 given = context.config.attributes.get("connection")
 if given is not None:
     _migrate(given)

@@ -35,6 +35,7 @@ FIRST: Final = (
     "app.runner.simulate",
     "app.files.replays",
     "agents.model.wire",
+    "pgqueuer",
     "uvloop",
 )
 """Modules that most commands import."""

@@ -5,8 +5,11 @@ The first start of a service would make them as well, but takes longer than many
 
 import asyncio
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+
+from sqlalchemy import make_url
 
 from app.settings import Settings
 from app.store.db import Database
@@ -27,12 +30,19 @@ def migrate(url: str) -> None:
 
 @cache
 def _pattern() -> bytes:
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(1) as thread:
         file = Path(directory) / "pattern.sqlite"
-        migrate(f"sqlite:///{file}")
+        # In a thread of its own, since this one may run a loop.
+        thread.submit(migrate, f"sqlite:///{file}").result()
         return file.read_bytes()
 
 
-def lay_out(file: Path) -> None:
-    """Makes an SQLite database in this file. Must be called in a thread without an event loop."""
-    file.write_bytes(_pattern())
+def lay_out(url: str) -> None:
+    """Makes the SQLite file that this URL names, with the newest schema, unless it exists. Does nothing for
+    any other database.
+    """
+    address = make_url(url)
+    if address.get_backend_name() == "sqlite" and address.database not in (None, "", ":memory:"):
+        file = Path(str(address.database))
+        if not file.exists():
+            file.write_bytes(_pattern())

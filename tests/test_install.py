@@ -146,9 +146,9 @@ def test_the_wheel_brings_what_the_pages_consist_of(tmp_path: Path) -> None:
     guides = {f"app/pages/guides/{path.name}": path.read_bytes() for path in (ROOT / "docs").glob("*.md")}
     assert "app/pages/guides/bots.md" in guides
     assert {name: text for name, text in packed.items() if name.startswith("app/pages/guides/")} == guides
-    for path in (ROOT / "app" / "pages").iterdir():
-        if path.is_file():
-            assert packed[f"app/pages/{path.name}"] == path.read_bytes()
+    for path in (*(ROOT / "app" / "pages").iterdir(), *(ROOT / "app" / "pages" / "ui").rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            assert packed[path.relative_to(ROOT).as_posix()] == path.read_bytes()
 
 
 # The installer

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeVar
 
@@ -31,6 +32,7 @@ from agents.llm.replies import THEN, Schema, Shape, outline
 from agents.llm.session import CallKey, TurnSession, defaulted
 from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
+from agents.model.overhearing import spoken_path
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
 from engine.events import Event, Note, ReadingsImagined, ReplyUnusable, UtteranceMade
@@ -308,8 +310,10 @@ class Talk:
         def read(fields: Fields) -> SeatAction:
             return turn.legal(question.build(question.shape.read(fields)))
 
-        form = turn.sketch(question)
-        return await self._ask(question.step, words, read, question.shape, form, "", before, None)
+        form = question.shape.form
+        # What becomes the action is said to all; a draft is not.
+        shape = replace(question.shape, form=replace(form, aloud=spoken_path(form.schema)))
+        return await self._ask(question.step, words, read, shape, turn.sketch(question), "", before, None)
 
     async def _ask(
         self,

@@ -29,6 +29,7 @@ from agents.model.model import (
     Spent,
     Usage,
 )
+from agents.model.overhearing import listening
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
 from agents.model.request import MORE, fitting, parameters, request_body, required_keys, sent_room, stated
 
@@ -313,7 +314,15 @@ class _Call:
             outcome: Completion | CallProblem = CallProblem("cancelled")
             usage = Usage(prompt, 0, 0, known=False)
             status: int | None = None
-            reader = CompletionReader(endpoint.model, room=self.room, max_bytes=endpoint.max_bytes)
+            listener = listening.get()
+            if listener is not None:
+                listener.begin()
+            reader = CompletionReader(
+                endpoint.model,
+                room=self.room,
+                max_bytes=endpoint.max_bytes,
+                heard=None if listener is None else listener.hear,
+            )
             silence_s = endpoint.timeout_s if body.get("stream") else self._left_s()
             try:
                 exchange = await self.model._wire.post(

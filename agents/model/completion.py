@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -85,9 +85,17 @@ class CompletionReader:
     """Takes the blocks of one body; ``end`` then returns what the body was.
 
     ``model`` is the name to use if the body gives none. ``room`` is the most tokens that were asked for.
+    ``heard`` is called with each piece of the answer's text as it comes, reasoning left out.
     """
 
-    def __init__(self, model: str, *, room: int = 0, max_bytes: int = 512 * 1024) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        room: int = 0,
+        max_bytes: int = 512 * 1024,
+        heard: Callable[[str], None] | None = None,
+    ) -> None:
         self.ended = False
         """Whether the answer is complete: nothing that matters can follow."""
         self.finished = False
@@ -98,6 +106,7 @@ class CompletionReader:
         self.begin = b""
         """The first bytes of the body."""
         self._room = room
+        self._heard = heard
         self._max_bytes = max_bytes
         self._streams: bool | None = None
         self._line = bytearray()
@@ -263,6 +272,7 @@ class CompletionReader:
             if isinstance(message, Mapping) and message.get("content"):
                 # The server sends the whole message once more after its pieces.
                 self._pieces.clear()
+                self._heard = None
         if isinstance(message, Mapping):
             self._messages += 1
             self._read_message(message)
@@ -325,6 +335,9 @@ class CompletionReader:
             return
         pieces.append(text)
         self._length += len(text)
+        is_answer = pieces is self._pieces or pieces is self._arguments
+        if self._heard is not None and self._streams and is_answer:
+            self._heard(text)
         if self._streams and self._length - self._checked_at >= _REPEATED // 2:
             self._checked_at = self._length
             self._check(pieces)

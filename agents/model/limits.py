@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections import deque
-from collections.abc import AsyncIterator
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -15,22 +15,44 @@ BURST_S: Final = 5.0
 limit by more than 1/12.
 """
 
+LOOK_S: Final = 0.25
+"""The longest that a waiting caller sleeps before it looks whether its share of a rate has changed."""
+
 
 class Bucket:
     """Hands out ``per_minute`` units a minute, first come, first served."""
 
-    def __init__(self, per_minute: float) -> None:
-        self._rate = per_minute / 60
-        self._capacity = max(1.0, self._rate * BURST_S)
-        self._level = self._capacity
+    def __init__(self, per_minute: float, share: float = 1.0) -> None:
+        """``share``: the part of the rate that this process may use, in [0, 1]; see ``divide``."""
+        self._whole = per_minute / 60
+        self._rate = self._capacity = 0.0
+        self._set(share)
+        self._level = self._capacity if share else 0.0
         self._filled: float | None = None
         self._turn = asyncio.Lock()
+
+    def _set(self, share: float) -> None:
+        self._rate = self._whole * share
+        self._capacity = max(1.0, self._rate * BURST_S)
+
+    def divide(self, share: float, *, full: bool = False) -> None:
+        """Replaces this process's share of the rate. What was saved up goes with a share that is given up,
+        and nothing comes with one that is gained, so all processes together never exceed the limit. ``full``:
+        nobody else has used the rate lately, so the bucket is full.
+        """
+        self._fill()
+        before = self._rate
+        self._set(share)
+        if full:
+            self._level = self._capacity
+        elif self._rate < before:
+            self._level = min(self._level, self._level * self._rate / before)
 
     async def take(self, amount: float) -> None:
         """Waits for ``amount`` units. Units beyond the bucket's size are lent; later callers wait longer."""
         async with self._turn:
             while (missing := min(amount, self._capacity) - self._fill()) > 1e-9:  # noqa: ASYNC110 - time is what fills it
-                await asyncio.sleep(missing / self._rate)
+                await asyncio.sleep(min(LOOK_S, missing / self._rate) if self._rate else LOOK_S)
             self._level -= amount
 
     def give(self, amount: float) -> None:
@@ -86,76 +108,169 @@ class Parallel:
 class AdaptiveLimit:
     """How much may be in flight at once, as far as the server can bear it: N becomes N + 1 after N answers,
     and half as many when a request is turned away.
+
+    A limit that several processes share begins without any place. Whoever leases places for this process
+    calls ``grant``, and asks ``report`` what has happened since: how the limit adapts is decided for all
+    processes together, except that a process uses half of its own places at once after a request was turned
+    away.
     """
 
-    def __init__(self, parallel: Parallel) -> None:
-        self._bounds = parallel
-        self.now = parallel.first
+    def __init__(self, parallel: Parallel, on_short: Callable[[], None] | None = None) -> None:
+        """``on_short``: called when somebody begins to wait for a place, or wants a first one. None: this
+        process alone uses the endpoint.
+        """
+        self.bounds = parallel
+        self.on_short = on_short
+        self.on_share: list[Callable[[float, bool], None]] = []
+        """Called with this process's new share of the rates, and whether nobody else has used them lately."""
+        self.share = 1.0 if on_short is None else 0.0
+        """The part of the endpoint's rates that this process may use, in [0, 1]."""
+        self._places = parallel.first if on_short is None else 0
+        self._until = math.inf
+        """Until when the places may be used, in the event loop's time."""
         self._answers = 0
         self._lowered_at = -math.inf
-        self._slots: list[Slots] = []
+        self._turned_away: float | None = None
+        """When the last request was sent that was turned away and is not reported yet."""
+        self.calls = Slots(self)
+        """One queue for everybody who hands calls in, to however many clients."""
+        self._slots = [self.calls]
+
+    @property
+    def now(self) -> int:
+        """How much may be in flight now."""
+        if self._until != math.inf and asyncio.get_running_loop().time() >= self._until:
+            return 0
+        return self._places
+
+    @property
+    def used(self) -> int:
+        """How much is in flight."""
+        return max(slots.used for slots in self._slots)
+
+    @property
+    def wanted(self) -> int:
+        """How much would be in flight without this limit."""
+        return max(slots.used + slots.waiting for slots in self._slots)
 
     def slots(self) -> "Slots":
-        """Slots, as many as this limit says at any time. What one queue has handed out, another does not
-        count.
+        """Another queue of slots, as many as this limit says at any time. What one queue has handed out,
+        another does not count.
         """
         self._slots.append(Slots(self))
         return self._slots[-1]
 
+    def resize(self, parallel: Parallel) -> None:
+        """Replaces the bounds. A limit that is not shared then begins anew."""
+        if parallel != self.bounds:
+            self.bounds = parallel
+            if self.on_short is None:
+                self._places = parallel.first
+                self._hand_out()
+
+    def grant(self, places: int, share: float, until: float, *, fresh: bool = False) -> None:
+        """Sets the places and the share of the rates that this process may use, until a time of the event
+        loop. ``fresh``: no other process has used the endpoint lately.
+        """
+        self._places, self._until = places, until
+        if share != self.share or fresh:
+            self.share = share
+            for on_share in self.on_share:
+                on_share(share, fresh)
+        self._hand_out()
+
+    def report(self) -> tuple[int, float | None]:
+        """The answers since the last report, and how many seconds ago the last request was sent that was
+        turned away since then; None: none was.
+        """
+        answers, self._answers = self._answers, 0
+        sent_at, self._turned_away = self._turned_away, None
+        return answers, None if sent_at is None else asyncio.get_running_loop().time() - sent_at
+
     def answered(self) -> None:
         """Counts an answer."""
         self._answers += 1
-        if self._answers >= self.now and self.now < self._bounds.most:
-            self.now += 1
+        if self.on_short is None and self._answers >= self._places and self._places < self.bounds.most:
+            self._places += 1
             self._answers = 0
-            for slots in self._slots:
-                slots.hand_out()
+            self._hand_out()
 
     def turned_away(self, sent_at: float) -> None:
         """Halves the limit, unless it was halved after this request was sent: many requests that are turned
         away together count once. ``sent_at``: in the event loop's time.
         """
         if sent_at > self._lowered_at:
-            self.now = max(self._bounds.least, self.now // 2)
+            self._places = max(min(self.bounds.least, self._places), self._places // 2)
             self._lowered_at = asyncio.get_running_loop().time()
             self._answers = 0
+            self._turned_away = sent_at
+
+    def _hand_out(self) -> None:
+        for slots in self._slots:
+            slots.hand_out()
 
 
 class Slots:
-    """Hands out the slots of a limit, first come, first served."""
+    """Hands out the slots of a limit. Groups of callers take turns; within a group, first come, first
+    served.
+    """
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self._limit = limit
-        self._used = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.used = 0
+        self.waiting = 0
+        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        """Those who wait, by group; the group whose turn is next comes first."""
 
-    async def __aenter__(self) -> None:
-        if self._used < self._limit.now and not self._waiting:
-            self._used += 1
+    @asynccontextmanager
+    async def turn(self, group: str = "") -> AsyncIterator[None]:
+        """Holds a slot while the block lasts."""
+        await self._take(group)
+        try:
+            yield
+        finally:
+            self._release()
+
+    async def _take(self, group: str) -> None:
+        if self.used < self._limit.now and not self.waiting:
+            self.used += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._queues.setdefault(group, deque()).append(turn)
+        self.waiting += 1
+        if self.waiting == 1 and self._limit.on_short is not None:
+            self._limit.on_short()
         try:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
                 self._release()
             else:
-                self._waiting.remove(turn)
+                self._leave(group, turn)
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        self._release()
+    def _leave(self, group: str, turn: asyncio.Future[None]) -> None:
+        queue = self._queues.get(group, ())
+        if turn in queue:  # else `hand_out` has passed over it already
+            self.waiting -= 1
+            self._queues[group].remove(turn)
+            if not queue:
+                del self._queues[group]
 
     def _release(self) -> None:
-        self._used -= 1
+        self.used -= 1
         self.hand_out()
 
     def hand_out(self) -> None:
         """Lets in those who wait, as far as the limit allows now."""
-        while self._waiting and self._used < self._limit.now:
-            turn = self._waiting.popleft()
-            self._used += 1
+        while self.waiting and self.used < self._limit.now:
+            group, queue = next(iter(self._queues.items()))
+            self._leave(group, turn := queue[0])
+            if turn.cancelled():
+                continue  # its task has not run since
+            if queue:
+                self._queues.move_to_end(group)
+            self.used += 1
             turn.set_result(None)
 
 
@@ -167,9 +282,15 @@ class RateLimits:
     ) -> None:
         self.parallel = parallel
         self._slots = parallel.slots()
-        self._requests = None if requests is None else Bucket(requests)
-        self._tokens = None if tokens is None else Bucket(tokens)
+        self._requests = None if requests is None else Bucket(requests, parallel.share)
+        self._tokens = None if tokens is None else Bucket(tokens, parallel.share)
+        parallel.on_share.append(self._divide)
         self._paused_until = -math.inf
+
+    def _divide(self, share: float, fresh: bool) -> None:
+        for bucket in (self._requests, self._tokens):
+            if bucket is not None:
+                bucket.divide(share, full=fresh)
 
     @asynccontextmanager
     async def slot(self, tokens: int) -> AsyncIterator[Slot]:
@@ -180,7 +301,7 @@ class RateLimits:
         loop = asyncio.get_running_loop()
         asked = loop.time()
         # Wait for the slot first: units of a rate must be used at once, not after waiting in a queue.
-        async with self._slots:
+        async with self._slots.turn():
             if self._requests is not None:
                 await self._requests.take(1)
             if self._tokens is not None:

@@ -49,6 +49,8 @@ class Form:
     """A short and stable name, e.g. ``vote``, since providers require one."""
     schema: Mapping[str, Any]
     """JSON Schema 2020-12 of an object."""
+    aloud: tuple[str, ...] = ()
+    """Where in the reply the speech stands that is said to all, by names of fields; empty: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ AvalonError                (engine.errors)
     ├── Unfinished         an export of a running batch
     ├── AlreadyOver        nothing is left to cancel or to step
     ├── NotSuspended       nothing is there to resume
+    ├── StillNeeded        something that is not over needs what is to be deleted
     ├── AlreadyGraded      a rater's second answer to an item
     ├── AlreadyJudged      a rater's second judgement of the same thing
     ├── AlreadySeen        a guess about something that the caller was shown
@@ -65,6 +66,7 @@ __all__ = [
     "RateLimited",
     "RefusedRequest",
     "Stale",
+    "StillNeeded",
     "TooLarge",
     "TooLate",
     "TooSlow",
@@ -134,6 +136,10 @@ class NotSuspended(RefusedRequest):
     """Neither the batch nor any of its games is suspended."""
 
 
+class StillNeeded(RefusedRequest):
+    """A game that is to be deleted is not over, or something that is not over needs it."""
+
+
 class UnknownRequest(RefusedRequest):
     """No such request is open for this seat. Another seat's request gets the same answer."""
 
@@ -144,6 +150,10 @@ class AlreadyAnswered(RefusedRequest):
 
 class TooLate(RefusedRequest):
     """The request is closed: its deadline has passed, its attempts are used up, or the game is over."""
+
+
+class CodeSpent(RefusedRequest):
+    """The claim code was used before, replaced, or has expired."""
 
 
 class RateLimited(RefusedRequest):

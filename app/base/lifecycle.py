@@ -11,6 +11,8 @@ class Lifecycle:
     def __init__(self) -> None:
         self.ready = False
         self.draining = False
+        self.reason = "it is starting"
+        """Why the service is not ready."""
         self.on_drain: Callable[[], None] = lambda: None
         """Called when draining begins, so that open streams end."""
 
@@ -21,5 +23,6 @@ class Lifecycle:
     def drain(self) -> None:
         """Refuses new work from now on."""
         self.draining = True
+        self.reason = "it is stopping"
         self.ready = False
         self.on_drain()

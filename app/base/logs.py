@@ -46,6 +46,8 @@ def configure() -> None:
     structlog.configure(
         processors=[*shared, *render],
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, stderr)),
+        # What every game says of an outage is told once, for all of them.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
     )
     handler = logging.StreamHandler(stderr)
     own = structlog.stdlib.ProcessorFormatter.remove_processors_meta

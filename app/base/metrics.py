@@ -1,26 +1,116 @@
 """Metrics for Prometheus."""
 
+import asyncio
+import platform
+from importlib.metadata import version
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    ProcessCollector,
+)
 
 __all__ = [
     "REGISTRY",
     "append_seconds",
     "batches_driven",
     "batches_suspended",
+    "database_bytes",
+    "database_connections",
+    "decisions_defaulted",
     "events_written",
+    "game_seconds",
     "games_active",
     "games_created",
     "games_ended",
+    "games_oldest",
+    "games_open",
     "games_parked",
     "judge_faults",
     "judges_waiting",
     "method_label",
+    "phase_seconds",
     "requests",
+    "watch_loop",
 ]
 
 REGISTRY: Final = CollectorRegistry()
+
+ProcessCollector(registry=REGISTRY)
+GCCollector(registry=REGISTRY)
+
+LOOK_S: Final = 0.5
+"""Seconds between two looks at how late the event loop is."""
+
+_build = Gauge(
+    "interintent_build_info", "1; the labels say what runs", ["version", "python"], registry=REGISTRY
+)
+_build.labels(version("interintent-server"), platform.python_version()).set(1)
+_loop_lag = Histogram(
+    "interintent_loop_lag_seconds",
+    "How much later than asked for the event loop ran a task; looked at twice a second",
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30),
+    registry=REGISTRY,
+)
+
+
+async def watch_loop() -> None:
+    """Keeps recording how late the event loop is, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + LOOK_S
+        await asyncio.sleep(LOOK_S)
+        _loop_lag.observe(max(0.0, loop.time() - due))
+
+
+games_open = Gauge(
+    "interintent_games_open",
+    "Games in the database that are not over, by status; created: the queue. The same in every process",
+    ["status"],
+    registry=REGISTRY,
+)
+games_oldest = Gauge(
+    "interintent_games_oldest_seconds",
+    "Seconds since the creation of the oldest of these games; 0 without any. The same in every process",
+    ["status"],
+    registry=REGISTRY,
+)
+database_bytes = Gauge(
+    "interintent_database_bytes",
+    "Bytes of each table with its indexes, as they were up to ten minutes ago",
+    ["table"],
+    registry=REGISTRY,
+)
+database_connections = Gauge(
+    "interintent_database_connections",
+    "Connections of this process's pool for reading and writing: in_use or idle",
+    ["state"],
+    registry=REGISTRY,
+)
+game_seconds = Histogram(
+    "interintent_game_seconds",
+    "Seconds from the creation of a game to its end, by status; the wait for a place is in it",
+    ["status"],
+    buckets=(0.1, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400, 604800),
+    registry=REGISTRY,
+)
+phase_seconds = Histogram(
+    "interintent_phase_seconds",
+    "Seconds that a phase took in games with seats other than scripts, as long as one process drove it",
+    ["phase"],
+    buckets=(0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 7200, 86400),
+    registry=REGISTRY,
+)
+decisions_defaulted = Counter(
+    "interintent_decisions_defaulted_total",
+    "Decisions that were played by default, by cause",
+    ["cause"],
+    registry=REGISTRY,
+)
 
 games_created = Counter(
     "interintent_games_created_total", "Games created, by origin", ["origin"], registry=REGISTRY

@@ -77,9 +77,11 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.Unfinished: ProblemKind("unfinished", "The batch is still running", 409),
     edge.AlreadyOver: ProblemKind("already-over", "It has already ended", 409),
     edge.NotSuspended: ProblemKind("not-suspended", "There is nothing to resume", 409),
+    edge.StillNeeded: ProblemKind("still-needed", "It is not over, or something open needs it", 409),
     edge.UnknownRequest: ProblemKind("unknown-request", "No such request is open for this seat", 404),
     edge.AlreadyAnswered: ProblemKind("already-answered", "Another answer was accepted before", 409),
     edge.TooLate: ProblemKind("too-late", "That request is closed", 410),
+    edge.CodeSpent: ProblemKind("code-spent", "This claim code is no longer good", 410),
     edge.RateLimited: ProblemKind("rate-limited", "Too many requests in too short a time", 429),
     edge.NotAnswered: ProblemKind("not-answered", "A remote seat has not answered yet", 409),
     edge.AlreadyGraded: ProblemKind("already-graded", "This was graded before", 409),
@@ -266,14 +268,14 @@ class ProblemView(BaseModel):
     )
 
 
-_ALWAYS: Final = (400, 401, 403, 422)
+_ALWAYS: Final = (400, 401, 403, 422, 503)
 
 
 def documented(
     *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
     """The responses of a route's OpenAPI entry: those in ``also``, and a problem for each of these statuses
-    and for 400, 401, 403 and 422. If 413 is among them, 408 is added.
+    and for 400, 401, 403, 422 and 503. If 413 is among them, 408 is added.
     """
     responses = dict(also or {})
     # A body that can be too large can be too slow.

@@ -1,5 +1,6 @@
-"""The commands ``batch show``, ``resume``, ``retry`` and ``limits``."""
+"""The commands ``batch show``, ``pause``, ``resume``, ``retry`` and ``limits``."""
 
+import getpass
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from evaluators.measures.defaults import EXCLUDE_ABOVE
 __all__ = ["commands"]
 
 batch_app = typer.Typer(
-    help="Look at batches, resume suspended ones, change the limits of running ones.", no_args_is_help=True
+    help="Look at batches, pause and resume them, change the limits of running ones.", no_args_is_help=True
 )
 commands = typer.Typer()
 commands.add_typer(batch_app, name="batch")
@@ -45,10 +46,26 @@ OnUnusableOption = Annotated[
 
 
 @batch_app.command()
+def pause(batch: BatchArgument, database_url: DatabaseUrl = None) -> None:
+    """Stop the games of a batch between two steps until `resume`.
+
+    A running server follows within a second. Calls to models that are in flight end, and are used later.
+    """
+    settings = read_settings(database_url)
+
+    async def write() -> None:
+        async with on_database(settings, writes=True) as parts:
+            await parts.games.pause(batch, getpass.getuser())
+
+    run_or_fail(write())
+    note(f"{batch} is paused")
+
+
+@batch_app.command()
 def resume(
     batch: BatchArgument, on_unusable: OnUnusableOption = None, database_url: DatabaseUrl = None
 ) -> None:
-    """Let a suspended batch go on after its last stored event. Answers that were paid for are used again.
+    """Let a paused or suspended batch go on after its last stored event, with the answers paid for so far.
 
     A running server goes on within a second, and reads its models file and key files anew. A key in an
     environment variable stays as it was when the server started.

@@ -1,8 +1,8 @@
 """Access of commands to settings and to a database, without a running service."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -12,13 +12,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.base.errors import NotFound
 from app.cli.terminal import fail
 from app.settings import InvalidEndpoints, Settings
-from app.store.db import sqlite_exists
+from app.store.db import Database, sqlite_exists
+from app.store.schema import UnknownSchema
 from engine.errors import AvalonError
 
 if TYPE_CHECKING:
     from app.main import Composition
 
-__all__ = ["finished_games", "on_database", "read_settings", "run_or_fail"]
+__all__ = ["finished_games", "on_database", "on_tables", "read_settings", "run_or_fail"]
 
 T = TypeVar("T")
 
@@ -56,25 +57,49 @@ async def on_database(
     """
     from app.main import Composition
 
+    with _plain_faults(settings, makes=makes):
+        parts = Composition(settings)
+        try:
+            if writes:
+                await parts.database.start()
+            yield parts
+        finally:
+            # Calls to models are paid for: their answers are awaited and stored.
+            await parts.models.stop(settings.drain_s)
+            await parts.database.stop()
+
+
+@asynccontextmanager
+async def on_tables(
+    settings: Settings, *, writes: bool = False, makes: bool = False
+) -> AsyncIterator[Database]:
+    """As ``on_database``, for commands that need nothing but the database."""
+    with _plain_faults(settings, makes=makes):
+        database = Database(settings)
+        try:
+            if writes:
+                await database.start()
+            yield database
+        finally:
+            await database.stop()
+
+
+@contextmanager
+def _plain_faults(settings: Settings, *, makes: bool) -> Iterator[None]:
     url = settings.database_url
     # SQLite would create a missing file.
     if not makes and url.startswith("sqlite") and not sqlite_exists(url):
         raise NotFound(
             f"there is no database {make_url(url).database}; name it with --database-url or DATABASE_URL"
         )
-    parts = Composition(settings)
     try:
-        if writes:
-            await parts.database.start()
-        yield parts
+        yield
+    except UnknownSchema as fault:
+        raise NotFound(str(fault)) from None
     except SQLAlchemyError as fault:
         raise NotFound(f"the database cannot be used: {getattr(fault, 'orig', None) or fault}") from None
     except ConnectionError as fault:
         raise NotFound(f"the database cannot be reached: {fault}") from None
-    finally:
-        # Calls to models are paid for: their answers are awaited and stored.
-        await parts.models.stop(settings.drain_s)
-        await parts.database.stop()
 
 
 async def finished_games(parts: "Composition", batch: str, *, invalid: bool = True) -> list[str]:

@@ -23,6 +23,20 @@ class Command(NamedTuple):
 
 COMMANDS: Final = {
     "serve": Command("serve", "Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM)."),
+    "work": Command(
+        "work", "Drive games and run judges, without serving: whatever processes on the same database accept."
+    ),
+    "migrate": Command("migrate", "Bring the database to the newest schema; a missing database is created."),
+    "backup": Command("backup", "Write the whole database to one file, while the service runs."),
+    "restore": Command("backup", "Put a backup into a database that is empty or missing."),
+    "database": Command(
+        "sizes",
+        "Show the schema of the database, and the rows and bytes of each table, with its indexes.",
+    ),
+    "prune": Command(
+        "prune", "Delete old batches with their games for good, and say how many bytes that frees."
+    ),
+    "doctor": Command("doctor", "Check the whole database: every log, every row, and what belongs together."),
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),
@@ -49,7 +63,7 @@ COMMANDS: Final = {
     ),
     "replay": Command("replay", "Check recorded games against the rules, and read games as text."),
     "metrics": Command("replay", "Game metrics of recorded games, pooled, beside the published figures."),
-    "batch": Command("batch", "Look at batches, resume suspended ones, change the limits of running ones."),
+    "batch": Command("batch", "Look at batches, pause and resume them, change the limits of running ones."),
     "game": Command("game", "Exclude a game from reports and items, or take it in again."),
     "bot-check": Command(
         "bot_check",
@@ -77,6 +91,11 @@ COMMANDS: Final = {
     "compare": Command(
         "report",
         "Compare raters pair by pair on the items they share: who guesses, summarises or judges better.",
+    ),
+    "view": Command(
+        "view",
+        "Write games as a site that opens in a browser from its folder, without a server: an index, and a "
+        "page a game with the table, the talk and a replay.",
     ),
     "models": Command("models", "Try a model before games are played with it."),
     "fake-model": Command(

@@ -39,7 +39,7 @@ from evaluators.report.tables import as_csv as as_csv_text
 from evaluators.statistics.figures import Figure
 from evaluators.study.told import notes_of
 
-__all__ = ["commands", "fail_without_games", "note_games", "read_split"]
+__all__ = ["commands", "fail_without_games", "note_games", "questions_of", "read_split"]
 
 commands = typer.Typer()
 
@@ -134,7 +134,7 @@ def report_command(
     told = None if study is None else _study(study)
     level = FOUND_BELOW
     if told is not None:
-        split = split._replace(contrasts=(*_questions(told), *split.contrasts))
+        split = split._replace(contrasts=(*questions_of(told), *split.contrasts))
         level = next((one["level"] for one in told.get("levels", ()) if one["games"] == told["games"]), level)
     if options not in get_args(Options):
         fail(f"--options takes {' or '.join(get_args(Options))}, got {options}")
@@ -219,6 +219,7 @@ def _of_files(
             split.where,
             split.contrasts,
             level,
+            {} if judged is None else judged.statements,
         )
         builder = work.builder()
         with byte_bar("counting", sizes(sources)) as on_read:
@@ -308,8 +309,10 @@ def _study(file: Path) -> dict[str, Any]:
     return dict(told)
 
 
-def _questions(told: Mapping[str, Any]) -> list[Contrast]:
-    """The questions of a study as contrasts, each with its words and the figure that decides it."""
+def questions_of(told: Mapping[str, Any]) -> list[Contrast]:
+    """The questions of a study as contrasts, each with its words and the figure that decides it. Ends the
+    command for one that cannot be read.
+    """
     try:
         return [
             contrast._replace(question=asked["text"], measure=asked.get("measure") or "")

@@ -8,6 +8,7 @@ from app.cli.arguments import DatabaseUrl
 from app.cli.database import read_settings
 from app.cli.terminal import fail, note
 from app.main import create_app
+from app.runner.beats import end_process
 from app.serving.server import CannotServe, run
 
 __all__ = ["commands"]
@@ -46,7 +47,7 @@ def serve(
     )
     try:
         run(
-            create_app(settings),
+            create_app(settings, end_process),
             settings,
             lambda url: note(f"InterIntent Server on {url}   docs: {url}/docs   metrics: {url}/metrics"),
         )

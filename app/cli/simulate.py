@@ -3,7 +3,6 @@
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -17,7 +16,7 @@ from app.base.schemas import MAX_LABEL, MAX_LABEL_NAME, MAX_LABELS, OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import count_bar, fail, note, print_json, reason
-from app.runner.simulate import Plan, Result, game_id, run
+from app.runner.simulate import Plan, Result, is_of_seed, run
 from app.seats.seating import seat_agents
 from engine.errors import AvalonError
 from engine.events import Event, GameCreated, GameEnded, read_event
@@ -168,7 +167,7 @@ def simulate(
     if out is not None and out.exists() and not overwrite:
         if not resume:
             fail(f"{out} exists: continue it (--resume) or replace it (--overwrite)")
-        before = _resumed(out, chosen, lambda index: game_id(first_seed + index), games)
+        before = _resumed(out, chosen, first_seed, games)
         note(f"{before.games} games are there already")
     started, games_before = time.perf_counter(), before.games
     done = _played(plan, games, before, out, models, jobs=jobs, resume=resume)
@@ -310,7 +309,7 @@ def _export_end(path: Path, games: int, events: int) -> bytes:
     return orjson.dumps(end) + b"\n"
 
 
-def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games: int) -> Result:
+def _resumed(path: Path, profile: Profile, first_seed: int, games: int) -> Result:
     """The complete games in the file, which is cut off after the last of them.
 
     Ends the command for a file of another run or of anything else, and leaves that file unchanged.
@@ -324,7 +323,8 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
             if values is None or done.games == games:
                 break
             read += len(line)
-            if values.pop("game") != expected(done.games):
+            name = values.pop("game")
+            if not is_of_seed(name, first_seed + done.games):
                 fail(f"{path} holds another run: game {done.games + 1} does not have this seed")
             type_ = values.pop("type")
             if type_ == PROVENANCE:
@@ -339,7 +339,7 @@ def _resumed(path: Path, profile: Profile, expected: Callable[[int], str], games
             if isinstance(log[-1], GameEnded):
                 done.games += 1
                 done.events += len(log)
-                done.figures.add(expected(done.games - 1), log)
+                done.figures.add(name, log)
                 whole = read
                 log = []
         file.truncate(whole)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,19 +13,18 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.errors import InvalidAgent
+from app.cli.study_costs import Expectation, expectation
 from app.cli.study_example import EXAMPLE, MODELS_EXAMPLE
 from app.cli.study_parts import (
     MODELS_FILE,
-    Expectation,
     StudyState,
     deviations,
     endpoints_of,
-    expectation,
     folder_of,
     freeze,
-    left_of,
     note_deviations,
     opened,
+    pilot_study,
     state_of,
 )
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
@@ -47,9 +47,6 @@ commands.add_typer(study_app, name="study")
 
 STOPPED: Final = 3
 """Exit status if the budget is spent or a model refuses: the same command goes on later."""
-
-PILOT_SEED: Final = 2**40
-"""Pilot games play the deals from here on, so that none of them is a game of the study."""
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is spent.")]
@@ -106,15 +103,14 @@ def plan_command(
         if try_models:
             _try_models(folder, design, endpoints, yes=yes)
         _check_seats(folder, design, endpoints)
-        left = list(left_of(folder, design))
-        expected = expectation(folder, state, endpoints, left)
+        expected = expectation(folder, state, endpoints, design.all_games())
+        told = _plan_json(folder, design, state, expected)
     except StudyFault as fault:
         fail(str(fault))
-    told = _plan_json(folder, design, state, expected)
     if as_json:
         print_json(told)
     else:
-        _print_plan(design, told)
+        _print_plan(folder, design, told)
 
 
 def _try_models(folder: StudyFolder, design: Design, endpoints: Any, *, yes: bool) -> None:
@@ -211,8 +207,7 @@ def run_command(
     study, design = opened(folder)
     part = _shard(shard)
     if pilot is not None:
-        own = study.design.model_copy(update={"games": pilot, "seed": study.design.seed + PILOT_SEED})
-        study = study.model_copy(update={"design": own})
+        study = pilot_study(study, pilot)
         design = folder.design(study)
     endpoints = endpoints_of(folder)
     remote = None if server is None else StudyServer(server, _key(api_key_env))
@@ -223,12 +218,11 @@ def run_command(
             _check_seats(folder, design, endpoints)
         if pilot is None:
             _frozen(folder, study, design)
-        left = [(cell, game) for cell, game in part.part(design) if not folder.has(cell.id, game.id)]
-        expected = expectation(folder, state, endpoints, left)
+        expected = expectation(folder, state, endpoints, part.part(design))
         note(_announced(design, state, expected, study))
         if not yes and sys.stdin.isatty():
             typer.confirm("Go on?", default=True, abort=True, err=True)
-        with folder.locked("run" if part.of == 1 else f"shard-{part.number}"):
+        with folder.locked(part.number, part.of):
             result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
         state = state_of(folder, design)
     except (StudyFault, InvalidAgent) as fault:
@@ -571,6 +565,18 @@ def _plan_json(
         "tokens": expected.tokens.as_json(),
         "cost": expected.of["cost"].as_json() if expected.priced else None,
         "hours": expected.hours.as_json(),
+        "raters": [
+            {
+                "rater": one.asked.rater,
+                "dimension": one.asked.dimension,
+                "games": one.games,
+                "calls": one.of["calls"].as_json(),
+                "tokens": one.tokens.as_json(),
+                "cost": one.of["cost"].as_json() if one.priced else None,
+                "from": one.basis,
+            }
+            for one in expected.raters
+        ],
         "from": expected.bases,
         "unbalanced": [str(one) for one in imbalances(design)],
         "finds": _finds(folder, design),
@@ -590,30 +596,70 @@ def _finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
         return []
 
 
-def _print_plan(design: Design, told: dict[str, Any]) -> None:
+_TAKEN: Final = {"calls": ",.0f", "tokens": ",.0f", "cost": ",.3g"}
+"""What a row of the plan takes, and how it is written."""
+
+
+def _taken(row: dict[str, Any]) -> Iterator[str]:
+    return (_ends(row[name], form) for name, form in _TAKEN.items())
+
+
+def _print_plan(folder: StudyFolder, design: Design, told: dict[str, Any]) -> None:
     echo(
         f"{told['title']}: {len(told['cells'])} cells, {told['games']} games, {told['reused']} of them there"
     )
-    table = _table("cell", "games", "there", "calls", "tokens", "cost")
+    table = _table("cell", "games", "there", *_TAKEN)
     for cell in told["cells"]:
-        table.add_row(
-            cell["name"],
-            str(cell["games"]),
-            str(cell["reused"]),
-            *(
-                _ends(cell[name], form)
-                for name, form in (("calls", ",.0f"), ("tokens", ",.0f"), ("cost", ",.3g"))
-            ),
-        )
+        table.add_row(cell["name"], str(cell["games"]), str(cell["reused"]), *_taken(cell))
     _show(table)
+    if told["raters"]:
+        table = _table("rater", "games", *_TAKEN)
+        for one in told["raters"]:
+            table.add_row(f"{one['rater']}, {one['dimension']}", str(one["games"]), *_taken(one))
+        _show(table)
     echo(f"in all: {_ends(told['calls'], ',.0f')} calls, {_ends(told['tokens'], ',.0f')} tokens, cost "
-         f"{_ends(told['cost'], ',.3g')}, {_ends(told['hours'], ',.2f')} hours")  # fmt: skip
+         f"{_ends(told['cost'], ',.3g')}, {_ends(told['hours'], ',.2f')} hours of play")  # fmt: skip
     for basis in told["from"]:
         echo(f"  {basis}")
     for words in told["unbalanced"]:
         echo(f"unbalanced: {words}")
     for found in told["finds"]:
-        echo(found["words"])
+        _print_finds(found)
+    if any(one["assumed"] for found in told["finds"] for one in found["figures"]):
+        echo("for measured figures play pilot games, then plan again:")
+        echo(f"  interintent study run {folder.path} --pilot 8")
+
+
+def _print_finds(found: dict[str, Any]) -> None:
+    """The smallest differences that answer one question."""
+    measure, figures = found["measure"], found["figures"]
+    shown = figures[:1] if measure else [one for one in figures if one["main"]]
+    echo(f"{found['question']} ({found['contrast']})" if found["contrast"] else found["question"])
+    if not shown:
+        echo(f"  nothing can be said of {measure} before there are pilot games")
+        return
+    several = any(one["difference_corrected"] != one["difference"] for one in shown)
+    heads = ["finds (80 % power)", *(["with Holm"] if several else []), "games", "10 points take"]
+    heads += ["deviation", "alike"]
+    table = _table("figure", *heads, "from")
+    for one in shown:
+        names = ("difference", "difference_corrected") if several else ("difference",)
+        table.add_row(
+            one["figure"],
+            *(_difference(one[name], one["unit"]) for name in names),
+            f"{one['games']:,}",
+            "-" if one["games_for_10_points"] is None else f"{one['games_for_10_points']:,} games",
+            f"{one['sd']:.2f}",
+            f"{one['correlation']:.2f}",
+            "ASSUMED: the worst case" if one["assumed"] else f"{one['measured_in']} pilot games",
+        )
+    _show(table)
+
+
+def _difference(value: float | None, unit: str) -> str:
+    if value is None:
+        return "nothing"
+    return f"{100 * value:.1f} points" if unit == "share" else f"{value:.2f}"
 
 
 def _table(first: str, *others: str) -> Table:

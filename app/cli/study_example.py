@@ -58,7 +58,7 @@ defaults_above = 0.05               # games whose models failed more of their de
 
 # [[evaluations]]
 # kind = "judge"                    # a model judges whether selections are reasonable
-# dimension = "selection"           # or "following"
+# dimension = "selection"           # or "following", or "statements": what speeches state about the record
 # model = "large"
 
 # [[evaluations]]
@@ -76,6 +76,7 @@ defaults_above = 0.05               # games whose models failed more of their de
 text = "Does Merlin survive more often with self-correction?"
 contrast = "preset=paper,direct"
 where = "role=merlin"
+# measure = "seats won, loyal"      # the figure that decides; left out: all are compared
 """
 
 MODELS_EXAMPLE: Final = """\

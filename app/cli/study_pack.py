@@ -22,19 +22,31 @@ from typing import Any, Final
 import orjson
 
 from app.base.clock import now_ms, timestamp
-from app.cli.study_parts import note_deviations, state_of
-from app.cli.study_running import read_finished
+from app.cli.study_parts import note_deviations, pilot_study, read_finished, state_of
 from app.evaluations.study_raters import rater_key
-from app.files.judgements import UnreadableFile, read_judgements
+from app.files.games import bundles
+from app.files.judgements import UnreadableFile, read_answers, read_judgements
+from app.files.reporting import ReportWork, counted
 from app.models.recording import Recording, Signature, line_of
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
-from evaluators.ground.items import DIMENSIONS, items
+from evaluators.ground.items import DIMENSIONS, Options, Variant, items
 from evaluators.ground.rows import jsonl
+from evaluators.report.builder import ReportBuilder
+from evaluators.report.columns import Contrast
 from evaluators.study.design import Design
 from evaluators.study.file import Study
 from evaluators.study.told import look_levels
 
-__all__ = ["archive", "gather", "look", "pack", "report_arguments", "run_report"]
+__all__ = [
+    "archive",
+    "builder_of",
+    "gather",
+    "look",
+    "pack",
+    "pilots_of",
+    "report_arguments",
+    "run_report",
+]
 
 REPORTS: Final = ("report.html", "report.json", "report.csv", "report.tex")
 
@@ -43,6 +55,7 @@ _JUDGEMENTS: Final = "judgements.json"
 _ANSWERS: Final = "answers.jsonl"
 _TOLD: Final = "study.json"
 _CALLS: Final = "calls"
+_RATER_CALLS: Final = "rater-calls"
 _FIGURES: Final = "figures"
 _DATA_SET: Final = "dataset"
 
@@ -54,15 +67,19 @@ def look(folder: StudyFolder, design: Design) -> None:
     games = state_of(folder, design).done
     if not games:
         raise StudyFault("there is nothing to look at: no game is finished")
-    if any(one["games"] == games for one in folder.notes("look")):
-        return
-    folder.note("look", at=timestamp(now_ms()), games=games, planned=design.size)
+    folder.note("look", known_by=["games"], at=timestamp(now_ms()), games=games, planned=design.size)
 
 
 def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:
     """Writes games, judgements, answers and what is to be told of the study into a directory, in the order of
     the design. Raises StudyFault for damaged files.
     """
+    _gather_games(folder, study, design, where)
+    _write_json(where / _TOLD, _told(folder, study, design))
+
+
+def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:
+    """The same without what is to be told."""
     where.mkdir(parents=True, exist_ok=True)
     judged: list[Any] = []
     with (where / _GAMES).open("wb") as games, (where / _ANSWERS).open("wb") as answers:
@@ -83,7 +100,41 @@ def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> No
         if one.file is not None and (folder.path / one.file).exists():
             judged += _peoples(folder.path / one.file)
     _write_json(where / _JUDGEMENTS, judged)
-    _write_json(where / _TOLD, _told(folder, study, design))
+
+
+def pilots_of(folder: StudyFolder, design: Design) -> tuple[Design, float]:
+    """The design of the pilot games that are there, and how many there are of a cell in the mean."""
+    pilots = StudyFolder(folder.path, pilot=True)
+    planned = pilots.design(pilot_study(design.study, max(pilots.most_games(), 1)))
+    there = sum(pilots.has(cell.id, game.id) for cell, game in planned.all_games())
+    return planned, there / len(planned.cells)
+
+
+def builder_of(
+    folder: StudyFolder, design: Design, where: Path, contrasts: tuple[Contrast, ...]
+) -> ReportBuilder:
+    """What a report of these games counts; the games are gathered in a directory. Raises StudyFault."""
+    study = design.study
+    _gather_games(folder, study, design, where)
+    try:
+        judged = read_judgements(where / _JUDGEMENTS) if _filled(where / _JUDGEMENTS) else None
+        answers = read_answers(where / _ANSWERS) if _filled(where / _ANSWERS) else {}
+    except UnreadableFile as fault:
+        raise StudyFault(str(fault)) from None
+    work = ReportWork(
+        study.title,
+        Variant(options=_options(study)),
+        {} if judged is None else judged.by_game,
+        frozenset() if judged is None else judged.judges,
+        answers,
+        exclude_above=study.exclusions.defaults_above,
+        contrasts=contrasts,
+        statements={} if judged is None else judged.statements,
+    )
+    builder = work.builder()
+    for part in counted(bundles([str(where / _GAMES)], lambda _: None), work):
+        builder.merge(part)
+    return builder
 
 
 def _peoples(file: Path) -> Iterator[dict[str, Any]]:
@@ -151,10 +202,15 @@ def report_arguments(study: Study, where: Path) -> list[str]:
     """
     arguments = [_GAMES, "--title", study.title, "--study", _TOLD]
     arguments += _of_raters(where)
-    options = {one.options for one in study.evaluations if one.kind == "guesser"}
-    if options == {"roles"}:
-        arguments += ["--options", "roles"]
+    if _options(study) != Variant().options:
+        arguments += ["--options", _options(study)]
     return [*arguments, "--exclude-above", f"{study.exclusions.defaults_above:g}"]
+
+
+def _options(study: Study) -> Options:
+    """Which intentions the guesses name that the report counts."""
+    options = {one.options for one in study.evaluations if one.kind == "guesser"}
+    return "roles" if options == {"roles"} else "impactful"
 
 
 def _of_raters(where: Path) -> list[str]:
@@ -217,7 +273,7 @@ def pack(
         on_step("items")
         _write_items(folder, design, part / "items")
         on_step("stored answers")
-        _write_calls(folder, design, part / _CALLS)
+        _write_calls(folder, study, design, part)
         arguments = report_arguments(study, part)
         reports = [["--out", name] for name in REPORTS]
         if _can_draw():
@@ -274,20 +330,32 @@ def _write_items(folder: StudyFolder, design: Design, where: Path) -> None:
             file.close()
 
 
-def _write_calls(folder: StudyFolder, design: Design, where: Path) -> None:
-    """The stored answers of each game, sorted by question: they were stored as they came."""
+def _write_calls(folder: StudyFolder, study: Study, design: Design, part: Path) -> None:
+    """The stored answers about each game, of its models and of each judge and guesser."""
+    raters = [rater_key(one) for one in study.evaluations if one.kind != "raters"]
     for cell in design.cells:
         for game in design.games(cell):
-            file = folder.store / "answers" / cell.id / f"{game.id}.ndjson"
-            if not folder.has(cell.id, game.id) or not file.exists():
+            if not folder.has(cell.id, game.id):
                 continue
-            calls = Recording.read(file).calls(game.id)
-            signature, out = Signature(), where / cell.id / file.name
-            out.parent.mkdir(parents=True, exist_ok=True)
-            with out.open("wb") as lines:
-                for key in sorted(calls, key=lambda key: (key.request_id, key.step, key.about, key.attempt)):
-                    lines.write(signature.add(line_of(game.id, calls[key])))
-                lines.write(signature.line())
+            name = f"{game.id}.ndjson"
+            _write_answers(game.id, folder.store / "answers" / cell.id / name, part / _CALLS / cell.id / name)
+            for key in raters:
+                _write_answers(
+                    game.id, folder.store / "raters" / key / name, part / _RATER_CALLS / key / name
+                )
+
+
+def _write_answers(game: str, file: Path, out: Path) -> None:
+    """Sorted by question, since they were stored as they came. Does nothing where there are none."""
+    if not file.exists():
+        return
+    calls = Recording.read(file).calls(game)
+    signature = Signature()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("wb") as lines:
+        for key in sorted(calls, key=lambda key: (key.request_id, key.step, key.about, key.attempt)):
+            lines.write(signature.add(line_of(game, calls[key])))
+        lines.write(signature.line())
 
 
 def _can_draw() -> bool:
@@ -312,7 +380,7 @@ study.json        what was played, asked and served; deviations and early looks
 games.ndjson      the games' whole logs
 items/            what raters are asked, with gold, a file for each dimension
 judgements.json   judgements of people and models; answers.jsonl: guesses and summaries
-calls/            every stored answer of the games' models
+calls/            every stored answer of the games' models; rater-calls/: of judges and guessers
 report.*          the report, and its plots in figures/
 dataset/          the games as tables; its README.md says what every column means
 make-report.sh    makes report, plots and data set anew from these files (sh make-report.sh)

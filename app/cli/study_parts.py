@@ -1,7 +1,6 @@
-"""What the commands of a study share: its folder, its endpoints, and what its games are expected to take."""
+"""What the commands of a study share: its folder, its endpoints, and what there is of it."""
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +10,7 @@ from app.base.clock import now_ms, timestamp
 from app.cli.database import read_settings
 from app.cli.terminal import fail
 from app.evaluations.study_raters import rater_key
-from app.models.game_costs import GAMES, PLAYERS, GamePlan
+from app.files.games import Unusable, bundles, games_in
 from app.runner.study_folder import (
     Frozen,
     GameRecord,
@@ -20,39 +19,32 @@ from app.runner.study_folder import (
     differences,
     prompts_of,
 )
-from app.runner.study_games import preset_of
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
+from evaluators.ground.turns import Game
 from evaluators.report.columns import UnknownColumn, read_conditions, read_contrasts
-from evaluators.study.design import Design, PlannedGame, StudyCell
+from evaluators.report.contrasts import figure_names, range_of
+from evaluators.study.design import Design, StudyCell
 from evaluators.study.file import EvaluationAsked, Study
-from evaluators.study.plan import QUANTITIES, Range, SeatCosts, measured_costs
 
 __all__ = [
     "MODELS_FILE",
     "CellState",
-    "Expectation",
     "StudyState",
     "deviations",
     "endpoints_of",
-    "expectation",
     "folder_of",
     "freeze",
-    "left_of",
     "note_deviations",
     "opened",
+    "pilot_study",
+    "read_finished",
     "state_of",
 ]
 
 MODELS_FILE: Final = "models.toml"
 
-_ANSWER_TOKENS: Final = (80, 320)
-"""Tokens of an answer, where nothing was measured: as the fake model writes, and four times as much."""
-
-_CALL_S: Final = (2.0, 10.0)
-"""Seconds of a call, where nothing was measured."""
-
-_RATER_TOKENS: Final = (2_000, 8_000)
-"""Tokens of a rater's question with its answer, where nothing was measured."""
+_PILOT_SEED: Final = 2**40
+"""Pilot games play the deals from here on, so that none of them is a game of the study."""
 
 
 def folder_of(path: Path, *, pilot: bool = False) -> StudyFolder:
@@ -67,8 +59,14 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
         design = folder.design(study)
         _check_questions(design)
     except StudyFault as fault:
-        fail(str(fault).replace("\n", "; "))
+        fail(str(fault).replace(":\n", ": ").replace("\n", "; "))
     return study, design
+
+
+def pilot_study(study: Study, games: int) -> Study:
+    """The study with so many pilot games of each cell in place of its games."""
+    own = study.design.model_copy(update={"games": games, "seed": study.design.seed + _PILOT_SEED})
+    return study.model_copy(update={"design": own})
 
 
 def _check_questions(design: Design) -> None:
@@ -79,6 +77,11 @@ def _check_questions(design: Design) -> None:
             read_conditions([] if asked.where is None else re.split(r"\s+and\s+", asked.where))
         except UnknownColumn as fault:
             raise StudyFault(f"/questions/{index}: {fault}") from None
+        if asked.measure is not None and range_of(asked.measure) is None:
+            raise StudyFault(
+                f"/questions/{index}/measure: no figure is called {asked.measure!r}; there are "
+                f"{'; '.join(figure_names())}. Of seats won, name a side: seats won, evil"
+            )
         for contrast in contrasts:
             for factor in (contrast.factor, contrast.by):
                 values = {cell.labels.get(factor.column) for cell in design.cells} if factor else {None}
@@ -122,10 +125,8 @@ def deviations(folder: StudyFolder, study: Study, frozen: Frozen | None) -> list
 
 def note_deviations(folder: StudyFolder, study: Study, frozen: Frozen | None) -> list[dict[str, Any]]:
     """Notes new deviations for the report. Returns all that were ever found, those taken back too."""
-    known = folder.notes("deviation")
     for one in deviations(folder, study, frozen):
-        if not any(all(old.get(name) == value for name, value in one.items()) for old in known):
-            folder.note("deviation", at=timestamp(now_ms()), **one)
+        folder.note("deviation", known_by=list(one), at=timestamp(now_ms()), **one)
     return folder.notes("deviation")
 
 
@@ -237,196 +238,14 @@ def state_of(folder: StudyFolder, design: Design) -> StudyState:
     return StudyState(design, cells, rated)
 
 
-# --- what is expected ---------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Expectation:
-    """What the rest of a study takes."""
-
-    games: int = 0
-    of: dict[str, Range] = field(default_factory=lambda: dict.fromkeys(QUANTITIES, Range()))
-    rating: Range = field(default_factory=Range)
-    """Of the calls, those of raters."""
-    hours: Range = field(default_factory=Range)
-    priced: bool = True
-    bases: list[str] = field(default_factory=list)
-    """Where the figures come from, by model and preset."""
-    cells: dict[str, dict[str, Range]] = field(default_factory=dict)
-    """By cell: calls, tokens and cost."""
-
-    @property
-    def tokens(self) -> Range:
-        """Of prompts and answers."""
-        return self.of["prompt_tokens"] + self.of["completion_tokens"]
-
-    @property
-    def calls(self) -> int:
-        """Calls, in the middle of their range."""
-        return round(self.of["calls"].middle)
-
-
-def expectation(
-    folder: StudyFolder,
-    state: StudyState,
-    endpoints: Mapping[str, EndpointSettings],
-    left: list[tuple[StudyCell, PlannedGame]],
-) -> Expectation:
-    """What these games take, and the raters' work on them and on games that are there."""
-    found = Expectation(games=len(left))
-    costs = _costs(folder, state)
-    seats: dict[tuple[str, str, str], int] = {}
-    for cell, game in left:
-        for spec, name in zip(game.seats, game.models, strict=True):
-            preset = preset_of(spec)
-            if preset is not None:
-                seats[cell.id, name, preset] = seats.get((cell.id, name, preset), 0) + 1
-    study = state.design.study
-    for (cell_id, name, preset), count in sorted(seats.items()):
-        endpoint = study.models[name].endpoint or name
-        known = costs.get((name, preset)) or _tried(folder, endpoint, preset)
-        if known is None:
-            known = _assumed(preset, endpoints.get(endpoint))
-        basis = f"{name}, {preset}: {known.basis}"
-        if basis not in found.bases:
-            found.bases.append(basis)
-        found.priced &= known.priced
-        of_cell = found.cells.setdefault(cell_id, dict.fromkeys(QUANTITIES, Range()))
-        for quantity in QUANTITIES:
-            taken = known.total(quantity, count)
-            of_cell[quantity] += taken
-            found.of[quantity] += taken
-    found.hours = _hours(folder, state, found, seats, len(left))
-    _add_raters(found, state)
-    return found
-
-
-def _costs(folder: StudyFolder, state: StudyState) -> dict[tuple[str, str], SeatCosts]:
-    """The measured costs of seats: from this study's games, and else from its pilots."""
-    pilots = StudyFolder(folder.path, pilot=True)
-    played = [record.seats for cell in state.cells for record in cell.records]
-    piloted = [
-        record.seats for cell, game in pilots.games() if (record := pilots.record(cell, game)) is not None
-    ]
-    return measured_costs(piloted) | measured_costs(played)
-
-
-def _tried(folder: StudyFolder, endpoint: str, preset: str) -> SeatCosts | None:
-    """From a trial of the endpoint, if there was one: three rounds to five."""
-    trial = StudyFolder(folder.path).read(f"trials/{endpoint}.json")
-    if trial is None:
-        return None
-    for game in trial["games"]:
-        if game["preset"] == preset and game["timing"] == "exact":
-            values = {
-                quantity: [game[quantity]["low"] / PLAYERS, game[quantity]["high"] / PLAYERS]
-                for quantity in QUANTITIES
-                if game[quantity] is not None
-            }
-            basis = f"from {len(trial['forms'])} questions that {trial['model']} was tried with"
-            return SeatCosts(basis, values, measured=False, priced=game["cost"] is not None)
-    return None
-
-
-def _plan_of(preset: str) -> tuple[GamePlan, GamePlan]:
-    """The plans of a preset's games, the cheapest and the dearest that it may be."""
-    plans = {plan.preset: plan for plan in reversed(GAMES)}
-    if preset in plans:
-        return plans[preset], plans[preset]
-    # Steps of one's own: no fewer questions than none, no more than all.
-    return plans["direct"], plans["paper"]
-
-
-def _assumed(preset: str, settings: EndpointSettings | None) -> SeatCosts:
-    few, many = _plan_of(preset)
-    calls = [few.calls(3) / PLAYERS, many.calls(5) / PLAYERS]
-    prompt = [few.prompt_tokens[3] / PLAYERS, many.prompt_tokens[5] / PLAYERS]
-    written = [calls[0] * _ANSWER_TOKENS[0], calls[1] * _ANSWER_TOKENS[1]]
-    values = {"calls": calls, "prompt_tokens": prompt, "completion_tokens": written}
-    prices = None if settings is None else settings.prices
-    if prices is not None:
-        values["cost"] = [
-            (sent * prices.prompt + answered * prices.completion) / 1e6
-            for sent, answered in zip(prompt, written, strict=True)
-        ]
-    basis = (
-        "ASSUMED: calls and prompts of three to five rounds, answers of "
-        f"{_ANSWER_TOKENS[0]} to {_ANSWER_TOKENS[1]} tokens"
-    )
-    return SeatCosts(basis, values, measured=False, priced=prices is not None)
-
-
-def _hours(
-    folder: StudyFolder,
-    state: StudyState,
-    found: Expectation,
-    seats: Mapping[tuple[str, str, str], int],
-    games: int,
-) -> Range:
-    """Hours of the games that are left, so many at a time."""
-    if not games:
-        return Range()
-    seconds = [one.seconds for cell in state.cells for one in cell.records if one.seconds is not None]
-    at_once = max(1, min(state.design.study.budget.parallel, games))
-    if seconds:
-        usual = sum(seconds) / len(seconds)
-        found.bases.append(f"hours: measured in {len(seconds)} games, {at_once} at a time")
-        return Range(min(seconds), max(seconds)).times(games / at_once / 3600) if usual else Range()
-    if not seats:
-        return Range()
-    lows, highs = [], []
-    for _, name, preset in seats:
-        few, many = _plan_of(preset)
-        endpoint = state.design.study.models[name].endpoint or name
-        trial = StudyFolder(folder.path).read(f"trials/{endpoint}.json")
-        span = next(
-            (
-                one["hours"]
-                for one in (trial or {"games": []})["games"]
-                if one["preset"] == preset and one["timing"] == "exact"
-            ),
-            None,
-        )
-        lows.append(sum(few.in_a_row(3).values()) * _CALL_S[0] / 3600 if span is None else span["low"])
-        highs.append(sum(many.in_a_row(5).values()) * _CALL_S[1] / 3600 if span is None else span["high"])
-        if span is None and not any(basis.startswith("hours") for basis in found.bases):
-            found.bases.append(f"hours: ASSUMED {_CALL_S[0]:g} to {_CALL_S[1]:g} seconds a call")
-    return Range(min(lows), max(highs)).times(games / at_once)
-
-
-def _add_raters(found: Expectation, state: StudyState) -> None:
-    for one in state.raters:
-        said = state.rated[rater_key(one)]
-        left = state.design.size - len(said)
-        if not left:
-            continue
-        if said:
-            basis = f"measured in {len(said)} games"
-            costs = SeatCosts(
-                basis,
-                {
-                    "calls": [float(row["calls"]) for row in said],
-                    "prompt_tokens": [float(row["tokens"]) for row in said],
-                    "cost": [float(row["cost"]) for row in said],
-                },
-            )
-        else:
-            # One question for each stage of a speaking turn, in three to five rounds.
-            turns = [2 * 3 * PLAYERS, 2 * 5 * PLAYERS]
-            calls = [float(turns[0]), float(turns[1] * max(one.samples, 1))]
-            tokens = [calls[0] * _RATER_TOKENS[0], calls[1] * _RATER_TOKENS[1]]
-            basis = (
-                f"ASSUMED {_RATER_TOKENS[0]:,} to {_RATER_TOKENS[1]:,} tokens a question; no cost reckoned"
-            )
-            costs = SeatCosts(basis, {"calls": calls, "prompt_tokens": tokens}, measured=False)
-        found.bases.append(f"{one.rater}, {one.dimension}: {basis}")
-        found.rating += costs.total("calls", left)
-        for quantity in QUANTITIES:
-            found.of[quantity] += costs.total(quantity, left)
-
-
-def left_of(folder: StudyFolder, design: Design) -> Iterator[tuple[StudyCell, PlannedGame]]:
-    """The games that are not finished."""
-    for cell, game in design.all_games():
-        if not folder.has(cell.id, game.id):
-            yield cell, game
+def read_finished(folder: StudyFolder, cell: str, game: str) -> Game:
+    """A finished game of the study. Raises StudyFault if its file is damaged."""
+    file = folder.game_file(cell, game)
+    for bundle in bundles([str(file)], lambda _: None):
+        for found in games_in(bundle):
+            if isinstance(found, Unusable):
+                raise StudyFault(
+                    f"{file}: {found.reason}; remove it, and the game is played from its answers"
+                )
+            return found
+    raise StudyFault(f"{file} is empty; remove it, and the game is played again from its stored answers")

@@ -1,132 +1,198 @@
-"""What a study can find: the smallest difference for each of its questions."""
+"""What a study can find: the smallest difference in every figure that its questions compare."""
 
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from pathlib import Path
 from typing import Any, Final
 
-from app.cli.study_running import read_finished
-from app.runner.study_folder import StudyFolder
-from engine.terms import Side
-from evaluators.statistics.power import WORST_SD, smallest_difference
+from app.cli.report import questions_of
+from app.cli.study_pack import builder_of, pilots_of
+from app.runner.study_folder import StudyFault, StudyFolder
+from evaluators.report.columns import Contrast
+from evaluators.report.contrasts import ContrastCounts, FigureOfCells, figures_of_cells, range_of
+from evaluators.report.tables import Unit
+from evaluators.statistics.power import WORST_SD, games_for, smallest_difference, variation
 from evaluators.study.design import Design
 
 __all__ = ["finds"]
 
-_FEWEST: Final = 4
-"""Pilot games of each condition, and pairs of them, from which variance and pairing are reckoned."""
+_RATES: Final = "any rate"
+_SCORES: Final = "any score from 1 to 5"
 
-_MOST_ALIKE: Final = 0.8
-"""The largest correlation of pairs that a pilot is believed."""
+_ALPHA: Final = 0.05
+
+_TEN_POINTS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class _Pilot:
-    """What pilot games say of who wins."""
+class _Smallest:
+    """The smallest difference in one figure."""
 
+    figure: str
+    is_main: bool
+    unit: Unit
+    games: int
+    """Games of each condition, or pairs; all games of a deal are one where they belong together."""
+    difference: float | None
+    difference_corrected: float | None
+    """With Holm's correction, in its first step."""
+    needed: int | None
+    """Games of each condition that would find 10 points; None for other figures than rates."""
     sd: float
     correlation: float
-    games: int
+    measured: int
+    """Pilot games or deals of each condition; 0: nothing was measured."""
+
+    def as_json(self) -> dict[str, Any]:
+        """By name."""
+        return {
+            "figure": self.figure,
+            "main": self.is_main,
+            "unit": self.unit,
+            "games": self.games,
+            "difference": self.difference,
+            "difference_corrected": self.difference_corrected,
+            "games_for_10_points": self.needed,
+            "sd": self.sd,
+            "correlation": self.correlation,
+            "assumed": not self.measured,
+            "measured_in": self.measured,
+        }
 
 
 def finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
-    """For each question: games in each condition, and the smallest difference in the share of games won. From
-    pilot games where there are enough, else in the worst case. Raises ModuleNotFoundError without scipy.
+    """For each contrast of the questions: the smallest difference that the design finds in each figure.
+
+    Figures that pilot games have are reckoned from their variance and pairing; others, and all without pilot
+    games, in the worst case, and say so. Raises StudyFault for a deciding figure that the pilot games do not
+    have, and ModuleNotFoundError without scipy.
     """
     study = design.study
-    asked = [(one.text, one.contrast) for one in study.questions] or [("Any two cells", "")]
-    outcomes = _outcomes(StudyFolder(folder.path, pilot=True), design)
-    return [_found(design, outcomes, text, contrast, len(asked)) for text, contrast in asked]
+    asked = questions_of({"questions": [one.model_dump() for one in study.questions]})
+    alphas = [_ALPHA] if len(asked) < 2 else [_ALPHA, _ALPHA / len(asked)]
+    if not asked:
+        return [_told("Any two cells", "", "", _assumed(design, "", study.design.games, alphas), [])]
+    pilots, per_cell = pilots_of(folder, design)
+    counts = _counts(StudyFolder(folder.path, pilot=True), pilots, asked) if per_cell else {}
+    return [_finds(design, one, counts.get(one), per_cell, alphas) for one in asked]
 
 
-def _found(
-    design: Design, outcomes: dict[str, dict[str, float]], text: str, contrast: str, questions: int
+def _counts(pilots: StudyFolder, design: Design, asked: Sequence[Contrast]) -> dict[Contrast, ContrastCounts]:
+    """What the pilot games count in each contrast."""
+    with tempfile.TemporaryDirectory(prefix="interintent-plan-") as where:
+        builder = builder_of(pilots, design, Path(where), tuple(asked))
+    return {one.asked: one for one in builder.contrasts}
+
+
+def _finds(
+    design: Design,
+    asked: Contrast,
+    counts: ContrastCounts | None,
+    per_cell: float,
+    alphas: Sequence[float],
 ) -> dict[str, Any]:
-    games = _games(design, contrast)
-    pilot = _pilot(design, outcomes, contrast)
-    sd, correlation = (WORST_SD, 0.0) if pilot is None else (pilot.sd, pilot.correlation)
-    alphas = [0.05] if questions == 1 else [0.05, 0.05 / questions]
-    values = [
-        smallest_difference(games, sd=sd, correlation=correlation, alpha=alpha).difference for alpha in alphas
-    ]
-    several = f", the second with Holm's correction for {questions} questions" if questions > 1 else ""
-    if pilot is None:
-        basis = "ASSUMED: the worst case, half of the games, and pairs that are not alike"
+    figures = [] if counts is None else list(figures_of_cells(counts))
+    measured = list(_measured(design, figures, per_cell, alphas))
+    if asked.measure:
+        decides = [one for one in measured if one.figure == asked.measure]
+        if figures and asked.measure not in {one.name for one in figures}:
+            named = ", ".join(dict.fromkeys(one.name for one in figures))
+            raise StudyFault(
+                f"/questions: no figure of the pilot games is called {asked.measure!r}; there are {named}"
+            )
     else:
-        basis = f"from {pilot.games} pilot games: standard deviation {sd:.2f}, correlation {correlation:.2f}"
-    asked = text if text.endswith("?") else f"{text}."
-    found = " to ".join(map(_points, values))
+        decides = measured[:1]
+    assumed = _assumed(design, asked.measure, _games(design, asked), alphas)
+    return _told(asked.question, str(asked), asked.measure, decides or assumed, measured)
+
+
+def _told(
+    question: str, contrast: str, measure: str, decides: Sequence[_Smallest], figures: Sequence[_Smallest]
+) -> dict[str, Any]:
+    found = [*decides, *(one for one in figures if one not in decides)]
     return {
-        "question": text,
+        "question": question,
         "contrast": contrast,
-        "games": games,
-        "difference": values[0],
-        "difference_corrected": values[-1],
-        "sd": sd,
-        "correlation": correlation,
-        "assumed": pilot is None,
-        "words": f"{asked} With {games} games in each condition it finds {found} in the share of games won, "
-        f"with 80 % power{several} ({basis})",
+        "measure": measure,
+        **({} if not found else found[0].as_json()),
+        "figures": [one.as_json() for one in found],
     }
 
 
-def _points(difference: float | None) -> str:
-    # A share cannot differ by more than all.
-    if difference is None or difference > 1:
-        return "no difference"
-    return f"a difference of {100 * difference:.0f} points"
+def _measured(
+    design: Design, figures: Sequence[FigureOfCells], per_cell: float, alphas: Sequence[float]
+) -> Iterator[_Smallest]:
+    for one in figures:
+        known = variation(one.cells, one.kind, paired=one.paired, limits=one.limits)
+        if known is None:
+            continue
+        # As many games of a deal as in the pilot.
+        games = max(1, round(known.units * design.study.design.games / per_cell))
+        widest = None if one.limits is None else one.limits[1] - one.limits[0]
+        differences = [
+            _possible(
+                smallest_difference(
+                    games, sd=known.sd, correlation=known.correlation, paired=known.paired, alpha=alpha
+                ).difference,
+                widest,
+            )
+            for alpha in alphas
+        ]
+        yield _Smallest(
+            one.name,
+            one.is_main,
+            one.unit,
+            games,
+            differences[0],
+            differences[-1],
+            games_for(
+                _TEN_POINTS, sd=known.sd, correlation=known.correlation, paired=known.paired, alpha=alphas[-1]
+            )
+            if one.unit == "share"
+            else None,
+            known.sd,
+            known.correlation,
+            known.units,
+        )
 
 
-def _arms(design: Design, contrast: str) -> list[list[str]]:
-    """The cells of each level of the contrast; empty if its column is no label of cells."""
-    column, _, levels = contrast.partition("=")
-    arms = [
-        [cell.id for cell in design.cells if cell.labels.get(column) == level.strip()]
-        for level in levels.split(",")
-    ]
-    return arms if all(arms) else []
-
-
-def _games(design: Design, contrast: str) -> int:
-    """Games in the smaller condition: those of its cells, or of one cell without a contrast, or all games
-    where the conditions share their games, as models do that sit at one table.
-    """
-    each = design.study.design.games
-    if not contrast:
-        return each
-    arms = _arms(design, contrast)
-    return min(len(cells) * each for cells in arms) if arms else design.size
-
-
-def _outcomes(pilots: StudyFolder, design: Design) -> dict[str, dict[str, float]]:
-    """By cell: 1 for each pilot game that loyal won, else 0, by what the games of a pair share."""
-    found: dict[str, dict[str, float]] = {cell.id: {} for cell in design.cells}
-    for cell, name in pilots.games():
-        if cell in found:
-            won = read_finished(pilots, cell, name).winner is Side.LOYAL
-            found[cell][name.rpartition("_")[2]] = float(won)
+def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Smallest]:
+    """The worst case: half of the games at one end of the figure and half at the other, pairs not alike."""
+    if measure:
+        unit, limits = range_of(measure) or ("share", None)
+        ranges = [] if limits is None else [(measure, unit, limits)]
+    else:
+        ranges = [(_RATES, "share", (0.0, 1.0))]
+        if any(one.kind == "raters" or one.dimension == "following" for one in design.study.evaluations):
+            ranges.append((_SCORES, "number", (1.0, 5.0)))
+    found = []
+    for name, unit, (low, high) in ranges:
+        sd = WORST_SD * (high - low)
+        differences = [
+            _possible(smallest_difference(games, sd=sd, alpha=alpha).difference, high - low)
+            for alpha in alphas
+        ]
+        needed = games_for(_TEN_POINTS, sd=sd, alpha=alphas[-1]) if unit == "share" else None
+        found.append(_Smallest(name, True, unit, games, differences[0], differences[-1], needed, sd, 0.0, 0))
     return found
 
 
-def _pilot(design: Design, outcomes: dict[str, dict[str, float]], contrast: str) -> _Pilot | None:
-    """Standard deviation and correlation from the pilot games of the first two levels; None: too few."""
-    arms = _arms(design, contrast)
-    if not contrast or len(arms) < 2:
+def _possible(difference: float | None, widest: float | None) -> float | None:
+    """No difference is larger than the figure's range."""
+    if difference is None or (widest is not None and difference > widest):
         return None
-    first, second = ([outcomes[cell] for cell in arm] for arm in arms[:2])
-    shares = []
-    for arm in (first, second):
-        values = [value for games in arm for value in games.values()]
-        if len(values) < _FEWEST:
-            return None
-        # One game more of each outcome: a few equal games are no proof that all are.
-        shares.append((sum(values) + 1) / (len(values) + 2))
-    pairs = [
-        (one[place], other[place])
-        for one, other in zip(first, second, strict=False)
-        for place in one.keys() & other.keys()
+    return difference
+
+
+def _games(design: Design, asked: Contrast) -> int:
+    """Games in the smaller condition: those of its cells, or all games where the conditions share them, as
+    models do that sit at one table.
+    """
+    factor = asked.factor
+    each = design.study.design.games
+    arms = [
+        sum(cell.labels.get(factor.column) == level for cell in design.cells)
+        for level in (factor.first, factor.second)
     ]
-    variances = [share * (1 - share) for share in shares]
-    together = sum((a - shares[0]) * (b - shares[1]) for a, b in pairs) / (len(pairs) + 2)
-    alike = together / sqrt(variances[0] * variances[1]) if len(pairs) >= _FEWEST else 0.0
-    games = sum(len(games) for arm in (first, second) for games in arm)
-    return _Pilot(sqrt(sum(variances) / 2), min(_MOST_ALIKE, max(0.0, alike)), games)
+    return min(arms) * each if all(arms) else design.size

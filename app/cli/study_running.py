@@ -3,16 +3,16 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.cli.study_parts import StudyState, expectation, state_of
+from app.cli.study_costs import expectation
+from app.cli.study_parts import StudyState, read_finished, state_of
 from app.cli.study_server import StudyServer
 from app.cli.terminal import work_bar
 from app.evaluations.study_raters import StudyRaters, rater_key
-from app.files.games import Unusable, bundles, games_in
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
@@ -20,11 +20,11 @@ from app.runner.study_games import Failure, StudyGames
 from app.seats.seating import LLM
 from app.settings import EndpointSettings, read_prompts
 from app.store.call import Use, UseKey, total, use_of
-from evaluators.ground.turns import Game
+from app.store.rows import Outage
 from evaluators.study.design import Design, PlannedGame, StudyCell
 from evaluators.study.file import Study
 
-__all__ = ["RunResult", "Shard", "check_endpoints", "read_finished", "run_study"]
+__all__ = ["RunResult", "Shard", "check_endpoints", "run_study"]
 
 _LOOK_S: Final = 0.5
 """Seconds between two looks at what was used."""
@@ -102,19 +102,6 @@ def check_endpoints(
         raise StudyFault("/budget/max_cost needs prices: give the endpoints in the models file prices")
 
 
-def read_finished(folder: StudyFolder, cell: str, game: str) -> Game:
-    """A finished game of the study. Raises StudyFault if its file is damaged."""
-    file = folder.game_file(cell, game)
-    for bundle in bundles([str(file)], lambda _: None):
-        for found in games_in(bundle):
-            if isinstance(found, Unusable):
-                raise StudyFault(
-                    f"{file}: {found.reason}; remove it, and the game is played from its answers"
-                )
-            return found
-    raise StudyFault(f"{file} is empty; remove it, and the game is played again from its stored answers")
-
-
 def run_study(
     folder: StudyFolder,
     design: Design,
@@ -156,7 +143,7 @@ async def _run(
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
     if server is None:
         games.check(left)
-    expected = expectation(folder, state, settings, left)
+    expected = expectation(folder, state, settings, work)
     progress = _RunProgress(
         account,
         earlier.calls,
@@ -165,6 +152,7 @@ async def _run(
         len(work),
         len(work) - len(left),
         limits.max_cost,
+        lambda: endpoints.outages(settings),
     )
     try:
         with work_bar("study") as show:
@@ -248,6 +236,8 @@ class _RunProgress:
     of: int
     games: int
     max_cost: float | None
+    outages: Callable[[], Sequence[Outage]]
+    """The endpoints that do not answer now: what asks them waits."""
     played: int = 0
     calls: int = 0
     """Calls of the games that this run finished."""
@@ -283,7 +273,13 @@ class _RunProgress:
         left = seconds / calls * (expected - calls) if calls else None
         budget = "" if self.max_cost is None else f" of {self.max_cost:,.4g}"
         parts = [f"games {self.games:,} of {self.of:,}", f"cost {used.cost:,.4g}{budget}"]
-        if left:
+        away = self.outages()
+        if away:
+            named = ", ".join(f"{one.endpoint} ({one.cause})" for one in away)
+            parts.append(
+                f"WAITING for an answer from {named}: check base_url and network; Ctrl-C loses nothing"
+            )
+        elif left:
             parts.append(f"about {_span(left)} left")
         if self.words:
             parts.append(self.words)

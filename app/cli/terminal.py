@@ -38,6 +38,7 @@ __all__ = [
     "note",
     "print_json",
     "reason",
+    "share_bar",
     "work_bar",
     "writing",
 ]
@@ -151,6 +152,15 @@ def byte_bar(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """
     with _bar(title, total, TaskProgressColumn()) as (bar, task):
         yield lambda size: bar.advance(task, size)
+
+
+@contextmanager
+def share_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar that shows a percentage. Yields a function that takes what is done, and what there is in
+    all.
+    """
+    with _bar(title, None, TaskProgressColumn()) as (bar, task):
+        yield lambda done, of: bar.update(task, completed=done, total=of)
 
 
 class _CannotWrite(Exception):

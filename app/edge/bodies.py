@@ -23,6 +23,7 @@ from app.base.json_reader import MAX_BODY, MAX_DEPTH, read_json
 from app.base.off_loop import off_loop
 from app.base.schemas import MAX_MEMBERS
 from app.edge.deps import Guard, caller_of, forget_caller
+from app.edge.queries import check_query
 from app.settings import Settings
 
 __all__ = ["BodyRoute", "Bounds", "takes"]
@@ -47,6 +48,8 @@ class Bounds:
     """True: texts may contain control characters other than U+0000."""
     check_text: bool = True
     """False: the route checks the texts itself."""
+    open: bool = False
+    """True: anybody may send it, since the body itself says what the sender may do."""
 
 
 _Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -108,10 +111,15 @@ class BodyRoute(APIRoute):
         path_params = self.dependant.path_params
 
         async def guarded(request: Request) -> Response:
-            caller = await caller_of(request)
+            if bounds.open:
+                caller = None
+                check_query(request)
+            else:
+                caller = await caller_of(request)
             if faults := request_params_to_args(path_params, request.path_params)[1]:
                 raise RequestValidationError(faults)
             for guard in guards:
+                assert caller is not None, "an open route has no guards"
                 await guard.check(request, caller)
             began = time.monotonic()
             body = await _read(request, bounds.size, request.app.state.settings)

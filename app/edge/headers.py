@@ -6,7 +6,7 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["DATA_POLICY", "HEADERS", "PAGE_POLICY", "REPORT_POLICY", "SWAGGER_POLICY", "SecurityHeaders"]
+__all__ = ["DATA_POLICY", "HEADERS", "PAGE_POLICY", "REPORT_POLICY", "SCRIPT_POLICY", "SecurityHeaders"]
 
 _ALONE: Final = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -19,10 +19,11 @@ PAGE_POLICY: Final = f"default-src 'none'; style-src 'self'; img-src 'self'; {_A
 REPORT_POLICY: Final = f"default-src 'none'; style-src 'unsafe-inline'; {_ALONE}"
 """The policy for reports, which contain their own styles and drawings."""
 
-SWAGGER_POLICY: Final = (
+SCRIPT_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     f"{_ALONE}"
 )
+"""The policy for pages with scripts: files of this service, and nothing from elsewhere."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "Content-Security-Policy": DATA_POLICY,

@@ -4,10 +4,11 @@ reports.
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from app.base.errors import InvalidRequest, NotComparable
+from app.base.errors import InvalidRequest, NotComparable, NotFound
 from app.base.off_loop import off_loop
 from app.edge.auth import Caller
 from app.evaluations.items import FinishedGames, Items
@@ -132,10 +133,11 @@ class Comparisons:
             rows = await self._store.judged_by(row.evaluation_id, games)
             return by_game(judgements_from(rows))
         judged = sorted(set(games) & set(row.spec["games"]))
-        return {
-            game_id: rulings_as_judgements(list(ruled(await self._games.by_id(game_id))))
-            for game_id in judged
-        }
+        rulings: dict[str, list[Judgement]] = {}
+        for game_id in judged:
+            with suppress(NotFound):  # it was deleted since
+                rulings[game_id] = rulings_as_judgements(list(ruled(await self._games.by_id(game_id))))
+        return rulings
 
     # --- raters by name ---------------------------------------------------------------------
 

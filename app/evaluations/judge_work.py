@@ -20,7 +20,7 @@ from evaluators.judges.statement_scores import rules_and_judge
 from evaluators.judges.statements import STATEMENTS_SCHEMA, Statement, judge_speech
 from evaluators.measures.hallucination import Speech, speeches
 
-__all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "work_of"]
+__all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "statements_as_json", "work_of"]
 
 STATEMENTS: Final = "statements"
 """The name of the dimension that judges what speeches say about the record."""
@@ -181,10 +181,7 @@ class _StatementWork:
                     rater=row.rater,
                     kind="model",
                     evaluation_id=row.evaluation_id,
-                    statements=[_as_json(question, statement) for statement in verdict.statements],
-                    control_speeches=_compared(question, verdict.statements)
-                    if question.key.turn < 0
-                    else None,
+                    **statements_as_json(question, verdict.statements),
                 )
             )
         game_id, request_id, turn = question.key
@@ -208,6 +205,14 @@ class _StatementWork:
             for judged in rows
         ]
         await store.insert_statements(connection, graded)
+
+
+def statements_as_json(speech: Speech, statements: Sequence[Statement]) -> dict[str, Any]:
+    """What a judge found in a speech, as it is stored: ``statements`` and ``control_speeches``."""
+    return {
+        "statements": [_as_json(speech, statement) for statement in statements],
+        "control_speeches": _compared(speech, statements) if speech.key.turn < 0 else None,
+    }
 
 
 def _compared(speech: Speech, statements: Sequence[Statement]) -> dict[str, int]:

@@ -62,7 +62,7 @@ the calls anyway.
 
 
 class _Ended(Exception):
-    """The evaluation was cancelled: nothing more is to be judged."""
+    """The evaluation was cancelled, or another process has judged on: its row says what is left to do."""
 
 
 class _NotJudged(Exception):
@@ -163,6 +163,11 @@ class Judges:
         """Evaluations that were cancelled and stopped here, and still have to be scored."""
         self._waiting: dict[str, WaitingView] = {}
         self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether this process judges."""
+        return bool(self._working)
 
     async def start(self) -> None:
         """Starts judging: every evaluation whose judge has not finished, and new ones as they come."""
@@ -432,7 +437,9 @@ class Judges:
             shown = set(turns.values())
 
         async def write(connection: AsyncConnection) -> None:
-            if not await self._store.advance(connection, row.evaluation_id, after.result):
+            if not await self._store.advance(
+                connection, row.evaluation_id, progress.games_done, after.result
+            ):
                 raise _Ended
             await self._store.lock_rater(connection, row.caller, row.rater)
             at = self._database.writer.stamp()

@@ -1,4 +1,4 @@
-"""The judges and guessers of a study: models that judge or answer items of games in files.
+"""The judges and guessers of a study: models that judge or answer items or speeches of games in files.
 
 What a rater says of a game is written when it has said everything; each of its answers is stored before it is
 used. So a run that is killed asks nothing again. An item that gets no usable answer is counted, and left out.
@@ -17,7 +17,7 @@ from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable
 from app.base.errors import BudgetSpent
 from app.base.tasks import run_together
-from app.evaluations.judge_work import plain, work_of
+from app.evaluations.judge_work import STATEMENTS, plain, statements_as_json, work_of
 from app.models.account import Account
 from app.models.endpoints import Endpoints
 from app.models.sessions import Flights, GameSessions
@@ -30,11 +30,14 @@ from evaluators.ground.answers import read_reply
 from evaluators.ground.items import Item, Variant, items
 from evaluators.ground.rows import question
 from evaluators.ground.turns import Game
-from evaluators.judges.asking import JudgeMessage
+from evaluators.judges.asking import Ask, JudgeMessage
+from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.model import judge
+from evaluators.judges.statements import judge_speech
+from evaluators.measures.hallucination import Speech, speeches
 from evaluators.study.file import EvaluationAsked
 
-__all__ = ["StudyRaters", "rater_key"]
+__all__ = ["StudyRaters", "questions_to", "rater_key"]
 
 log = structlog.get_logger()
 
@@ -44,9 +47,19 @@ _AT_ONCE = 8
 
 def rater_key(asked: EvaluationAsked) -> str:
     """The name of the folder with a rater's work: whatever changes its answers is in it."""
-    values = asked.model_dump(mode="json", exclude={"name"})
+    # What only judges of statements have is not in the names of other raters, which are older.
+    others = set() if asked.dimension == STATEMENTS else {"planted"}
+    values = asked.model_dump(mode="json", exclude={"name", *others})
     digest = hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
     return f"{asked.kind}-{asked.dimension}-{digest}"
+
+
+def questions_to(asked: EvaluationAsked, game: Game) -> Sequence[Item | Speech]:
+    """What a rater is asked about in a game: items, or speeches for a judge of statements."""
+    if asked.dimension == STATEMENTS:
+        return [*speeches(game.id, game.log), *control_speeches(game.id, game.log, asked.planted)]
+    assert asked.dimension is not None
+    return list(items(game, asked.dimension, Variant(options=asked.options)))
 
 
 @dataclass(slots=True)
@@ -118,9 +131,8 @@ class StudyRaters:
                 keep_messages=False,
             )
             session = sessions.session(self.endpoints.source(str(asked.model)))
-            questions = list(items(game, asked.dimension, Variant(options=asked.options)))  # type: ignore[arg-type]
-            ask = _judged if asked.kind == "judge" else _guessed
-            tasks = [asyncio.create_task(ask(asked, item, session)) for item in questions]
+            questions = questions_to(asked, game)
+            tasks = [asyncio.create_task(_asked(asked, one, session)) for one in questions]
             try:
                 said = await asyncio.gather(*tasks)
             finally:
@@ -149,12 +161,24 @@ class StudyRaters:
         )
 
 
-async def _judged(
-    asked: EvaluationAsked, item: Item, session: ModelSession
+async def _asked(
+    asked: EvaluationAsked, question: Item | Speech, session: ModelSession
 ) -> Sequence[Mapping[str, Any]] | None:
-    """The judgements of one item as rows of ``GET /annotations``; none if no answer was usable, None if there
-    was no answer.
+    """What the rater says, as rows of the files that ``--judgements`` and ``--answers`` take; none if no
+    answer was usable, None if there was no answer.
     """
+    try:
+        if isinstance(question, Speech):
+            return await _judged_speech(asked, question, session)
+        if asked.kind == "judge":
+            return await _judged(asked, question, session)
+        return await _guessed(asked, question, session)
+    except (ModelUnavailable, GameFails, GameStops):
+        return None
+
+
+def _asking(asked: EvaluationAsked, question: Any, session: ModelSession) -> Ask:
+    """How a judge is asked about an item or a speech."""
     work = work_of(str(asked.dimension))
     attempt = 0
 
@@ -162,13 +186,23 @@ async def _judged(
         nonlocal attempt
         attempt += 1
         messages = [Message(message.role, message.content) for message in conversation]
-        key = work.key(item, attempt)
-        return await _text(session, key, messages, work.form(item), asked)
+        return await _text(session, work.key(question, attempt), messages, work.form(question), asked)
 
-    try:
-        verdict = await judge(item, ask, asked.rater, attempts=asked.attempts)
-    except (ModelUnavailable, GameFails, GameStops):
-        return None
+    return ask
+
+
+async def _judged_speech(
+    asked: EvaluationAsked, speech: Speech, session: ModelSession
+) -> Sequence[Mapping[str, Any]]:
+    found = await judge_speech(speech, _asking(asked, speech, session), attempts=asked.attempts)
+    if found.statements is None:
+        return []
+    said = statements_as_json(speech, found.statements)
+    return [{**speech.key._asdict(), **said, "rater": asked.rater, "kind": "model"}]
+
+
+async def _judged(asked: EvaluationAsked, item: Item, session: ModelSession) -> Sequence[Mapping[str, Any]]:
+    verdict = await judge(item, _asking(asked, item, session), asked.rater, attempts=asked.attempts)
     return [
         {
             "game_id": one.game_id,
@@ -185,12 +219,8 @@ async def _judged(
     ]
 
 
-async def _guessed(
-    asked: EvaluationAsked, item: Item, session: ModelSession
-) -> Sequence[Mapping[str, Any]] | None:
-    """The answers to one item as ``--answers`` takes them. An answer without a known intention is an answer;
-    None: there was none.
-    """
+async def _guessed(asked: EvaluationAsked, item: Item, session: ModelSession) -> Sequence[Mapping[str, Any]]:
+    # An answer without a known intention is an answer.
     intention = {"type": "string", "enum": [option.id for option in item.options]}
     listed = {"type": "array", "items": intention}
     schema = {
@@ -205,10 +235,7 @@ async def _guessed(
     for sample in range(1, asked.samples + 1):
         about = f"{item.stage}/{item.reader or 0}/{sample}"
         key = CallKey(item.request_id, f"guess_{asked.dimension}", about, 1)
-        try:
-            text = await _text(session, key, messages, form, asked)
-        except (ModelUnavailable, GameFails, GameStops):
-            return None
+        text = await _text(session, key, messages, form, asked)
         guess = read_reply(item.id, text)
         rows.append(
             {

@@ -1,28 +1,30 @@
 """Judgements and answers from files, in the forms in which the service sends and accepts them.
 
-Judgements come as the CSV or JSON of ``GET /annotations``, or with one of its rows on each line. Answers come
-as bodies of ``POST /evaluations``, or as single answers with a ``rater``, one on each line.
+Judgements come as the CSV or JSON of ``GET /annotations``, or with one of its rows on each line; a row may
+also be a speech of ``GET /evaluations/{e}/statements`` with its ``rater``. Answers come as bodies of ``POST
+/evaluations``, or as single answers with a ``rater``, one on each line.
 """
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, get_args
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from app.evaluations.rater_work import answered_by_game, judgements_from, judges_in
-from app.evaluations.schemas import AnswerSpec, RaterKind, VariantSpec
+from app.evaluations.rater_work import answered_by_game, judgements_from, judges_in, spoken_from
+from app.evaluations.schemas import AnswerSpec, RaterKind, StatementView, VariantSpec
 from app.files.replays import json_fault_of
-from app.store.rows import AnswerRow, JudgementRow
+from app.store.rows import AnswerRow, JudgementRow, StatementsRow
 from engine.intentions import normalise
 from evaluators.errors import UnknownItem
 from evaluators.ground.items import parse_id
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.json_faults import json_fault
+from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.report.builder import Answered
 
 __all__ = ["JudgementFile", "UnreadableFile", "read_answers", "read_judgements"]
@@ -39,10 +41,14 @@ class JudgementFile:
     by_game: Mapping[str, list[Judgement]]
     judges: frozenset[str]
     """The raters that are not people, whose scores are not pooled with those of people."""
+    statements: Mapping[str, list[SpeechJudgement]] = field(default_factory=dict)
+    """By game: what judges of statements found in its speeches."""
 
 
 def read_judgements(path: Path) -> JudgementFile:
-    """The judgements of a file; a rater without a kind counts as a person. Raises UnreadableFile, OSError."""
+    """The judgements of a file; a rater without a kind counts as a person. A row with ``statements`` is what
+    a judge found in a speech. Raises UnreadableFile, OSError.
+    """
     text = _read(path)
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
     if path.suffix == ".csv":
@@ -50,8 +56,12 @@ def read_judgements(path: Path) -> JudgementFile:
     else:
         numbered = _rows(path, text, "judgements")
     rows = []
+    spoken: list[StatementsRow] = []
     for line, values in numbered:
         try:
+            if "statements" in values:
+                spoken.append(_spoken(values))
+                continue
             intention = normalise(str(values["intention"])) or str(values["intention"])
             rows.append(
                 JudgementRow(
@@ -70,12 +80,36 @@ def read_judgements(path: Path) -> JudgementFile:
             )
         except KeyError as missing:
             raise UnreadableFile(f"{path}:{line}: a judgement needs the field {missing}") from None
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            where = "/".join(map(str, first["loc"]))
+            raise UnreadableFile(f"{path}:{line}: {where}: {first['msg']}") from None
         except ValueError as fault:
             raise UnreadableFile(f"{path}:{line}: {fault}") from None
+    statements: dict[str, list[SpeechJudgement]] = {}
+    for one in spoken_from(spoken):
+        statements.setdefault(one.key.game_id, []).append(one)
     try:
-        return JudgementFile(by_game(judgements_from(rows)), judges_in(rows))
+        return JudgementFile(by_game(judgements_from(rows)), judges_in(rows), statements)
     except ValueError as fault:
         raise UnreadableFile(f"{path}: {fault}") from None
+
+
+class _SpeechRow(BaseModel):
+    """What a judge found in one speech."""
+
+    game_id: str
+    request_id: str
+    turn: int
+    rater: str
+    kind: RaterKind = "model"
+    statements: list[StatementView]
+    control_speeches: dict[str, int] | None = None
+
+
+def _spoken(values: Mapping[str, Any]) -> StatementsRow:
+    row = _SpeechRow.model_validate(dict(values))
+    return StatementsRow(caller="", evaluation_id="", **row.model_dump())
 
 
 def _text(value: Any) -> str:

@@ -8,6 +8,7 @@ from app.files.games import Bundle, Unusable, games_in
 from engine.terms import Seat
 from evaluators.ground.items import Variant
 from evaluators.ground.judgements import Judgement
+from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
 from evaluators.report.columns import Condition, Contrast, columns_of, model_seats
@@ -39,6 +40,8 @@ class ReportWork:
     contrasts: tuple[Contrast, ...] = ()
     level: float = FOUND_BELOW
     """The greatest p value of a contrast that counts."""
+    statements: Mapping[str, Sequence[SpeechJudgement]] = field(default_factory=dict)
+    """By game."""
 
     def builder(self) -> ReportBuilder:
         """A builder with these settings, without counts."""
@@ -127,6 +130,7 @@ def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
                 agents,
                 {} if work.group_by is None else columns.seats(work.group_by),
                 work.judges,
+                work.statements.get(game.id, ()),
                 models=(_models(agents) or model_seats(game) or None) if known is None else known.models,
                 invalid=known is not None and known.invalid is not None,
                 columns=columns,

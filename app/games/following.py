@@ -8,8 +8,10 @@ from app.base.errors import BeyondHead
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
 from app.games.schemas import OVER, BatchView
+from app.store.db import PASSING
 from app.store.games import OPEN, GameStore
 from app.store.log import LogLine, LogReader, line_text
+from app.store.trouble import trouble_of
 from app.stream.feed import Feed
 from app.stream.positions import Positions
 from engine.errors import CorruptLog
@@ -74,7 +76,12 @@ class Following:
         with self._feed.watch(game_id) as watch:
             while True:
                 # The status is read first: lines read after it include every event behind that status.
-                row = await self._store.game(game_id)
+                try:
+                    row = await self._store.game(game_id)
+                except PASSING as fault:
+                    if trouble_of(fault) is None:
+                        raise
+                    return  # the client's next request is told why
                 if row is None or not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
                     return  # the client's next request is told why
                 over = row.status not in OPEN
@@ -110,7 +117,12 @@ class Following:
         sent = time.monotonic()
         with self._feed.watch(batch_id) as watch:
             while self._keys.is_valid(caller):
-                shown = await view()
+                try:
+                    shown = await view()
+                except PASSING as fault:
+                    if trouble_of(fault) is None:
+                        raise
+                    return  # the client's next request is told why
                 if (shown.status, shown.games, shown.waiting) != last:
                     last = (shown.status, shown.games, shown.waiting)
                     sent = time.monotonic()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator, Mapping
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -12,26 +12,26 @@ from app.base.clock import timestamp
 from app.base.errors import InvalidRequest, KeyInUse
 from app.base.json_reader import MAX_RECORD
 from app.base.problems import documented, in_text
-from app.base.schemas import Cancelled, GameStatus
+from app.base.schemas import Cancelled
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, IdempotencyKey, matches, needs, viewer_for
 from app.edge.idempotency import KeptAnswer, Repeats, RepeatsDep, RequestKey
-from app.edge.queries import comma_list, listed
 from app.games.access import Access, needs_or_watches
 from app.games.deps import AccessDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
 from app.games.schemas import (
     BatchCreated,
     BatchView,
     Counted,
+    DeletedView,
     ForkGame,
     GameForked,
     GameImported,
-    GamePage,
     GameView,
     InvalidateGame,
     InvalidView,
     NewGames,
+    Paused,
     ResumeBatch,
     Resumed,
     Retried,
@@ -41,7 +41,7 @@ from app.games.schemas import (
 )
 from app.games.seat_tokens import NO_STORE, SeatTokens
 from app.games.service import Games
-from app.games.views import batch_view, game_view, invalid_view, open_requests, readable_summary
+from app.games.views import batch_view, game_view, invalid_view, open_requests
 from app.seats.seating import REMOTE
 from app.store.rows import GameRow
 from engine.errors import UNREADABLE, CorruptLog
@@ -117,6 +117,7 @@ async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey) -> Res
 async def create_games(
     new: NewGames,
     games: GamesDep,
+    caller: CallerDep,
     tokens: SeatTokensDep,
     repeats: RepeatsDep,
     key: IdempotencyKey,
@@ -130,7 +131,7 @@ async def create_games(
     if (repeated := await _repeated(repeats, tokens, key)) is not None:
         return repeated
     try:
-        created = await games.create(new, key)
+        created = await games.create(new, key, caller.name)
     except IntegrityError:
         if key is None:
             raise
@@ -189,61 +190,6 @@ async def import_game(
         return await _settled(repeats, tokens, key)
     response.headers["Location"] = _location({"game_id": imported.game_id})
     return imported
-
-
-@router.get(
-    "/games",
-    summary="List games",
-    response_model=GamePage,
-    responses=documented(),
-)
-async def list_games(
-    games: GamesDep,
-    caller: CallerDep,
-    request: Request,
-    response: Response,
-    status: Annotated[
-        str | None, comma_list(f"({'|'.join(get_args(GameStatus))})", "Only games of this status.")
-    ] = None,
-    batch: Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Only games of this batch.")] = None,
-    label: Annotated[
-        str | None,
-        Query(
-            pattern=r"^[^=]{1,64}=.{0,256}$",
-            description="Only games of batches with this label, as `name=value`.",
-        ),
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="Games per page.")] = 50,
-    cursor: Annotated[
-        str | None,
-        Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of the previous page."),
-    ] = None,
-) -> GamePage:
-    """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
-    needs_or_watches("games:read", caller)
-    statuses, batches = listed(status, "status"), listed(batch, "batch")
-    if not batches or not all(map(caller.reaches_batch, batches)):
-        caller.needs("games:read")
-    if label is not None:
-        caller.needs("games:read")  # watchers of a batch are not shown its labels
-    name, _, value = (label or "").partition("=")
-    rows, following = await games.page(
-        caller,
-        statuses=statuses,
-        of_batches=batches,
-        limit=limit,
-        cursor=cursor,
-        label=None if label is None else (name, value),
-    )
-    if following is not None:
-        url = request.url.include_query_params(cursor=following)
-        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
-    summaries = {row.game_id: readable_summary(row) for row in rows}
-    return GamePage(
-        games=[summary for summary in summaries.values() if summary is not None],
-        damaged=[game_id for game_id, summary in summaries.items() if summary is None],
-        next=following,
-    )
 
 
 def _etag(viewer: Viewer, head: int, row: GameRow) -> str:
@@ -436,6 +382,41 @@ async def validate_game(game_id: GameId, access: AccessDep, games: GamesDep, cal
     return Counted()
 
 
+@router.delete(
+    "/games/{game_id}",
+    summary="Delete a game",
+    response_model=DeletedView,
+    dependencies=[Depends(needs("admin", writes=True))],
+    responses=documented(404, 409),
+)
+async def delete_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> DeletedView:
+    """Deletes a game for good: its events, answers of models and seats, and what raters said of it. Scores of
+    evaluations stay, without texts. With its last game, a batch goes too.
+
+    Refused while its batch is not over, and while a judge or an open fork needs the game. Who deleted it, and
+    when, is kept.
+    """
+    await access.game(caller, game_id)
+    return await games.delete(game_id, by=caller.name)
+
+
+@router.delete(
+    "/batches/{batch_id}",
+    summary="Delete a batch",
+    response_model=DeletedView,
+    dependencies=[Depends(needs("admin", writes=True))],
+    responses=documented(404, 409),
+)
+async def delete_batch(
+    batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep
+) -> DeletedView:
+    """Deletes a batch with all its games, as `DELETE /games/{g}` deletes one. A large batch takes a while;
+    what was deleted before a call breaks off stays deleted, and the next call goes on.
+    """
+    await access.batch(caller, batch_id, "admin")
+    return await games.delete_batch(batch_id, by=caller.name)
+
+
 @router.get(
     "/batches/{batch_id}",
     summary="A batch's progress and results",
@@ -524,6 +505,23 @@ async def export_batch(
             yield b"".join(lines)
 
     return StreamingResponse(pieces(), media_type=NDJSON)
+
+
+@router.post(
+    "/batches/{batch_id}/pause",
+    status_code=202,
+    summary="Pause a batch",
+    response_model=Paused,
+    dependencies=[Depends(needs("games:cancel"))],
+    responses=documented(404, 409),
+)
+async def pause_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Paused:
+    """Stops every game of the batch between two steps, until somebody resumes it. Calls to models that are in
+    flight end and are used later; deadlines of remote seats run on. A batch that is suspended stays so.
+    """
+    await access.batch(caller, batch_id, "games:cancel")
+    await games.pause(batch_id, caller.name)
+    return Paused()
 
 
 @router.post(

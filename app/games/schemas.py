@@ -51,10 +51,16 @@ __all__ = [
     "AfterPhase",
     "AfterRequest",
     "BatchCreated",
+    "BatchPage",
     "BatchStatus",
+    "BatchSummary",
     "BatchView",
     "BudgetView",
+    "Claim",
+    "ClaimCodeView",
+    "ClaimedSeat",
     "Counted",
+    "DeletedView",
     "ForkGame",
     "ForkedFrom",
     "GameCreatedView",
@@ -69,9 +75,11 @@ __all__ = [
     "ModelUse",
     "NewBatchToken",
     "NewBudget",
+    "NewClaimCode",
     "NewGameToken",
     "NewGames",
     "OpenRequest",
+    "Paused",
     "PlayedAnew",
     "ProfileSettings",
     "ProfileView",
@@ -259,6 +267,9 @@ class NewGames(Strict):
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
     )
     reveal: Reveal = Field("roles", description="What the end of the game reveals to everybody.")
+    priority: Annotated[int, Field(ge=-100, le=100), AS_WHOLE] = Field(
+        0, description="Games of your batches with a higher priority begin first (PostgreSQL)."
+    )
     labels: Labels = Field(
         default_factory=dict,
         description="Kept with the batch, its forks and its full export. Reports can group by them; `study` "
@@ -329,6 +340,10 @@ class RetryBatch(ResumeBatch):
     )
 
 
+class Paused(Shown):
+    status: Literal["pausing"] = "pausing"
+
+
 class Resumed(Shown):
     status: Literal["resumed"] = "resumed"
 
@@ -366,6 +381,16 @@ class Counted(Shown):
     status: Literal["counted"] = "counted"
 
 
+class DeletedView(Shown):
+    """What was deleted."""
+
+    status: Literal["deleted"] = "deleted"
+    games: int
+    events: int
+    said: int = Field(description="Answers and judgements of raters that went with the games.")
+    bytes: int = Field(description="The size of all deleted rows, without indexes.")
+
+
 class NewGameToken(Strict):
     """A token for one seat, or for watching."""
 
@@ -380,6 +405,42 @@ class NewGameToken(Strict):
     raise_epoch: bool = Field(
         False, description="Revoke every earlier token of the seat, and close the connections that use one."
     )
+
+
+class NewClaimCode(Strict):
+    """A code that somebody exchanges once for the seat's token."""
+
+    ttl_s: Annotated[int, Field(ge=1, le=MAX_SEAT_S), AS_WHOLE] = Field(
+        SEAT_S, description="Seconds in which the code can be used."
+    )
+
+
+class ClaimCodeView(Shown):
+    """A code. It is shown once, and only its hash is stored."""
+
+    game_id: str
+    seat: int
+    code: str
+    link: str = Field(
+        description="Where a person takes the seat in a browser, below the service's address. The code "
+        "stands in the fragment, which no request carries."
+    )
+    expires_at: str
+
+
+class Claim(Strict):
+    """A code, to be exchanged for the token of its seat."""
+
+    code: Annotated[str, StringConstraints(min_length=1, max_length=64)] = Field(repr=False)
+
+
+class ClaimedSeat(Shown):
+    """The seat and its token."""
+
+    game_id: str
+    seat: int
+    token: str
+    expires_at: str
 
 
 class NewBatchToken(Strict):
@@ -497,6 +558,27 @@ class GameSummary(Shown):
     finished_at: str | None
     winner: Side | None
     ending: Ending | None
+    title: str | None = Field(
+        description="What its batch is called: its label `title`, else `study` and `cell`, else all labels; "
+        "empty without labels. Null for callers with a watch token."
+    )
+    agents: list[str] | None = Field(
+        description="Full viewer only: what sits at its seats, each once, such as `llm m1` and `scripted`."
+    )
+
+
+class BatchSummary(Shown):
+    """One line of a listing."""
+
+    batch_id: str
+    title: str = Field(description="Its label `title`, else `study` and `cell`, else all labels, else empty.")
+    labels: dict[str, str]
+    status: BatchStatus
+    count: int
+    created_at: str
+    finished_at: str | None
+    games: dict[GameStatus, int]
+    winners: dict[Side, int]
 
 
 class ProfileSettings(Shown):
@@ -612,6 +694,12 @@ class GamePage(Shown):
     next: str | None = Field(description="The cursor of the next page; also in `Link`.")
 
 
+class BatchPage(Shown):
+    batches: list[BatchSummary]
+    damaged: list[str] = Field([], description="Ids of the page's batches whose row cannot be read.")
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+
+
 class Stepped(Shown):
     events: list[dict[str, JsonValue]] = Field(description="The appended events, as the caller sees them.")
     requests: list[OpenRequest] | None = Field(
@@ -666,8 +754,10 @@ class OutageView(Shown):
 
 class SuspensionView(Shown):
     since: str
-    endpoint: str = Field(description="The endpoint that refused; empty where too many games failed.")
-    cause: str = Field(description="`quota`, `status_401`, `unusable_answers`, `games_failed`, …")
+    endpoint: str = Field(
+        description="The endpoint that refused; empty where somebody paused it, or too many games failed."
+    )
+    cause: str = Field(description="`paused`, `quota`, `status_401`, `unusable_answers`, `games_failed`, …")
     words: str = Field(description="What the provider said, or what is wrong.")
 
 

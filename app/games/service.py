@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import orjson
 import structlog
 from pydantic import JsonValue, ValidationError
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.errors import InvalidAgent
@@ -43,6 +44,7 @@ from app.games.schemas import (
     AfterRequest,
     BatchCreated,
     BatchDefaults,
+    DeletedView,
     ForkedFrom,
     ForkGame,
     GameCreatedView,
@@ -57,8 +59,9 @@ from app.games.schemas import (
 from app.models.registry import ModelRegistry, Spending
 from app.models.stops import Stop
 from app.runner.drive import TellingJournal
-from app.runner.local import LocalRunner
-from app.runner.pickup import Pickup
+from app.runner.local import Ended, LocalRunner
+from app.runner.metering import GameMeter
+from app.runner.pickup import Driver
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
     REMOTE,
@@ -70,10 +73,20 @@ from app.seats.seating import (
 )
 from app.store.call import BUDGET_SPENT
 from app.store.db import Conflict, Database
-from app.store.games import OPEN, GameStore, Invalidation, NewGame, Retry, Tallied, new_id
+from app.store.deleting import Deleted, Deleting
+from app.store.games import (
+    OPEN,
+    GameStore,
+    Invalidation,
+    NewGame,
+    Retry,
+    Suspension,
+    Tallied,
+    new_id,
+)
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
-from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, whole
+from app.store.rows import BatchRow, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.chance import draw
@@ -109,6 +122,9 @@ SHOWN: Final = 100
 """The most games that the answer to their creation lists."""
 
 
+PAUSED: Final = "paused"
+"""The cause of a suspension that somebody asked for."""
+
 SENT_AT_ONCE: Final = 500
 """Lines of an export sent in one write: each write to a connection costs as much as 10 lines."""
 
@@ -125,7 +141,7 @@ class Games:
         models: ModelRegistry,
         inboxes: Inboxes,
         runner: LocalRunner,
-        pickup: Pickup,
+        pickup: Driver,
     ) -> None:
         self._database = database
         self._store = store
@@ -135,6 +151,7 @@ class Games:
         self._inboxes = inboxes
         self._runner = runner
         self._pickup = pickup
+        self._deleting = Deleting(database)
         # A lock lives as long as somebody steps its game or waits to step it.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cancelling: set[str] = set()
@@ -142,8 +159,9 @@ class Games:
 
     # --- creating ---------------------------------------------------------------------------
 
-    async def create(self, new: NewGames, key: RequestKey | None = None) -> BatchCreated:
-        """Creates a batch: every game of a small one, the first games of a large one.
+    async def create(self, new: NewGames, key: RequestKey | None = None, owner: str = "") -> BatchCreated:
+        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: for fair
+        shares, the name of the caller.
 
         Raises InvalidProfile, InvalidAgent or InvalidRequest before anything is written.
         """
@@ -165,12 +183,15 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed))
+            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed, owner))
             await self._store.insert_games(connection, batch_id, first, at)
+            if self._store.jobs is not None and len(first) < new.count:
+                await self._store.jobs.lay_out(connection, batch_id)
             await keep(connection, key, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
         metrics.games_created.labels("created").inc(len(first))
+        log.info("a batch is created", batch=batch_id, games=new.count)
         complete = len(first) == new.count
         if new.drive == "auto" or not complete:
             await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
@@ -237,10 +258,10 @@ class Games:
 
         ``game_ids``: all of its games; None to read them from the database.
         """
-        driven: dict[str, asyncio.Future[bool]] = {}
+        driven: dict[str, asyncio.Future[Ended]] = {}
         try:
             if game_ids is None:
-                await self._lay_out(batch_id, driven)
+                await self._lay_out(batch_id, lambda ids: driven.update(self._runner.submit(ids)))
             else:
                 driven |= self._runner.submit(game_ids)
             delay_s = 0.0
@@ -258,7 +279,18 @@ class Games:
                 if not over.done():
                     await self._runner.release(game_id)
 
-    async def _lay_out(self, batch_id: str, driven: dict[str, "asyncio.Future[bool]"]) -> None:
+    async def lay_out(self, batch_id: str) -> None:
+        """Creates the rest of a batch's games, each with its job, or cancels the open ones of a cancelled
+        batch. Several processes may do it at the same time.
+        """
+        while True:
+            try:
+                await self._lay_out(batch_id, lambda ids: None)
+            except IntegrityError:
+                continue  # somebody else has just created the same games: go on after them
+            break
+
+    async def _lay_out(self, batch_id: str, queue: Callable[[Iterable[str]], None]) -> None:
         """Creates the rest of a batch's games, chunk by chunk, and queues all of its games.
 
         Cancels the open games instead when the batch was cancelled.
@@ -274,7 +306,7 @@ class Games:
         # A fork's seats are in its game's row alone.
         if has_models(spec.get("seats") or ()) or spec.get("origin") == "fork":
             await self._models.endpoints.read_again()
-        driven |= self._runner.submit(await self._store.to_drive(batch_id))
+        queue(await self._store.to_drive(batch_id))
         laid = await self._store.rows_laid(batch_id)
         if laid == row.count:
             return
@@ -301,7 +333,7 @@ class Games:
                 return
             metrics.games_created.labels("created").inc(len(chunk))
             if new.drive == "auto":
-                driven |= self._runner.submit(game.game_id for game in chunk)
+                queue(game.game_id for game in chunk)
             laid += len(chunk)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -354,6 +386,7 @@ class Games:
 
         await self._database.writer.run(work)
         metrics.games_created.labels("imported").inc()
+        log.info("a game is imported", batch=batch_id, game=game.game_id)
         return imported
 
     async def fork(self, game_id: str, fork: ForkGame, caller: Caller) -> GameForked:
@@ -390,7 +423,7 @@ class Games:
         state = fold(events[:taken])
         table = state.table
         agents = AgentsSeated(seated(seats, row.seed, table.profile, models))
-        log = (
+        past = (
             events[:taken]
             if table.over or agents == _seated_last(events[:taken])
             else [*events[:taken], agents]
@@ -403,7 +436,7 @@ class Games:
             fork.drive,
             row.seed,
             seats,
-            log,
+            past,
             forked_from=origin,
             status="finished" if table.over else "created",
             winner=table.winner and table.winner.value,
@@ -411,12 +444,13 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels)
+            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.name)
             await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 
         await self._database.writer.run(work)
         metrics.games_created.labels("forked").inc()
+        log.info("a game is forked", batch=batch_id, game=fork_id, source=game_id)
         if fork.drive == "auto" and not table.over:
             await self._pickup.offer(batch_id, [fork_id])
         return GameForked(
@@ -442,31 +476,6 @@ class Games:
         if row is None:
             raise NotFound("no such batch for this caller")
         return row
-
-    async def page(
-        self,
-        caller: Caller,
-        *,
-        statuses: Sequence[str],
-        of_batches: Sequence[str],
-        limit: int,
-        cursor: str | None,
-        label: tuple[str, str] | None = None,
-    ) -> tuple[Sequence[GameRow | DamagedGame], str | None]:
-        """A page of games, and the cursor of the next page, or None after the last one.
-
-        Unless the caller may see everything, the page leaves out forks of games that still run, and games
-        whose origin cannot be read.
-        """
-        rows, following = await self._store.page(
-            statuses=statuses, of_batches=of_batches, limit=limit, cursor=cursor, label=label
-        )
-        if caller.grant is None and not caller.sees_all:
-            unknown = {row.game_id for row in rows if isinstance(row.forked_from, Damaged)}
-            forks = [row.game_id for row in rows if row.game_id not in unknown and row.forked_from]
-            hidden = unknown | await self._store.ahead(forks)
-            rows = [row for row in rows if row.game_id not in hidden]
-        return rows, following
 
     async def state(self, game_id: str) -> State:
         """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
@@ -629,6 +638,8 @@ class Games:
         for _ in range(20):
             row = await self._open_row(game_id)
             await self._runner.release(game_id)
+            if self._store.jobs is not None:
+                await self._store.jobs.release(game_id)
             head, last = await self._last_words(row)
             # A game that ended before its log was read is refused here; one that ends later is a conflict.
             await self._open_row(game_id)
@@ -637,7 +648,8 @@ class Games:
             else:
                 over = [*last, *cancel("cancelled by its owner")]
             game_log = GameLog(self._database, game_id, head, await self._decisions(game_id))
-            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id)
+            meter = GameMeter(row, timed=False)
+            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id, meter=meter)
             try:
                 await journal.append(over)
             except Conflict:
@@ -690,7 +702,26 @@ class Games:
         """
         why = None if reason is None else Invalidation(now_ms(), by, reason)
         await self._store.invalidate(game_id, why)
+        log.info("a game is taken in again" if why is None else "a game is marked as invalid", game=game_id)
         return await self.row(game_id)
+
+    async def delete(self, game_id: str, *, by: str) -> DeletedView:
+        """Deletes a game for good. Raises NotFound, StillNeeded."""
+        row = await self.row(game_id)
+        return await self._delete([game_id], row.batch_id, by)
+
+    async def delete_batch(self, batch_id: str, *, by: str) -> DeletedView:
+        """Deletes a batch with all its games for good. Raises NotFound, StillNeeded."""
+        await self.batch_row(batch_id)
+        return await self._delete(await self._deleting.games_of(batch_id), batch_id, by)
+
+    async def _delete(self, game_ids: Sequence[str], batch_id: str, by: str) -> DeletedView:
+        total = Deleted()
+        async for deleted in self._deleting.delete(game_ids, by):
+            total.add(deleted)
+        for name in (*game_ids, batch_id):
+            self._feed.hint(name)
+        return DeletedView(games=total.games, events=total.events, said=total.said, bytes=total.bytes)
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
@@ -698,7 +729,19 @@ class Games:
         if batch_status(row, await self.tally(batch_id)) in OVER:
             raise AlreadyOver("this batch has ended already")
         await self._store.mark_cancelled(batch_id)
+        log.info("a batch is cancelled", batch=batch_id)
         self._spawn(self._cancel_games(batch_id))
+
+    async def pause(self, batch_id: str, by: str) -> None:
+        """Stops the games of a batch between two steps until it is resumed. ``by``: the caller's name.
+        A batch that is suspended stays as it is. Raises AlreadyOver.
+        """
+        row = await self.batch_row(batch_id)
+        if batch_status(row, await self.tally(batch_id)) in OVER:
+            raise AlreadyOver("this batch has ended already")
+        if await self._store.suspend(batch_id, Suspension(now_ms(), "", PAUSED, f"paused by {by}")):
+            self._pickup.let_go(batch_id)
+            self._feed.hint(batch_id)
 
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
         """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
@@ -730,7 +773,8 @@ class Games:
             for game in await self._store.to_play_anew(batch_id)
             if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
-        anew = await off_loop(self._anew, row, excluded) if excluded else []
+        free = await self._store.free_position(batch_id)
+        anew = await off_loop(self._anew, row, free, excluded) if excluded else []
         at = self._database.writer.stamp()
         if not await self._store.resume(batch_id, _changed(on_unusable), Retry(row.count, anew, at)):
             raise NotSuspended(
@@ -743,11 +787,11 @@ class Games:
             for old, game in zip(excluded, anew, strict=True)
         ]
 
-    def _anew(self, row: BatchRow, excluded: Sequence[GameRow]) -> list[NewGame]:
+    def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
         new = _stored_request(row)
         models = self._model_seats(new)
         games = []
-        for position, old in enumerate(excluded, row.count):
+        for position, old in enumerate(excluded, free):
             game = _dealt(new, position, int(old.seed), _stored_seats(old), models)
             origin = {"game_id": old.game_id, "events": len(game.log)}
             games.append(replace(game, forked_from=origin))
@@ -760,6 +804,7 @@ class Games:
         return row
 
     async def _go_on(self, batch_id: str) -> None:
+        log.info("a batch goes on", batch=batch_id)
         self._feed.hint(batch_id)
         await self._pickup.offer(batch_id, None)
 
@@ -924,9 +969,11 @@ def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
     return [SeatView(seat=seat) for seat in range(1, len(seats) + 1)]
 
 
-def _batch_row(batch_id: str, at: int, new: NewGames, seed: int) -> BatchRow:
+def _batch_row(batch_id: str, at: int, new: NewGames, seed: int, owner: str) -> BatchRow:
     spec = new.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return BatchRow(batch_id, at, new.count, str(seed), spec, dict(new.labels))
+    return BatchRow(
+        batch_id, at, new.count, str(seed), spec, dict(new.labels), owner=owner, priority=new.priority
+    )
 
 
 def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from app.games.schemas import (
     BatchView,
     BudgetView,
     ForkedFrom,
-    GameSummary,
     GameView,
     HandView,
     ImportedFrom,
@@ -32,22 +31,20 @@ from app.games.service import batch_status
 from app.models.registry import Spending
 from app.store.call import Use, UseKey, total
 from app.store.games import Tallied
-from app.store.rows import BatchRow, DamagedGame, GameRow, whole
+from app.store.rows import BatchRow, GameRow, whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded
 from engine.rules import Request, pending
 from engine.state import State, fold
-from engine.terms import FULL, PUBLIC, Ending, Side, Viewer
+from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import stream, viewer_name
 
 __all__ = [
     "batch_view",
-    "game_summary",
     "game_view",
     "invalid_view",
     "model_uses",
     "open_requests",
-    "readable_summary",
 ]
 
 
@@ -150,30 +147,6 @@ def invalid_view(row: GameRow) -> InvalidView | None:
         return None
     why = whole(row.invalid)
     return InvalidView(at=timestamp(why["at"]), by=why["by"], reason=why["reason"])
-
-
-def game_summary(row: GameRow) -> GameSummary:
-    """One line of a listing."""
-    return GameSummary(
-        game_id=row.game_id,
-        batch_id=row.batch_id,
-        position=row.position,
-        status=row.status,
-        profile=row.profile,
-        players=row.players,
-        created_at=timestamp(row.created_at),
-        finished_at=None if row.finished_at is None else timestamp(row.finished_at),
-        winner=None if row.winner is None else Side(row.winner),
-        ending=None if row.ending is None else Ending(row.ending),
-    )
-
-
-def readable_summary(row: GameRow | DamagedGame) -> GameSummary | None:
-    """One line of a listing; None for a row that cannot be read."""
-    try:
-        return None if isinstance(row, DamagedGame) else game_summary(row)
-    except UNREADABLE:
-        return None
 
 
 def _used(use: Use) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 """Budgets: what a batch has spent on models, and how much it may spend."""
 
-import math
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from anyio import CapacityLimiter
-
 from agents.llm.session import CallKey
+from agents.model.limits import Parallel
 from app.base.errors import BudgetSpent
+from app.models.leases import Leases
 from app.store.call import BUDGET_SPENT, Call, Use, UseKey, total, use_of
 
 __all__ = ["Account", "Budget", "SpendingLimits"]
@@ -23,10 +22,10 @@ class SpendingLimits:
     max_cost: float | None = None
     """In the currency of the endpoints' prices."""
 
-    def reached(self, use: Use) -> bool:
-        """Whether nothing more may be spent after this use."""
-        return (self.max_tokens is not None and use.tokens >= self.max_tokens) or (
-            self.max_cost is not None and use.cost >= self.max_cost
+    def reached(self, tokens: float, cost: float) -> bool:
+        """Whether nothing more may be spent once this much is."""
+        return (self.max_tokens is not None and tokens >= self.max_tokens) or (
+            self.max_cost is not None and cost >= self.max_cost
         )
 
 
@@ -42,19 +41,30 @@ class Budget:
 
 
 class Account:
-    """The running sums of one batch's stored calls."""
+    """The running sums of one batch's stored calls, and its limits."""
 
-    def __init__(self, budget: Budget, uses: Mapping[UseKey, Use]) -> None:
+    def __init__(
+        self, budget: Budget, uses: Mapping[UseKey, Use], leases: Leases | None = None, batch_id: str = ""
+    ) -> None:
+        """``uses``: what was spent before. ``leases``: how the process shares the batch with others; None: no
+        other process makes calls for this account.
+        """
         self.uses = dict(uses)
+        """What calls through this account have used, and what was spent before."""
+        leases = leases or Leases()
         self._total = total(uses.values())
         self._games: dict[str, Use] = {}
-        self._slots = CapacityLimiter(math.inf)
+        self._purse = leases.batch(batch_id)
+        self._parallel = leases.calls(batch_id)
         self.limit(budget)
 
     def limit(self, budget: Budget) -> None:
         """Replaces the budget. Calls that have begun may finish."""
         self.budget = budget
-        self._slots.total_tokens = math.inf if budget.max_parallel is None else budget.max_parallel
+        if budget.max_parallel is not None:
+            self._parallel.resize(Parallel.read(budget.max_parallel))
+        if self._purse is not None:
+            self._purse.max_tokens, self._purse.max_cost = budget.batch.max_tokens, budget.batch.max_cost
 
     def open_game(self, game: str, calls: Mapping[CallKey, Call]) -> None:
         """Adds a game with its stored calls; does nothing for a game that was added before."""
@@ -63,22 +73,51 @@ class Account:
 
     def check(self, game: str) -> None:
         """Raises BudgetSpent if this game may make no further call."""
-        if self.budget.game.reached(self._games[game]) or self.is_spent:
+        spent = self._games[game]
+        if self.budget.game.reached(spent.tokens, spent.cost) or self.is_spent:
             raise BudgetSpent(BUDGET_SPENT)
 
     @property
     def is_spent(self) -> bool:
         """Whether the whole batch may make no further call."""
-        return self.budget.batch.reached(self._total)
+        of = self._total if self._purse is None else self._purse
+        return self.budget.batch.reached(of.tokens, of.cost)
+
+    @property
+    def may_call(self) -> bool:
+        """Whether this process may make a call now; if not, other processes may still spend what is left."""
+        return self._purse is None or self.budget.batch == SpendingLimits() or self._purse.open
+
+    @asynccontextmanager
+    async def caller(self, game: str) -> AsyncIterator[None]:
+        """Holds while a call of this game is made. Waits until this process may spend something. Raises
+        BudgetSpent if the game may make no further call.
+        """
+        self.check(game)
+        if self._purse is None or self.budget.batch == SpendingLimits():
+            yield
+            return
+        self._purse.callers += 1
+        try:
+            while not self._purse.open:
+                await self._purse.renewed()
+                self.check(game)
+            yield
+        finally:
+            self._purse.callers -= 1
 
     def add(self, game: str, call: Call) -> None:
         """Adds a stored call to the sums."""
+        use = use_of(call)
         by_key = self.uses.setdefault(UseKey(call.endpoint, call.model, call.key.step), Use())
         for summed in (by_key, self._total, self._games[game]):
-            summed.add(use_of(call))
+            summed.add(use)
+        if self._purse is not None and self.budget.batch != SpendingLimits():
+            self._purse.add(use.tokens, use.cost)
 
     async def enter(self, stack: AsyncExitStack) -> None:
         """Takes one of the batch's slots for a call, and holds it until the stack is closed. Waits while no
         slot is free.
         """
-        await stack.enter_async_context(self._slots)
+        if self.budget.max_parallel is not None:
+            await stack.enter_async_context(self._parallel.calls.turn())

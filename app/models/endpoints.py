@@ -13,6 +13,7 @@ from agents.llm.session import Answering, CallKey
 from agents.model.limits import AdaptiveLimit, Parallel
 from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling, check_allowed
 from app.models.health import EndpointHealth, Outages
+from app.models.leases import Leases
 from app.models.metrics import observe_attempt
 from app.models.recording import RecordedSession, Recording
 from app.seats.seating import AskedModel
@@ -58,13 +59,24 @@ class DirectSession:
 class Source:
     """The source of one endpoint's answers: a live model, or a recording."""
 
-    def __init__(self, name: str, settings: EndpointSettings, outages: Outages | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: EndpointSettings,
+        outages: Outages | None = None,
+        leases: Leases | None = None,
+    ) -> None:
         self.name = name
         self.model_name = settings.model
-        self._parallel = AdaptiveLimit(Parallel.read(settings.parallel))
-        self.slots = self._parallel.slots()
-        """Limits concurrent calls, over all games, to what the server bears now. A call that waits here has
-        cost nothing yet, and goes with its game."""
+        parallel = Parallel.read(settings.parallel)
+        # Recorded answers ask no server, so every process may read as many at a time as it likes.
+        if leases is None or settings.recorded is not None:
+            self._parallel = AdaptiveLimit(parallel)
+        else:
+            self._parallel = leases.endpoint(name, parallel)
+        self.slots = self._parallel.calls
+        """Limits concurrent calls, over all games and processes, to what the server bears now; batches take
+        turns. A call that waits here has cost nothing yet, and goes with its game."""
         self.health = EndpointHealth(name, outages=outages)
         self.endpoint = None if settings.recorded is not None else settings.endpoint(name)
         """The endpoint with its key; None: a recording."""
@@ -106,11 +118,16 @@ class Endpoints:
     """The endpoints of one service."""
 
     def __init__(
-        self, read: Callable[[], Mapping[str, EndpointSettings]], outages: Outages | None = None
+        self,
+        read: Callable[[], Mapping[str, EndpointSettings]],
+        outages: Outages | None = None,
+        leases: Leases | None = None,
     ) -> None:
         """``read``: reads the settings anew. ``outages``: what other processes know; None: there are no
-        other processes. Raises what ``read`` raises.
+        other processes. ``leases``: this process's part of what all processes may use; None: all of it.
+        Raises what ``read`` raises.
         """
+        self.leases = leases or Leases()
         self._read = read
         self._outages = outages
         self._learning: asyncio.Task[None] | None = None
@@ -141,7 +158,7 @@ class Endpoints:
         if name not in self.settings:
             raise self.unknown_endpoint()
         if name not in self._sources:
-            self._sources[name] = Source(name, self.settings[name], self._outages)
+            self._sources[name] = Source(name, self.settings[name], self._outages, self.leases)
         return self._sources[name]
 
     def asked(self, name: str) -> AskedModel:
@@ -168,6 +185,7 @@ class Endpoints:
         """Imports in a thread the modules that clients need, so that games do not wait for the import."""
         if any(endpoint.recorded is None for endpoint in self.settings.values()):
             await asyncio.to_thread(import_module, "openai")
+        self.leases.start()
         if self._outages is not None:
             self._learning = asyncio.create_task(self._learn(self._outages), name="outages")
 
@@ -190,3 +208,4 @@ class Endpoints:
             await asyncio.wait([self._learning])
         for source in (*self._sources.values(), *self._replaced):
             await source.aclose()
+        await self.leases.stop()

@@ -18,6 +18,7 @@ __all__ = [
     "endpoints_away",
     "observe_attempt",
     "observe_call",
+    "places_leased",
 ]
 
 _SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120, 240)
@@ -63,6 +64,12 @@ calls_reused = Counter(
 )
 calls_in_flight = Gauge(
     "interintent_model_calls_in_flight", "Calls to models now", ["endpoint"], registry=REGISTRY
+)
+places_leased = Gauge(
+    "interintent_model_places_leased",
+    "How many calls this process may have in flight, out of an endpoint's limit that all processes share",
+    ["endpoint"],
+    registry=REGISTRY,
 )
 calls_parked = Gauge(
     "interintent_model_calls_parked",

@@ -12,9 +12,9 @@ from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.models.provenance import stored_provenance
 from app.models.recording import UNUSED_SESSION
-from app.models.sessions import Flights, GameSessions
+from app.models.sessions import Flights, GameSessions, Onlookers
 from app.seats.seating import ModelSeats, has_models
-from app.store.call import Call, Use, UseKey, total
+from app.store.call import Call, Use, UseKey, total, use_of
 from app.store.db import PASSING
 from app.store.model_calls import CallStore
 from app.store.rows import BatchRow, GameRow, Outage, whole
@@ -71,8 +71,11 @@ class ModelRegistry:
         *,
         keep_messages: bool,
         prompts: Mapping[str, "Templates"] | None = None,
+        onlookers: Onlookers | None = None,
     ) -> None:
+        """``onlookers``: hear what seats' models say while they say it; None: nobody does."""
         self.endpoints = endpoints
+        self._onlookers = onlookers
         self.calls = calls
         self._keep_messages = keep_messages
         self._prompts = prompts or {}
@@ -97,8 +100,10 @@ class ModelRegistry:
         ``on_wait``.
         """
         spec = whole(batch.spec)
-        account = await self._account(batch.batch_id, budget_of(spec))
         stored = await self.calls.of_game(game.game_id)
+        spent = total(map(use_of, stored.values()))
+        await self.calls.open_account(game.game_id, batch.batch_id, spent.tokens, spent.cost)
+        account = await self._account(batch.batch_id, budget_of(spec))
         sessions = GameSessions(
             game.game_id,
             game.seed,
@@ -111,6 +116,8 @@ class ModelRegistry:
             on_unusable=spec.get("on_unusable"),
             lent=await self._lent(spec.get("repeats") or ()),
             pause=asyncio.sleep,
+            onlookers=self._onlookers,
+            group=batch.batch_id,
         )
         return ModelSeats(
             lambda name, sampling: sessions.session(self.endpoints.source(name), sampling),
@@ -141,6 +148,7 @@ class ModelRegistry:
             self._flights,
             keep_messages=self._keep_messages,
             stops=False,
+            group=evaluation_id,
         )
         return sessions.session(source)
 
@@ -156,7 +164,10 @@ class ModelRegistry:
         async with self._opening:
             account = self._accounts.get(batch_id)
             if account is None:
-                account = Account(budget, await self.calls.uses(batch_id))
+                # Where processes share a batch, its sums come with the leases.
+                shared = self.endpoints.leases.shared
+                before = {} if shared else await self.calls.uses(batch_id)
+                account = Account(budget, before, self.endpoints.leases, batch_id)
                 self._accounts[batch_id] = account
             return account
 
@@ -179,7 +190,9 @@ class ModelRegistry:
     async def uses(self, batch_id: str) -> Mapping[UseKey, Use]:
         """The batch's use of models so far, by endpoint, model and step."""
         account = self._accounts.get(batch_id)
-        return await self.calls.uses(batch_id) if account is None else account.uses
+        if account is None or self.endpoints.leases.shared:
+            return await self.calls.uses(batch_id)
+        return account.uses
 
     async def spending(self, batch: BatchRow) -> Spending:
         """The spending of a stored batch, with its budget."""
@@ -190,9 +203,13 @@ class ModelRegistry:
         outages = self.endpoints.outages(seat["model"] for seat in seats if "model" in seat)
         if (budget := spec.get("budget")) is None:
             return Spending(uses, outages=outages)
-        spent = budget_of(spec).batch.reached(total(uses.values()))
+        spent = budget_of(spec).batch.reached(*await self.calls.spent(batch.batch_id))
         stopped = await self.calls.stopped_by_budget(batch.batch_id)
         return Spending(uses, budget, spent, stopped, outages)
+
+    async def landed(self, game_id: str, within_s: float | None = None) -> None:
+        """Waits until the game's calls in flight are stored, or for ``within_s`` seconds."""
+        await self._flights.land_game(game_id, within_s)
 
     async def stop(self, within_s: float) -> None:
         """Waits up to ``within_s`` seconds for calls in flight to be stored, and closes every connection."""

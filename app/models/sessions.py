@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -10,6 +10,7 @@ import structlog
 
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling
+from agents.model.overhearing import SpokenText, listening
 from app.base.clock import now_ms
 from app.base.schemas import OnUnusable
 from app.models import metrics
@@ -21,7 +22,7 @@ from app.store.call import Call, StoredQuestion, answered, besides_of, failed, h
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
-__all__ = ["LONGEST_PAUSE_S", "Answers", "Flights", "GameSessions", "Pause"]
+__all__ = ["LONGEST_PAUSE_S", "Answers", "Flights", "GameSessions", "Onlookers", "Pause"]
 
 log = structlog.get_logger()
 
@@ -74,6 +75,45 @@ class Answers(Protocol):
         ...
 
 
+class Onlookers(Protocol):
+    """Those who watch what seats' models say while they say it."""
+
+    def is_heard(self, game_id: str) -> bool:
+        """Whether anybody listens to this game."""
+        ...
+
+    def asking(self, game_id: str, request_id: str, step: str) -> AbstractContextManager[None]:
+        """Tells that a seat's model is being asked while the block lasts."""
+        ...
+
+    def said(self, game_id: str, request_id: str, text: str) -> None:
+        """The model has said more of what it says aloud."""
+        ...
+
+    def withdraw(self, game_id: str, request_id: str) -> None:
+        """What it has said so far does not count."""
+        ...
+
+    def settled(self, game_id: str, request_id: str) -> None:
+        """An answer could be used."""
+        ...
+
+
+class _Overhearing:
+    """Takes what is said aloud out of an answer that is still being written."""
+
+    def __init__(self, onlookers: Onlookers, game: str, request_id: str, path: Sequence[str]) -> None:
+        self._onlookers, self._game, self._request_id, self._path = onlookers, game, request_id, path
+        self._spoken = SpokenText(path)
+
+    def begin(self) -> None:
+        self._onlookers.withdraw(self._game, self._request_id)
+        self._spoken = SpokenText(self._path)
+
+    def hear(self, piece: str) -> None:
+        self._onlookers.said(self._game, self._request_id, self._spoken.feed(piece))
+
+
 @dataclass(slots=True, eq=False)
 class _Flight:
     """A call in flight, and the number of tasks that wait for it."""
@@ -124,6 +164,18 @@ class Flights:
         if self._flights.get(place) is flight:
             del self._flights[place]
 
+    async def land_game(self, game: str, within_s: float | None) -> None:
+        """Waits up to ``within_s`` seconds (None: as long as they take) for the game's calls that have been
+        sent.
+        """
+        tasks = [
+            flight.task
+            for (of, _), flight in self._flights.items()
+            if of == game and flight.begun and flight.task is not None
+        ]
+        if tasks:
+            await asyncio.wait(tasks, timeout=within_s)
+
     async def land(self, within_s: float) -> None:
         """Waits up to ``within_s`` seconds for the calls that have been sent; cancels all others."""
         tasks = [flight.task for flight in self._flights.values() if flight.task is not None]
@@ -155,6 +207,8 @@ class GameSessions:
         on_unusable: OnUnusable | None = None,
         lent: Mapping[CallKey, Call] | None = None,
         pause: Pause | None = None,
+        onlookers: Onlookers | None = None,
+        group: str = "",
     ) -> None:
         """``lent``: answers of the games that this one repeats up to some point. Each is used where exactly
         the same question is asked, and is not paid for again.
@@ -174,6 +228,8 @@ class GameSessions:
 
         ``pause``: sleeps as long as an answer would take, so that the timing does not show which seats were
         not asked. None: nobody can time this game.
+
+        ``group``: the batch or judging that the game's calls belong to. Groups take turns at an endpoint.
         """
         self.game, self.seed = game, seed
         self.strict = strict
@@ -185,6 +241,8 @@ class GameSessions:
         self.on_wait = on_wait
         self.on_unusable = on_unusable
         self.pause = pause
+        self.onlookers = onlookers
+        self.group = group
         account.open_game(game, self.stored)
 
     def session(self, source: Source, sampling: Sampling = PLAIN_SAMPLING) -> ModelSession:
@@ -219,7 +277,8 @@ class _GameSession:
             call = self._sessions.lent.get(key)
             if call is None or not self._answers(call, messages, temperature, max_tokens):
                 question = StoredQuestion(key, messages, form, temperature, max_tokens, self._sampling)
-                call = await self._sessions.flights.join(self, question)
+                with self._asking(key):
+                    call = await self._sessions.flights.join(self, question)
                 self._sessions.stored[key] = call
                 self._new.add(key)
                 return self._reply(call)
@@ -227,6 +286,10 @@ class _GameSession:
             raise another_question(self.game, key)
         metrics.calls_reused.labels(self._source.name).inc()
         return self._reply(call)
+
+    def _asking(self, key: CallKey) -> AbstractContextManager[None]:
+        onlookers = self._sessions.onlookers
+        return nullcontext() if onlookers is None else onlookers.asking(self.game, key.request_id, key.step)
 
     def _reply(self, call: Call) -> Reply:
         try:
@@ -257,6 +320,8 @@ class _GameSession:
         if key in self._new:
             self._new.discard(key)
             self._source.health.read(usable=usable)
+            if (onlookers := self._sessions.onlookers) is not None:
+                (onlookers.settled if usable else onlookers.withdraw)(self.game, key.request_id)
         if not usable:
             self._unusable.setdefault(key.request_id, []).append(key)
 
@@ -329,9 +394,7 @@ class _GameSession:
                 with metrics.calls_parked.labels(source.name).track_inprogress():
                     await stack.enter_async_context(turn)
                 with metrics.calls_waiting.labels(source.name).track_inprogress():
-                    await account.enter(stack)
-                    await stack.enter_async_context(source.slots)
-                account.check(self.game)
+                    await self._enter(stack)
                 flight.begun = True
                 stack.enter_context(metrics.calls_in_flight.labels(source.name).track_inprogress())
                 try:
@@ -360,7 +423,28 @@ class _GameSession:
             return None
         return stored
 
+    async def _enter(self, call: AsyncExitStack) -> None:
+        """Waits until a call may be made: for a part of the batch's budget, then for a slot of the batch and
+        one of the endpoint. Holds all of it until the stack is closed. Raises BudgetSpent.
+        """
+        account = self._sessions.account
+        while True:
+            async with AsyncExitStack() as stack:
+                await stack.enter_async_context(account.caller(self.game))
+                await account.enter(stack)
+                await stack.enter_async_context(self._source.slots.turn(self._sessions.group))
+                account.check(self.game)
+                # Meanwhile this process's part of the budget may have been spent. Who waits for more holds no
+                # slot: those who spend what is left need one.
+                if account.may_call:
+                    await call.enter_async_context(stack.pop_all())
+                    return
+
     async def _ask(self, question: StoredQuestion) -> Reply:
+        onlookers, aloud = self._sessions.onlookers, question.form.aloud
+        if onlookers is not None and aloud and onlookers.is_heard(self.game):
+            # In the task of this call alone.
+            listening.set(_Overhearing(onlookers, self.game, question.key.request_id, aloud))
         return await self._model.ask(
             question.key,
             question.messages,

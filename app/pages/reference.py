@@ -135,16 +135,17 @@ async def show_readiness(
     request: Request,
     verbose: Annotated[bool, Query(description="With the state of each endpoint (`metrics:read`).")] = False,
 ) -> Readiness:
-    """200 when the schema is migrated, the database answers and the service is not stopping. An endpoint that
-    does not answer makes no service unready: its games wait, all others go on.
+    """200 when the schema is migrated, the database answers and takes writes, and the service is not
+    stopping; else 503, and `detail` says in a sentence what is the matter. An endpoint that does not answer
+    makes no service unready: its games wait, all others go on.
     """
-    if verbose:
+    if verbose and lifecycle.ready:
         (await caller_of(request)).needs("metrics:read")
     if not lifecycle.ready:
-        raise NotReady("it is stopping" if lifecycle.draining else "it is starting")
+        raise NotReady(lifecycle.reason)
     database: Database = request.app.state.database
-    if not await database.answers():
-        raise NotReady("the database does not answer")
+    if (trouble := await database.trouble()) is not None:
+        raise NotReady(trouble.words)
     if not verbose:
         return Readiness(status="ready")
     endpoints: Endpoints = request.app.state.models.endpoints
@@ -172,5 +173,7 @@ async def show_readiness(
         also={200: {"content": in_text("text/plain"), "description": "The exposition format."}}
     ),
 )
-async def show_metrics() -> Response:
+async def show_metrics(request: Request) -> Response:
+    """What happens in this process, and how much the database holds that is not done yet."""
+    await request.app.state.gauges.refresh()
     return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)

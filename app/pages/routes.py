@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from app.base.errors import NotFound
 from app.base.problems import documented
 from app.edge.bodies import BodyRoute
-from app.edge.headers import PAGE_POLICY, SWAGGER_POLICY
+from app.edge.headers import PAGE_POLICY, SCRIPT_POLICY
 
 __all__ = ["LINKS", "router", "served_files"]
 
@@ -49,6 +49,7 @@ def _data(href: str, title: str) -> PageLink:
 
 
 LINKS: Final = (
+    PageLink(href="/ui/", title="Watch, play, judge, compare", media_type="text/html"),
     PageLink(href="/docs", title="The API, to read and to try out", media_type="text/html"),
     _guide("first-study", "A first study: from a key to a table of models"),
     _guide("study", "A study: from one file to a report and a pack"),
@@ -108,17 +109,16 @@ def _template(name: str) -> str:
     "/",
     summary="Where to begin",
     response_model=Home,
-    responses={200: {"content": {"text/html": {}}, "description": "Links: as JSON, to a browser as a page."}},
+    responses={303: {"description": "To a browser: the pages are at `/ui/`."}},
 )
 async def show_home(request: Request) -> Response:
-    """Documentation, contracts and the first things to look at; `Accept: text/html` asks for the page."""
+    """Documentation, contracts and the first things to look at; a browser is led to the pages."""
     varying = {"Vary": "Accept"}
-    if not _prefers_page(request.headers.get("accept", "")):
-        body = Home(name=_NAME, socket="/ws", links=list(LINKS))
-        return JSONResponse(body.model_dump(mode="json"), headers=varying)
-    environment = Environment(autoescape=True, trim_blocks=True)
-    page = environment.from_string(_template("home.html.j2")).render(name=_NAME, links=LINKS)
-    return HTMLResponse(page, headers={**varying, "Content-Security-Policy": PAGE_POLICY})
+    if _prefers_page(request.headers.get("accept", "")):
+        # Relative: behind a proxy the service may stand under a prefix.
+        return Response(status_code=303, headers={**varying, "Location": "ui/"})
+    body = Home(name=_NAME, socket="/ws", links=list(LINKS))
+    return JSONResponse(body.model_dump(mode="json"), headers=varying)
 
 
 @router.get(
@@ -128,7 +128,19 @@ async def show_home(request: Request) -> Response:
 )
 async def show_swagger() -> HTMLResponse:
     """Swagger UI on `/openapi.json`."""
-    return HTMLResponse(_template("swagger.html"), headers={"Content-Security-Policy": SWAGGER_POLICY})
+    return HTMLResponse(_template("swagger.html"), headers={"Content-Security-Policy": SCRIPT_POLICY})
+
+
+@router.get(
+    "/docs/index.html",
+    summary="Links to guides and documents",
+    response_class=HTMLResponse,
+)
+async def show_links() -> HTMLResponse:
+    """The links of `/` as a page, which needs no JavaScript."""
+    environment = Environment(autoescape=True, trim_blocks=True)
+    page = environment.from_string(_template("links.html.j2")).render(name=_NAME, links=LINKS)
+    return HTMLResponse(page, headers={"Content-Security-Policy": PAGE_POLICY})
 
 
 @router.get(

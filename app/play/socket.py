@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -65,7 +65,9 @@ from app.seats.seats import Accepted, Refused, Seats, check_answers_for
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
+from app.store.trouble import trouble_of
 from app.stream.feed import Feed, held_name
+from app.stream.live import Live
 from app.stream.metrics import (
     close_label,
     frames_in,
@@ -78,6 +80,7 @@ from app.stream.pages import Page, Pages, Spot
 from app.stream.positions import Positions
 from app.stream.relay import Relays
 from app.stream.shared import Shared, unbroken
+from app.stream.turns import Turns
 from app.stream.writer import send_at_once
 from engine.errors import AvalonError, InvalidAction, InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
@@ -135,6 +138,8 @@ class Sockets:
     positions: Positions
     pages: Pages
     relays: Relays
+    turns: Turns
+    live: Live
     unidentified: Unidentified
 
 
@@ -211,6 +216,10 @@ class Connection:
         """Whether it has not yet read the log, and checked who holds its seat."""
         self._has_asked = False
         """Whether it has looked for its seat's open request before."""
+        self.live = False
+        """Whether it asked for the live layer."""
+        self._turn = ""
+        """The last frame ``turn`` that was sent."""
 
     async def run(self) -> None:
         """Serves the connection until it has ended. Raises only when cancelled."""
@@ -224,6 +233,10 @@ class Connection:
             # A send of the relay found that out before this task did.
             socket_closes.labels("peer").inc()
         except Exception as fault:
+            trouble = trouble_of(fault)
+            if trouble is not None:
+                await self._close(Code.OVERLOADED, f"the database cannot be used now ({trouble.cause})")
+                return
             trace_id = random_name()
             log.error("a socket broke", trace_id=trace_id, conn=self._id, exc_info=fault)
             await self._close(Code.INTERNAL, f"trace id {trace_id}")
@@ -250,7 +263,8 @@ class Connection:
         names = [] if self._relayed else [spot.game_id]
         if self._seat_hint is not None:
             names.append(self._seat_hint)
-        with self._sockets.feed.watch(*names) as watch, self._tail(spot.game_id):
+        self.live = identify.live
+        with self._sockets.feed.watch(*names) as watch, self._tail(spot.game_id), self._present(spot.game_id):
             self._watch = watch
             if self._log_head is not None and not self._relayed:
                 self._sockets.feed.tails.begin(spot.game_id, self._log_head)
@@ -260,6 +274,12 @@ class Connection:
     def _tail(self, game_id: str) -> AbstractContextManager[None]:
         """Keeps the game's last events in memory; a relay does so for its own spectators."""
         return nullcontext() if self._relayed else self._sockets.feed.tails.keep(game_id)
+
+    def _present(self, game_id: str) -> AbstractContextManager[None]:
+        """Counts the connection as a watcher, unless it has a seat's view: the count would tell which seats
+        are played from outside.
+        """
+        return self._sockets.live.present(game_id) if self._relayed else nullcontext()
 
     async def _both(self, listen: Any, follow: Any) -> NoReturn:
         """Runs both halves until one of them ends the connection by raising, and cancels the other."""
@@ -364,6 +384,10 @@ class Connection:
     # --- after welcome: what goes out --------------------------------------------------------
 
     async def _follow(self, caller: Caller) -> NoReturn:
+        with ExitStack() as looking:
+            await self._follow_on(caller, looking)
+
+    async def _follow_on(self, caller: Caller, looking: ExitStack) -> NoReturn:
         caught_up = time.monotonic()
         asked: str | None = None
         while True:
@@ -378,6 +402,8 @@ class Connection:
                 await self._send_page(page)
             self.spot = page.end
             if page.over:
+                if self.live:
+                    await self._look_on(looking)
                 raise Closing(Code.OVER, "the game is over and everything has been sent")
             if page.more:
                 if time.monotonic() - caught_up > LAG_S:
@@ -385,6 +411,8 @@ class Connection:
                 # A send into a buffer with room does not yield: let other tasks run.
                 await asyncio.sleep(0)
                 continue
+            if self.live:
+                await self._look_on(looking)
             asked = await self._ask(asked)
             if not self._relayed:
                 await self._idle(caller)
@@ -394,6 +422,20 @@ class Connection:
                 finally:
                     self._sockets.relays.remove(self)
             caught_up = time.monotonic()
+
+    async def _look_on(self, looking: ExitStack) -> None:
+        """Sends whose turn it is, if that has changed; the first time, also joins those who look on."""
+        is_first = not self._turn
+        frame = await self._sockets.turns.frame(self.spot.game_id, self.spot.place)
+        if frame is not None and frame != self._turn:
+            self._turn = frame
+            await self._send(frame)
+        if is_first and self._turn:
+            spot = self.spot
+            for frame in looking.enter_context(
+                self._sockets.live.looking_on(spot.game_id, spot.viewer, self)
+            ):
+                await self._send(frame)
 
     async def _page(self) -> Page:
         """The page after the spot. Where this process commits the game's events, it need not read the log."""
@@ -462,6 +504,23 @@ class Connection:
             self.spot = page.end
             self._last_sent = now
         return sent
+
+    def show(self, text: str) -> bool:
+        """Sends a frame of the live layer, if the peer takes it at once and the credential is still valid."""
+        if not self._sockets.keys.is_valid(self._viewed_by):
+            return False
+        try:
+            return send_at_once(self._websocket.send({"type": "websocket.send", "text": text}))
+        except (WebSocketDisconnect, WebSocketDisconnected):
+            return False
+
+    def show_turn(self, frame: str) -> None:
+        """As ``show``, for whose turn it is. If the peer does not take it, the own task sends it."""
+        if frame != self._turn:
+            if self._turn and self.show(frame):
+                self._turn = frame
+            else:
+                self.ring()
 
     def ring(self) -> None:
         """Wakes the connection's own task."""

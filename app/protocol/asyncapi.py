@@ -38,7 +38,7 @@ After a close whose code asks for it, reconnect with `after` = the last `seq` yo
 pause of `random(0, min(30 s, 0.5 s * 2^n))`. `/docs/bots.md` of the service is the guide.
 """
 
-_MESSAGE_NAMES: Final = {"Asked": "request", "Refusal": "error", "ActAck": "act_ack"}
+_MESSAGE_NAMES: Final = {"Awaited": "turn", "Asked": "request", "Refusal": "error", "ActAck": "act_ack"}
 """Names of messages that differ from the names of their models."""
 
 
@@ -253,6 +253,16 @@ def asyncapi() -> dict[str, Any]:
             "act": _operation("receive", "The seat answers.", "act", reply=("act_ack", "error")),
             "ping": _operation("receive", "Asks for an `ack`.", "ping", reply=("ack",)),
             "beat": _operation("send", "Nothing has happened for `idle_ms`.", "beat"),
+            "look_on": _operation(
+                "send", "Beside the log, to those that identified with `live`.", "turn", "watchers"
+            ),
+            "overhear": _operation(
+                "send",
+                "What models are saying, to a full viewer that identified with `live`.",
+                "speaking",
+                "utterance_delta",
+                "utterance_withdrawn",
+            ),
         },
         "components": {
             "messages": {_message_name(model): _message(model) for model in models},

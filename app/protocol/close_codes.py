@@ -52,7 +52,7 @@ CLOSE_CODES: Final = (
     Close(Code.TOO_LARGE, "a message that is too large", ComeBack.NO),
     Close(Code.INTERNAL, "something broke on our side; the reason names a trace id", ComeBack.YES),
     Close(Code.STOPPING, "the replica is stopping", ComeBack.YES),
-    Close(Code.OVERLOADED, "overloaded", ComeBack.YES),
+    Close(Code.OVERLOADED, "overloaded, or without its database; the reason says which", ComeBack.YES),
     Close(
         Code.MALFORMED, "an identify that cannot be read, or the third such message within 60 s", ComeBack.NO
     ),

@@ -42,6 +42,7 @@ __all__ = [
     "ActAck",
     "Answer",
     "Asked",
+    "Awaited",
     "Beat",
     "ClientMessage",
     "EventItem",
@@ -52,6 +53,10 @@ __all__ = [
     "Ping",
     "Refusal",
     "SentAnswer",
+    "Speaking",
+    "UtteranceDelta",
+    "UtteranceWithdrawn",
+    "Watchers",
     "Welcome",
     "events_frame",
     "message_id",
@@ -112,6 +117,11 @@ class Identify(Strict):
     )
     viewer: Annotated[str, StringConstraints(max_length=16)] | None = Field(
         None, description="A viewer that sees less than the credential allows: `public` or `seat:2`."
+    )
+    live: bool = Field(
+        False,
+        description="Whether to send what happens beside the log as well: `turn`, `watchers` and, to the "
+        "full viewer, `speaking`, `utterance_delta`, `utterance_withdrawn`.",
     )
     sit: bool | None = Field(
         None,
@@ -395,6 +405,76 @@ class Beat(Shown):
     head: int
 
 
+class Awaited(Shown):
+    """Whom the game waits for, as far as the public table tells. Beside the log: never replayed."""
+
+    model_config = _examples({"t": "turn", "kind": "speak", "seats": [3]})
+
+    t: Literal["turn"] = "turn"
+    kind: Kind | None = Field(description="Null: nobody is asked, because the game is over.")
+    seats: list[int] = Field(
+        description="The seats that are asked, those that have answered in secret included; empty at an "
+        "assassination, since nobody may know who shoots."
+    )
+
+
+class Watchers(Shown):
+    """How many connections watch the game. Those that play or watch as a seat are not counted."""
+
+    model_config = _examples({"t": "watchers", "n": 12})
+
+    t: Literal["watchers"] = "watchers"
+    n: int
+
+
+class Speaking(Shown):
+    """A seat's model is being asked (full viewer only). It holds until the seat's next event."""
+
+    model_config = _examples(
+        {
+            "t": "speaking",
+            "seat": 3,
+            "request_id": "2.1.speak.3",
+            "since": "2026-03-01T12:00:00.000Z",
+            "step": "refinement",
+        }
+    )
+
+    t: Literal["speaking"] = "speaking"
+    seat: int
+    request_id: str
+    since: str = Field(description="When this step began.")
+    step: str = Field(description="The step of the mechanism, or the kind of request.")
+
+
+class UtteranceDelta(Shown):
+    """A piece of the speech that a model is making (full viewer only). The event in the log has the last
+    word.
+    """
+
+    model_config = _examples(
+        {"t": "utterance_delta", "seat": 3, "request_id": "2.1.speak.3", "start": 18, "text": " clean team"}
+    )
+
+    t: Literal["utterance_delta"] = "utterance_delta"
+    seat: int
+    request_id: str
+    start: int = Field(
+        description="Characters before this piece. A viewer that has fewer came later, and misses some."
+    )
+    text: str
+
+
+class UtteranceWithdrawn(Shown):
+    """The speech so far does not count (full viewer only): its answer was refused, or broke off."""
+
+    model_config = _examples({"t": "utterance_withdrawn", "seat": 3, "request_id": "2.1.speak.3"})
+
+    t: Literal["utterance_withdrawn"] = "utterance_withdrawn"
+    seat: int
+    request_id: str
+
+
 class Ack(Shown):
     """Answers a `ping`."""
 
@@ -461,6 +541,11 @@ SERVER_FRAMES: Final[tuple[type[BaseModel], ...]] = (
     Ack,
     ActAck,
     Beat,
+    Awaited,
+    Watchers,
+    Speaking,
+    UtteranceDelta,
+    UtteranceWithdrawn,
     Refusal,
 )
 

@@ -8,6 +8,7 @@ from agents.table import play
 from app.base import metrics
 from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
+from app.runner.metering import GameMeter
 from app.seats.inboxes import Inboxes
 from app.seats.seating import has_models, has_only_scripts, remote_seats, seat_agents
 from app.store.call import BUDGET_SPENT
@@ -35,8 +36,10 @@ class TellingJournal:
         game_id: str,
         batch_id: str,
         taken: Callable[[], Sequence[Append]] = tuple,
+        meter: GameMeter | None = None,
     ) -> None:
         self._log = log
+        self._meter = meter
         self._taken = taken
         """Gives the appends on which the next step builds."""
         self._feed = feed
@@ -47,6 +50,8 @@ class TellingJournal:
         lines = await self._log.append(events, self._taken())
         metrics.events_written.inc(len(events))
         self._feed.committed(self._game_id, lines)
+        if self._meter is not None:
+            self._meter.count(events, lines[-1].at)
         last = events[-1]
         if isinstance(last, GameEnded):
             metrics.games_ended.labels("finished", last.winner.value).inc()
@@ -83,14 +88,17 @@ async def drive(
     inboxes: Inboxes,
     game_id: str,
     on_wait: Callable[[], None] = lambda: None,
+    job: int | None = None,
 ) -> None:
     """Plays the game to its end. Returns at once for a game that is over or manual.
 
     A game whose budget no longer pays for a model's answer is cancelled for that reason. ``on_wait`` is
-    called each time the game waits for a remote seat, or for an endpoint that does not answer.
+    called each time the game waits for a remote seat, or for an endpoint that does not answer. ``job``: of
+    the queue; nothing is appended unless it drives the game. None: there is no queue.
 
-    Raises Conflict when somebody else drives the game too, Unfounded when an answer that an agent took was
-    not committed, Stop where a model stops the game, and every error of an agent.
+    Raises Conflict when somebody else drives the game too, GameWaits when a remote seat takes long, Unfounded
+    when an answer that an agent took was not committed, Stop where a model stops the game, and every error of
+    an agent.
     """
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
@@ -100,9 +108,11 @@ async def drive(
     paid, remote = has_models(seats), bool(remote_seats(seats))
     batch = await store.batch(row.batch_id) if paid or remote else None
     inbox = inboxes.of(row, batch, on_wait) if batch is not None and remote else None
-    game_log = GameLog(database, game_id, len(log), DecisionCounter(log))
+    game_log = GameLog(database, game_id, len(log), DecisionCounter(log), job)
     taken = tuple if inbox is None else inbox.taken
-    journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken)
+    meter = GameMeter(row, timed=not has_only_scripts(seats))
+    meter.begin(len(log))
+    journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken, meter)
     agents = seat_agents(
         seats,
         row.seed,

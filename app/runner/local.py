@@ -1,7 +1,7 @@
-"""Drives the games of one process as asyncio tasks. `pickup` finds these games."""
+"""Drives the games of one process as asyncio tasks. `pickup` finds these games, or `queued` on PostgreSQL."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import structlog
@@ -12,13 +12,13 @@ from app.base.tasks import end_tasks
 from app.models.registry import ModelRegistry
 from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
-from app.seats.inboxes import Inboxes
+from app.seats.inboxes import GameWaits, Inboxes
 from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
 from app.stream.feed import Feed
 
-__all__ = ["LocalRunner"]
+__all__ = ["Ended", "LocalRunner"]
 
 log = structlog.get_logger()
 
@@ -31,6 +31,12 @@ TRIES_AFTER_S: Final = 1.0
 
 MOST_FAILED: Final = 0.05
 """The share of a batch's games that may fail because of their models before the batch is suspended."""
+
+
+Ended = bool | GameParks | GameWaits
+"""How a process has finished with a game: True: the game is over; False: it was left to another process,
+released or suspended; otherwise it goes on once that wait is over.
+"""
 
 
 class LocalRunner:
@@ -58,9 +64,11 @@ class LocalRunner:
         self._inboxes = inboxes
         self._line: asyncio.Queue[str] = asyncio.Queue()
         self._waiting: set[str] = set()
-        self._active: dict[str, asyncio.Task[bool | GameParks]] = {}
+        self._active: dict[str, asyncio.Task[Ended]] = {}
         self._freed: dict[str, asyncio.Future[None]] = {}
-        self._over: dict[str, asyncio.Future[bool]] = {}
+        self._over: dict[str, asyncio.Future[Ended]] = {}
+        self._jobs: dict[str, int] = {}
+        """The jobs of the games that have one."""
         self._workers: set[asyncio.Task[None]] = set()
         self._parked: dict[str, dict[str, None]] = {}
         """By endpoint that does not answer, the games that wait for it without a place, in their order."""
@@ -75,12 +83,21 @@ class LocalRunner:
         """Whether a game that is queued now would start soon."""
         return len(self._waiting) < self._parallel
 
-    def submit(self, game_ids: Iterable[str]) -> dict[str, asyncio.Future[bool]]:
-        """Queues games. A game that is queued or driven already is not queued twice.
+    @property
+    def taken(self) -> int:
+        """The places that are taken, or will be at once."""
+        return len(self._waiting) + len(self._freed)
 
-        Returns a future for each game, which is done when this process has finished with the game: True when
-        the game is over, False when another process drives it, or after ``release``.
+    def submit(
+        self, game_ids: Iterable[str], jobs: Mapping[str, int] | None = None
+    ) -> dict[str, asyncio.Future[Ended]]:
+        """Queues games. A game that is queued or driven already is not queued twice. ``jobs``: the job of
+        each game; nothing is appended to a game that its job does not drive any more.
+
+        Returns a future for each game, which is done when this process has finished with the game. A game
+        without a job is kept while it waits, so that its future gives True, or False after ``release``.
         """
+        self._jobs.update(jobs or {})
         over = {}
         new = []
         for game_id in game_ids:
@@ -127,25 +144,26 @@ class LocalRunner:
         if freed is not None and not freed.done():
             freed.set_result(None)
 
-    def _ended(self, game_id: str, task: "asyncio.Task[bool | GameParks]") -> None:
+    def _ended(self, game_id: str, task: "asyncio.Task[Ended]") -> None:
         self._active.pop(game_id, None)
         if task.cancelled():
-            self._leave(game_id, over=False)
+            self._leave(game_id, False)
         elif task.exception() is not None:
             log.error("stopped driving a game", game=game_id, exc_info=task.exception())
-            self._leave(game_id, over=False)
-        elif isinstance(ended := task.result(), GameParks):
+            self._leave(game_id, False)
+        elif isinstance(ended := task.result(), GameParks) and game_id not in self._jobs:
             self._park(game_id, ended.endpoint)
         else:
-            self._leave(game_id, over=ended)
+            self._leave(game_id, ended)
         self._step_aside(game_id)
         metrics.games_active.set(len(self._active))
         metrics.games_waiting.set(len(self._waiting))
 
-    def _leave(self, game_id: str, *, over: bool) -> None:
+    def _leave(self, game_id: str, ended: Ended) -> None:
+        self._jobs.pop(game_id, None)
         waited = self._over.pop(game_id, None)
         if waited is not None and not waited.done():
-            waited.set_result(over)
+            waited.set_result(ended)
 
     def _park(self, game_id: str, endpoint: str) -> None:
         """Keeps the game out of the line until its endpoint answers, if that still exists."""
@@ -176,10 +194,10 @@ class LocalRunner:
                 await asyncio.sleep(TRIES_AFTER_S)
         del self._parked[endpoint]
 
-    async def _guarded(self, game_id: str) -> bool | GameParks:
-        """Drives the game until it has ended or failed. Returns False if it was left to another process or
-        suspended, and GameParks if it has to wait for its endpoint.
-        """
+    async def _guarded(self, game_id: str) -> Ended:
+        """Drives the game until it has ended or failed, or somebody else has to do something."""
+        # Not the request that happened to start this task's worker.
+        structlog.contextvars.clear_contextvars()
         delay_s = RETRY_FIRST_S
         while True:
             try:
@@ -192,9 +210,10 @@ class LocalRunner:
                     self._inboxes,
                     game_id,
                     lambda: self._step_aside(game_id),
+                    self._jobs.get(game_id),
                 )
-            except GameParks as stop:
-                return stop
+            except (GameParks, GameWaits) as wait:
+                return wait
             except Stop as stop:
                 return await self._stop_game(game_id, stop)
             except Unfounded:
@@ -209,7 +228,7 @@ class LocalRunner:
                     return True
                 # The database is away, the game is not broken: it goes on from the end of its log.
                 cause = type(fault).__name__
-                log.warning("the database is away", game=game_id, again_in_s=delay_s, cause=cause)
+                log.debug("the database is away", game=game_id, again_in_s=delay_s, cause=cause)
                 await asyncio.sleep(delay_s)
                 delay_s = min(2 * delay_s, RETRY_LAST_S)
                 continue
@@ -227,7 +246,7 @@ class LocalRunner:
             return False
         if isinstance(stop, GameStops):
             log.warning("a game is suspended", game=game_id, cause=str(stop))
-            await self._store.suspend_game(game_id, str(stop))
+            await self._store.suspend_game(game_id, str(stop), self._jobs.get(game_id))
             self._feed.hint(game_id)
             self._feed.hint(row.batch_id)
             return False
@@ -262,7 +281,7 @@ class LocalRunner:
         await self._mark_failed(game_id, fault)
 
     async def _mark_failed(self, game_id: str, fault: str) -> None:
-        await self._store.mark_failed(game_id, fault, now_ms())
+        await self._store.mark_failed(game_id, fault, now_ms(), self._jobs.get(game_id))
         metrics.games_ended.labels("failed", "").inc()
         self._feed.hint(game_id)
 
@@ -275,7 +294,7 @@ class LocalRunner:
         self._waiting.discard(game_id)
         for games in self._parked.values():
             games.pop(game_id, None)
-        self._leave(game_id, over=False)
+        self._leave(game_id, False)
 
     async def stop(self) -> None:
         """Stops between two steps. The next start continues after the last commit."""

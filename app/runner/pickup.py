@@ -6,7 +6,7 @@ it does not matter which process created a batch, or dies: another one continues
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -17,7 +17,7 @@ from app.store.db import PASSING, is_ours
 from app.store.games import GameStore
 from engine.errors import CorruptLog
 
-__all__ = ["Pickup", "SeeThrough"]
+__all__ = ["Driver", "Pickup", "SeeThrough"]
 
 log = structlog.get_logger()
 
@@ -38,6 +38,21 @@ AWAY_S: Final = 2.0
 
 SeeThrough = Callable[[str, Sequence[str] | None], Awaitable[None]]
 """Takes a batch id, and the ids of all its games or None; returns when no game of the batch is open."""
+
+
+class Driver(Protocol):
+    """What drives the games of one process: `Pickup`, or `Queued` on PostgreSQL."""
+
+    async def offer(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
+        """Drives a batch that has just been stored or resumed, if this process drives games.
+
+        ``game_ids``: all of its games; None when they have to be looked up.
+        """
+        ...
+
+    def let_go(self, batch_id: str) -> None:
+        """Stops driving a batch between two steps."""
+        ...
 
 
 class Pickup:
@@ -63,19 +78,16 @@ class Pickup:
         """Takes over batches without a driver, now and from now on. Returns how many it has taken now."""
         self._see_through = see_through
         self._claims.on_lost.append(self._give_up)
-        await self._claims.start()
         await self._look(unlaid=True)
         self._looking = asyncio.create_task(self._keep_looking(), name="pickup")
         return len(self._mine)
 
     async def stop(self) -> None:
-        """Stops driving between two steps. ``release`` gives back the claims once nothing is running."""
+        """Stops driving between two steps. Keeps the claims: whoever made them gives
+        them back once nothing is running.
+        """
         self._see_through = None
         await end_tasks(*self._mine.values(), self._looking)
-
-    async def release(self) -> None:
-        """Gives back the claims, so that another process may take over."""
-        await self._claims.stop()
 
     async def offer(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
         """Drives a batch that this process has just stored, if this process drives games and can claim it.
@@ -158,6 +170,10 @@ class Pickup:
         """Claims some of the batches without a driver. Returns whether there may be more to claim."""
         if not (self._claims.sole or self._has_room()):
             return False
+        if self._mine:
+            # A command on the same database may have paused one.
+            for batch_id in await self._store.suspended_of(list(self._mine)):
+                self.let_go(batch_id)
         candidates = await self._store.open_batches()
         if unlaid:
             candidates += await self._store.unlaid_batches()

@@ -1,6 +1,7 @@
 """Simulates games in this process, without a server: the same games as the service's."""
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -12,7 +13,7 @@ import orjson
 
 from agents.table import MemoryJournal, play
 from app.seats.seating import seat_agents, seated
-from engine.events import payload, type_name
+from engine.events import AgentsSeated, Event, GameCreated, payload, type_name
 from engine.profile import Profile, profile_from_settings
 from engine.rules import create
 from engine.state import State
@@ -21,7 +22,7 @@ from evaluators.ground.places import places
 from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
 from evaluators.measures.play import PlayFigures
 
-__all__ = ["Plan", "Result", "game_id", "lines_of", "provenance_in", "run"]
+__all__ = ["Plan", "Result", "game_id", "is_of_seed", "lines_of", "provenance_in", "run"]
 
 CHUNK: Final = 50
 """Games that one process plays before it returns their results."""
@@ -55,9 +56,28 @@ class Result:
     lines: bytes = b""
 
 
-def game_id(seed: int) -> str:
-    """The id of a simulated game in its export."""
-    return f"g_sim{seed}"
+def game_id(
+    log: Sequence[Event],
+    seed: int,
+    labels: Mapping[str, str],
+    served: Mapping[Seat, Iterable[str]] | None = None,
+) -> str:
+    """The id of a simulated game in its export. Games of one seed with other rules, agents, models or labels
+    differ: a hash of these is in the id. ``log``: begins with rules and agents. ``served``: by seat, the
+    models that answered, which a run of recorded answers knows, too.
+    """
+    told: list[Any] = [payload(event) for event in log if isinstance(event, GameCreated)]
+    for event in log:
+        if isinstance(event, AgentsSeated):
+            told += [(agent.agent, agent.parameters) for agent in event.agents]
+    models = {str(seat): sorted(names) for seat, names in (served or {}).items()}
+    text = orjson.dumps([told, models, dict(labels)], option=orjson.OPT_SORT_KEYS)
+    return f"g_sim{seed}_{hashlib.sha256(text).hexdigest()[:8]}"
+
+
+def is_of_seed(name: str, seed: int) -> bool:
+    """Whether this is the id of a simulated game with this seed; earlier versions wrote only the seed."""
+    return name == f"g_sim{seed}" or name.startswith(f"g_sim{seed}_")
 
 
 def lines_of(state: State, game: str, provenance: Provenance | None = None) -> bytes:
@@ -81,16 +101,16 @@ def lines_of(state: State, game: str, provenance: Provenance | None = None) -> b
 
 def provenance_in(
     plan: Plan,
-    seed: int,
+    name: str,
     state: State,
     served: Mapping[Seat, Iterable[str]] | None = None,
     prices: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Provenance:
-    """Where a simulated game comes from. ``served``: by seat, the models that answered. ``prices``: by
+    """Where this simulated game comes from. ``served``: by seat, the models that answered. ``prices``: by
     endpoint.
     """
     return provenance_of(
-        game_id(seed),
+        name,
         state.log,
         served=served,
         server=package_version(),
@@ -111,9 +131,10 @@ async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> 
         state = await play(log, seat_agents(seats, str(seed)), journal)
         result.games += 1
         result.events += len(state.log)
-        result.figures.add(game_id(seed), state)
+        name = game_id(log, seed, plan.labels)
+        result.figures.add(name, state)
         if keep:
-            lines.append(lines_of(state, game_id(seed), provenance_in(plan, seed, state)))
+            lines.append(lines_of(state, name, provenance_in(plan, name, state)))
     result.lines = b"".join(lines)
     return result
 

@@ -156,12 +156,14 @@ class ModelRun:
             log = create(self._profile, seed, agents=seated(seats, str(seed), self._profile, models))
             state = await play(log, seat_agents(seats, str(seed), models), MemoryJournal())
         result = Result(games=1, events=len(state.log))
-        result.figures.add(game_id(seed), state)
+        served = self._served(str(seed))
+        name = game_id(log, seed, self._plan.labels, served)
+        result.figures.add(name, state)
         if keep:
             result.lines = lines_of(
                 state,
-                game_id(seed),
-                provenance_in(self._plan, seed, state, self._served(str(seed)), self._prices),
+                name,
+                provenance_in(self._plan, name, state, served, self._prices),
             )
         return result
 

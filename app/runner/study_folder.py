@@ -15,12 +15,12 @@ by one, and an incomplete last line is dropped. So every state that a kill leave
 
 import hashlib
 import os
-import shutil
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import orjson
 
@@ -195,6 +195,10 @@ class StudyFolder:
         for file in sorted((self.store / "games").glob("*/*.ndjson")):
             yield file.parent.name, file.stem
 
+    def most_games(self) -> int:
+        """The number of finished games of the cell that has most."""
+        return max(Counter(cell for cell, _ in self.games()).values(), default=0)
+
     def keep(self, record: GameRecord, log: bytes) -> None:
         """Writes a finished game. The log comes last: with it, the game is finished."""
         file = self.game_file(record.cell, record.game)
@@ -243,28 +247,60 @@ class StudyFolder:
         # The last line is empty, or incomplete: the process was killed while it wrote.
         return [note for line in lines[:-1] if (note := orjson.loads(line))["kind"] == kind]
 
-    def note(self, kind: str, **values: Any) -> None:
-        """Adds a note for the report."""
-        self.store.mkdir(parents=True, exist_ok=True)
-        file = self.store / "notes.jsonl"
-        known = file.read_bytes() if file.exists() else b""
-        whole = known[: known.rfind(b"\n") + 1]
-        _put(file, whole + orjson.dumps({"kind": kind, **values}) + b"\n")
+    def note(self, kind: str, *, known_by: Sequence[str], **values: Any) -> None:
+        """Adds a note for the report, unless there is one of this kind with the same values of ``known_by``.
 
-    # --- everything else ----------------------------------------------------------------------------
+        Processes that share the folder add theirs one after another.
+        """
+        with self._alone():
+            if any(all(note[name] == values[name] for name in known_by) for note in self.notes(kind)):
+                return
+            file = self.store / "notes.jsonl"
+            known = file.read_bytes() if file.exists() else b""
+            whole = known[: known.rfind(b"\n") + 1]
+            _put(file, whole + orjson.dumps({"kind": kind, **values}) + b"\n")
+
+    # --- several processes --------------------------------------------------------------------------
 
     @contextmanager
-    def locked(self, name: str = "run") -> Iterator[None]:
-        """Keeps a second run away while the block lasts. Raises StudyFault if there is one already."""
-        # Imported here: there are systems without it, on which everything else works.
-        import fcntl
-
+    def locked(self, number: int = 1, of: int = 1) -> Iterator[None]:
+        """Keeps other runs away while the block lasts. One part of several runs beside the other parts of as
+        many, for these share no game. Raises StudyFault for what may not run now.
+        """
         self.store.mkdir(parents=True, exist_ok=True)
-        with (self.store / f".{name}.lock").open("w") as file:
+        busy = f"another process runs this study in {self.path}; wait for it"
+        with (
+            (self.store / ".run.lock").open("a+") as every,
+            (self.store / f".shard-{number}.lock").open("w") as own,
+        ):
+            with self._alone():
+                if _lock(every, shared=False):
+                    every.truncate(0)
+                    every.write(str(of))
+                    every.flush()
+                    if of > 1:
+                        _lock(every, shared=True)
+                else:
+                    if of == 1 or not _lock(every, shared=True):
+                        raise StudyFault(busy)
+                    every.seek(0)
+                    if (others := every.read()) != str(of):
+                        raise StudyFault(f"{busy}: it is one of {others} shards, this is one of {of}")
+                if not _lock(own, shared=False):
+                    raise StudyFault(f"another process runs shard {number}/{of} in {self.path}")
+            yield
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits for other processes that write what all share, and keeps them away for that moment."""
+        self.store.mkdir(parents=True, exist_ok=True)
+        with (self.store / ".lock").open("w") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StudyFault(f"another process runs this study in {self.path}; wait for it") from None
+                import fcntl
+            except ImportError:
+                pass  # a system without such locks: one process at a time has to do
+            else:
+                fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def write(self, name: str, values: Any, *, at: Path | None = None) -> None:
@@ -294,34 +330,50 @@ class StudyFolder:
                 if mine.read_bytes() != theirs.read_bytes():
                     differing.append(game)
                 continue
-            answers = other.store / "answers" / cell / theirs.name
-            if answers.exists():
-                _put(self.store / "answers" / cell / theirs.name, answers.read_bytes())
-            _put(mine.with_suffix(".json"), theirs.with_suffix(".json").read_bytes())
-            _put(mine, theirs.read_bytes())
+            self._take_file(other, other.store / "answers" / cell / theirs.name)
+            self._take_file(other, theirs.with_suffix(".json"))
+            self._take_file(other, theirs)
             taken += 1
         for file in sorted((other.store / "raters").glob("*/*.json")):
-            mine = self.store / "raters" / file.parent.name / file.name
-            if not mine.exists() and file.stem not in differing:
-                answers = file.with_suffix(".ndjson")
-                if answers.exists():
-                    _put(mine.with_suffix(".ndjson"), answers.read_bytes())
-                _put(mine, file.read_bytes())
-        known = [
-            {name: value for name, value in note.items() if name != "kind"} for note in self.notes("look")
-        ]
-        for note in other.notes("look"):
-            values = {name: value for name, value in note.items() if name != "kind"}
-            if values not in known:
-                self.note("look", **values)
+            if file.stem not in differing and not self._mine(other, file).exists():
+                self._take_file(other, file.with_suffix(".ndjson"))
+                self._take_file(other, file)
+        # Answers about what is not finished are paid for, too.
+        for kind in ("answers", "raters"):
+            for file in sorted((other.store / kind).glob("*/*.ndjson")):
+                if file.stem not in differing and not self._mine(other, file).exists():
+                    self._take_file(other, file)
+        for kind in _NOTES:
+            for note in other.notes(kind):
+                values = {name: value for name, value in note.items() if name != "kind"}
+                self.note(kind, known_by=list(values), **values)
         return taken, differing
 
-    def clear_pilot(self) -> None:
-        """Removes all pilot games."""
-        shutil.rmtree(self.path / "pilot", ignore_errors=True)
+    def _mine(self, other: "StudyFolder", file: Path) -> Path:
+        return self.store / file.relative_to(other.store)
 
+    def _take_file(self, other: "StudyFolder", file: Path) -> None:
+        """Copies a file of another folder to its place in this one; does nothing if it does not exist."""
+        if file.exists():
+            _put(self._mine(other, file), file.read_bytes())
+
+
+_NOTES: Final = ("deviation", "look")
+"""The kinds of notes that merging takes over."""
 
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+
+
+def _lock(file: IO[str], *, shared: bool) -> bool:
+    """Takes the lock of a file until it is closed, if nobody else has it. Returns whether it was free."""
+    # Imported here: there are systems without it, on which everything else works.
+    import fcntl
+
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def _put(file: Path, data: bytes) -> None:

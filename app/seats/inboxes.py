@@ -1,5 +1,7 @@
 """Inboxes, in which remote agents wait for the outcome of a request or its deadline."""
 
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -22,10 +24,21 @@ from engine.actions import SeatAction
 from engine.rules import Request
 from engine.terms import Kind, Seat
 
-__all__ = ["GameInbox", "Inboxes", "NoInbox"]
+__all__ = ["GameInbox", "GameWaits", "Inboxes", "NoInbox"]
 
 SILENCE_S: Final = 60.0
 """A waiter looks again after this long without a hint: hints are not guaranteed."""
+
+
+class GameWaits(Exception):
+    """A game has waited so long for a remote seat that it gives up its memory, too."""
+
+    def __init__(self, requests: Sequence[str], until: int) -> None:
+        super().__init__(f"waits for {', '.join(requests)}")
+        self.requests = requests
+        """The requests that it waits for."""
+        self.until = until
+        """The first of their deadlines, in ms."""
 
 
 Settled = tuple[RequestOutcome, list[StoredRefusal]]
@@ -34,7 +47,18 @@ Settled = tuple[RequestOutcome, list[StoredRefusal]]
 class Inboxes:
     """Gives each driven game its inbox."""
 
-    def __init__(self, store: InboxStore, games: GameStore, reader: LogReader, feed: Feed) -> None:
+    def __init__(
+        self,
+        store: InboxStore,
+        games: GameStore,
+        reader: LogReader,
+        feed: Feed,
+        patience_s: float | None = None,
+    ) -> None:
+        """``patience_s``: seconds for which a driven game waits for a seat before it raises GameWaits. None:
+        it waits until the deadline.
+        """
+        self.patience_s = patience_s
         self.store = store
         self.games = games
         self.reader = reader
@@ -77,6 +101,7 @@ class GameInbox:
         self._games = inboxes.games
         self._reader = inboxes.reader
         self._feed = inboxes.feed
+        self._patience_s = inboxes.patience_s
         self.game_id = game_id
         self.seats: dict[Seat, RemoteSeat] = {}
         """The seats viewed so far."""
@@ -85,6 +110,8 @@ class GameInbox:
         self._made_at = now_ms()
         self._waiting: dict[str, RequestOutcome | None] = {}
         """The requests whose agents wait here, each with the answer that its agent is to take."""
+        self._deadlines: dict[str, int] = {}
+        """The deadlines of the same requests."""
         self._taken: list[Append] = []
 
     # --- answers that this process accepts ---------------------------------------------------
@@ -116,8 +143,8 @@ class GameInbox:
     async def take(self, request: Request) -> RemoteOutcome:
         """Returns the outcome of the request, and waits for it unless the game is stepped by hand.
 
-        Raises NotAnswered when a game that is stepped by hand has no outcome yet, and Conflict when
-        somebody else ended the game meanwhile.
+        Raises NotAnswered when a game that is stepped by hand has no outcome yet, Conflict when somebody else
+        ended the game meanwhile, and GameWaits.
         """
         opened_at = self._feed.tails.opened_at(self.game_id)
         # A request that opened after this inbox was made has no answer before the wait begins.
@@ -141,6 +168,8 @@ class GameInbox:
 
     async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Settled:
         self._waiting[request.id] = None
+        self._deadlines[request.id] = deadline
+        waits_until = None if self._patience_s is None else time.monotonic() + self._patience_s
         try:
             with self._feed.watch(request_name(self.game_id, request.id), self.game_id) as watch:
                 # Once more: from here on no hint is missed.
@@ -154,7 +183,10 @@ class GameInbox:
                     if left_s <= 0:
                         # Without another look: settling finds an answer that came first.
                         return await self._missed(request)
-                    rung = await watch.wait(min(left_s, SILENCE_S))
+                    patience_s = math.inf if waits_until is None else waits_until - time.monotonic()
+                    if patience_s <= 0:
+                        raise GameWaits(list(self._deadlines), min(self._deadlines.values()))
+                    rung = await watch.wait(min(left_s, SILENCE_S, patience_s))
                     if self._waiting.get(request.id) is None and (rung or left_s > SILENCE_S):
                         settled = await self._store.outcome_and_refusals(self.game_id, request.id)
                         if settled is None:
@@ -162,6 +194,7 @@ class GameInbox:
             return settled
         finally:
             self._waiting.pop(request.id, None)
+            del self._deadlines[request.id]
 
     async def _check_open(self) -> None:
         """Raises Conflict when the game is over."""

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Allowance", "Strikes", "Unidentified"]
+from app.base.errors import RateLimited
+
+__all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Allowance", "Guesses", "Strikes", "Unidentified"]
 
 RATE: Final = 10.0
 BURST: Final = 20
@@ -19,6 +21,11 @@ IDENTIFIES: Final = 30
 IDENTIFIES_S: Final = 60.0
 """A seat token may identify ``IDENTIFIES`` times in ``IDENTIFIES_S`` seconds. This slows down a bot that
 keeps reconnecting without a pause."""
+
+GUESSES: Final = 60
+GUESSES_S: Final = 60.0
+"""An address may send ``GUESSES`` wrong codes in ``GUESSES_S`` seconds. A code has 130 random bits; this only
+keeps guessing from being work for the database."""
 
 _FORGET_AT: Final = 10_000
 
@@ -41,6 +48,11 @@ class Allowance:
         self._left -= 1
         return True
 
+    def wait_s(self, now: float) -> float:
+        """Seconds until there is a token, without taking one; 0: there is one."""
+        left = self._left + (now - self._seen) * self._rate
+        return max(0.0, (1 - left) / self._rate)
+
     @property
     def next_s(self) -> float:
         """Seconds until the next token; 0: there is one."""
@@ -54,6 +66,26 @@ class Allowance:
     def refill_s(self) -> float:
         """Seconds until an empty bucket is full again."""
         return self._burst / self._rate
+
+
+class Guesses:
+    """Bounds how often one address may be wrong about a secret, in this process."""
+
+    def __init__(self) -> None:
+        self._allowances: dict[str, Allowance] = {}
+
+    def check(self, address: str, now: float) -> None:
+        """Raises RateLimited for an address that was wrong too often."""
+        allowance = self._allowances.get(address)
+        if allowance is not None and (wait_s := allowance.wait_s(now)):
+            raise RateLimited("too many wrong codes from your address", wait_s)
+
+    def wrong(self, address: str, now: float) -> None:
+        """Notes a wrong guess."""
+        if len(self._allowances) >= _FORGET_AT:
+            self._allowances = {k: v for k, v in self._allowances.items() if not v.is_full(now)}
+        allowance = self._allowances.setdefault(address, Allowance(GUESSES / GUESSES_S, GUESSES, now))
+        allowance.spend(now)
 
 
 class Strikes:

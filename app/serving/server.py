@@ -13,13 +13,15 @@ from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 from uvicorn.loops.auto import auto_loop_factory
 
+from agents.model.hosts import is_loopback
 from app.base.listening import stop_listening
 from app.protocol.messages import MAX_MESSAGE
 from app.serving.http_limits import HttpProtocol
 from app.serving.socket_limits import SocketProtocol
-from app.settings import Settings, is_loopback
+from app.settings import Settings
 from app.store.db import Database, sqlite_exists
 from app.store.keys import KeyStore
+from app.store.trouble import trouble_of
 
 __all__ = ["PING_S", "CannotServe", "Server", "check_exposure", "listen", "new_loop", "run", "serve"]
 
@@ -57,6 +59,9 @@ async def _has_keys(settings: Settings) -> bool:
     try:
         return await KeyStore(database).has_keys()
     except (OSError, SQLAlchemyError) as fault:
+        if trouble_of(fault) is not None:
+            # The service waits for its database; on this address it asks for a credential in any case.
+            return True
         raise CannotServe(f"the keys in the database cannot be read: {type(fault).__name__}") from None
     finally:
         await database.stop()

@@ -6,15 +6,15 @@ share a commit. PostgreSQL gains from the grouping too; the code is the same.
 
 import asyncio
 import os
-import re
+import socket
 import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
-from importlib.resources import files
 from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
@@ -31,7 +31,6 @@ from sqlalchemy import (
     RowMapping,
     create_engine,
     event,
-    inspect,
     text,
 )
 from sqlalchemy.engine import make_url
@@ -55,8 +54,11 @@ from sqlalchemy.pool import (
 )
 
 from app.base import metrics
-from app.base.clock import now_ms
+from app.base.clock import agree, now_ms
+from app.base.tasks import end_tasks
 from app.settings import Settings
+from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
+from app.store.trouble import DatabaseAway, DatabaseHealth, DatabaseTrouble, trouble_of
 
 __all__ = [
     "PASSING",
@@ -85,14 +87,38 @@ ASK_AFTER_S: Final = 30.0
 CONNECTS_WITHIN_S: Final = 1.0
 """Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
 
+FROZEN_S: Final = 30
+"""Seconds after which PostgreSQL ends a transaction whose process stands still: others wait for its locks."""
+
+LOCK_WITHIN_S: Final = 10
+"""Seconds that a write waits for a lock of somebody else's, before it fails with words that say so."""
+
+COMMIT_WITHIN_S: Final = 30.0
+"""Seconds after which a commit without an answer from PostgreSQL counts as failed."""
+
+READ_WITHIN_S: Final = 60.0
+"""Seconds after which a query without an answer from PostgreSQL counts as failed."""
+
+UNHEARD_S: Final = 20
+"""Seconds after which the kernel drops a connection to PostgreSQL whose other side acknowledges nothing."""
+
+PROBE_S: Final = 1.0
+"""Seconds between two tries whether a database that did not work works again."""
+
+LOOK_S: Final = 30.0
+"""Seconds between two looks whether a newer release has taken the schema away."""
+
+ANSWER_WITHIN_S: Final = 2.0
+"""Seconds within which a healthy database answers the smallest question."""
+
+CONNECT_WITHIN_S: Final = 10.0
+"""Seconds that opening a connection to PostgreSQL may take."""
+
 READERS: Final = 4
 """The most queries that an SQLite file answers at a time."""
 
 PREPARED: Final = 100
 """The most compiled statements to keep. There are a handful, each the same object at every commit."""
-
-MIGRATION_LOCK: Final = 4_931_007_221
-"""The advisory lock that makes processes which start together migrate one after the other."""
 
 
 def sqlite_exists(url: str) -> bool:
@@ -142,6 +168,19 @@ class Append:
         _fail(self.done, fault)
 
 
+class _Alone:
+    """Work in a transaction of its own, and its outcome."""
+
+    __slots__ = ("done", "work")
+
+    def __init__(self, work: Callable[[AsyncConnection], Awaitable[Any]]) -> None:
+        self.work = work
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def fail(self, fault: Exception) -> None:
+        _fail(self.done, fault)
+
+
 class Database:
     """The engines of one service: one for writing, one for reading."""
 
@@ -161,20 +200,51 @@ class Database:
         commits = (
             _SqliteCommits(self.url, settings) if self.is_sqlite else _PostgresCommits(self.write_engine)
         )
-        self.writer = Writer(self.write_engine, commits)
+        self.health = DatabaseHealth()
+        self.writer = Writer(self.write_engine, commits, self.health)
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Migrates to the newest schema and starts the writer. Safe when many start at once."""
-        async with self.write_engine.begin() as connection:
-            await connection.run_sync(_upgrade)
+        """Migrates to the newest schema, if it is not the newest, and starts the writer. Safe when many start
+        at once. Raises UnknownSchema.
+        """
+        await self.migrate()
+        self.health.worked("schema")
         self.writer.start()
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch(), name="database health")
+
+    async def schema(self) -> SchemaState:
+        """The schema as it is. Raises UnknownSchema for one that this program cannot use."""
+        async with self.read_engine.connect() as connection:
+            return await connection.run_sync(schema_state)
+
+    async def migrate(self) -> SchemaState:
+        """Migrates to the newest schema, and returns the schema as it was before. Raises UnknownSchema."""
+        # A look first: it waits for nobody, while a migration needs the writer's lock.
+        before = await self.schema()
+        if before.is_ahead:
+            log.warning(
+                "a newer release has migrated the database; this one works beside it", **asdict(before)
+            )
+        if before.behind:
+            async with self.write_engine.begin() as connection:
+                before = await connection.run_sync(migrate)
+        return before
 
     async def rows(self, query: Executable) -> Sequence[Any]:
         """Everything that a query finds."""
-        if self._reads is not None:
-            return await self._reads.rows(query)
-        async with self.read_engine.connect() as connection:
-            return (await connection.execute(query)).all()
+        try:
+            if self._reads is not None:
+                found = await self._reads.rows(query)
+            else:
+                async with asyncio.timeout(READ_WITHIN_S), self.read_engine.connect() as connection:
+                    found = (await connection.execute(query)).all()
+        except Exception as fault:
+            self.health.failed("reading", fault)
+            raise
+        self.health.worked("reading")
+        return found
 
     async def mappings(self, query: Executable) -> Sequence[RowMapping]:
         """Everything that a query finds, by the names of its columns."""
@@ -184,21 +254,75 @@ class Database:
         """The values of the first column of everything that a query finds."""
         return [row[0] for row in await self.rows(query)]
 
-    async def answers(self) -> bool:
-        """Whether the database answers a query."""
+    async def agree_on_time(self) -> None:
+        """Goes by PostgreSQL's clock, which all processes share: no deadline may depend on whose clock is
+        wrong.
+        """
+        if self.is_sqlite:
+            return
+        before = now_ms()
+        [theirs] = await self.column(_THEIR_CLOCK)
+        changed = agree(int(theirs), before, now_ms())
+        if changed:
+            log.warning("the clock of this machine is wrong; the database's counts", off_by_s=changed / 1000)
+
+    async def trouble(self) -> DatabaseTrouble | None:
+        """Why the database cannot be used now; None if it answers, and wrote when it wrote last."""
         try:
-            await self.rows(text("SELECT 1"))
-        except Exception:
-            return False
-        return True
+            async with asyncio.timeout(ANSWER_WITHIN_S):
+                await self.rows(text("SELECT 1"))
+        except Exception as fault:
+            return trouble_of(fault) or DatabaseTrouble("away", f"the database fails: {type(fault).__name__}")
+        return self.health.trouble
+
+    async def _watch(self) -> None:
+        """Tries a database that did not work until it works again, since perhaps nobody else does. Looks from
+        time to time whether the schema is still one that this program can use.
+        """
+        looked = time.monotonic()
+        while True:
+            await asyncio.sleep(PROBE_S)
+            if self.health.trouble is not None:
+                with suppress(Exception):  # the health has noted it
+                    await self.writer.run(self._probe)
+                    self.health.worked("writing", tried=True)
+            if time.monotonic() - looked < LOOK_S:
+                continue
+            looked = time.monotonic()
+            try:
+                await self.schema()
+            except UnknownSchema as fault:
+                self.health.failed("schema", fault)
+            except Exception as fault:
+                self.health.failed("reading", fault)
+            else:
+                self.health.worked("schema")
+
+    async def _probe(self, connection: AsyncConnection) -> None:
+        """Takes room in the database and gives it back."""
+        for statement in _PROBE_SQLITE if self.is_sqlite else _PROBE_POSTGRES:
+            await connection.execute(statement)
 
     async def stop(self) -> None:
         """Commits what is waiting, then closes every connection."""
+        await end_tasks(self._watching)
+        self._watching = None
         await self.writer.stop()
         if self._reads is not None:
             self._reads.stop()
         await self.write_engine.dispose()
         await self.read_engine.dispose()
+
+
+_PROBE_SQLITE: Final = (
+    text("CREATE TABLE interintent_probe (x BLOB)"),
+    text("INSERT INTO interintent_probe VALUES (zeroblob(1048576))"),
+    text("DROP TABLE interintent_probe"),
+)
+_PROBE_POSTGRES: Final = (
+    text("CREATE TEMPORARY TABLE interintent_probe ON COMMIT DROP AS SELECT repeat('x', 1000) AS x"),
+)
+_THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 
 def postgres_engine(url: str, **options: Any) -> AsyncEngine:
@@ -212,13 +336,35 @@ async def _connect(*arguments: Any, **options: Any) -> Any:
     """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
     asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
-    connecting = asyncio.create_task(asyncpg.connect(*arguments, **options))
+    settings = {
+        "lock_timeout": f"{LOCK_WITHIN_S}s",
+        "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
+        **options.pop("server_settings", {}),
+    }
+    connecting = asyncio.create_task(
+        asyncpg.connect(*arguments, **{"timeout": CONNECT_WITHIN_S, **options}, server_settings=settings)
+    )
     try:
-        return await asyncio.shield(connecting)
+        return _watched(await asyncio.shield(connecting))
+    except OSError as fault:
+        raise DatabaseAway(str(fault) or type(fault).__name__) from fault
     except asyncio.CancelledError:
         connecting.add_done_callback(_terminate)
         await asyncio.wait({connecting}, timeout=CONNECTS_WITHIN_S)
         raise
+
+
+def _watched(connection: Any) -> Any:
+    """The connection, which the kernel drops when the other side is gone without a word."""
+    sock = connection._transport.get_extra_info("socket")
+    if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNHEARD_S * 1000)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, UNHEARD_S // 2)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, UNHEARD_S // 4)
+    return connection
 
 
 def _terminate(connecting: "asyncio.Task[Any]") -> None:
@@ -252,7 +398,7 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
         # For bytes that are no UTF-8 the driver raises an error that quotes the row and hides all others.
         (raw.driver_connection if hasattr(raw, "driver_connection") else raw).text_factory = _text
         cursor = raw.cursor()
-        cursor.execute("PRAGMA busy_timeout = 30000")
+        cursor.execute(f"PRAGMA busy_timeout = {LOCK_WITHIN_S * 1000}")
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute(f"PRAGMA synchronous = {'FULL' if settings.synchronous_full else 'NORMAL'}")
         cursor.execute("PRAGMA foreign_keys = ON")
@@ -398,7 +544,7 @@ class _PostgresCommits:
         prepared = self._statements.prepare(statements)
         driver = await self._connected()
         try:
-            async with driver.transaction():
+            async with asyncio.timeout(COMMIT_WITHIN_S), driver.transaction():
                 for statement, rows in prepared:
                     await driver.executemany(statement.text, [statement.values(row) for row in rows])
         except asyncpg.IntegrityConstraintViolationError as fault:
@@ -583,55 +729,14 @@ class _SqliteCommits:
             self._thread = None
 
 
-def _newest() -> str:
-    """The newest revision, on which no other revision builds.
-
-    It is read from the text of the migrations. Where there is nothing to migrate, Alembic is not imported:
-    that takes longer than the rest of the start.
-    """
-    revisions: set[str] = set()
-    below: set[str] = set()
-    for file in Path(str(files("migrations") / "versions")).glob("*.py"):
-        for name, revision in _REVISION.findall(file.read_text("utf-8")):
-            (below if name == "down_revision" else revisions).add(revision)
-    (newest,) = revisions - below
-    return newest
-
-
-_REVISION: Final = re.compile(r"^(revision|down_revision) = \"(\w+)\"", re.MULTILINE)
-
-
-def _is_newest(connection: Connection) -> bool:
-    if not inspect(connection).has_table("alembic_version"):
-        return False
-    revisions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
-    return list(revisions) == [_newest()]
-
-
-def _upgrade(connection: Connection) -> None:
-    if _is_newest(connection):
-        return
-    from alembic import command
-    from alembic.config import Config
-
-    if connection.dialect.name == "postgresql":
-        # Held until the transaction ends: the other replicas wait, then find nothing to do.
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-    config = Config()
-    config.set_main_option("script_location", str(files("migrations")))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
-
-
 class Writer:
     """Executes appends and other writes, one transaction after the other, in the order of arrival."""
 
-    def __init__(self, engine: AsyncEngine, commits: _Commits) -> None:
+    def __init__(self, engine: AsyncEngine, commits: _Commits, health: DatabaseHealth) -> None:
         self._engine = engine
         self._commits = commits
-        self._queue: asyncio.Queue[Append | Callable[[AsyncConnection], Awaitable[None]] | None] = (
-            asyncio.Queue()
-        )
+        self._health = health
+        self._queue: asyncio.Queue[Append | _Alone | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self._last_ms = 0
 
@@ -667,20 +772,10 @@ class Writer:
 
         Raises what ``work`` raises; then nothing was written.
         """
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-
-        async def job(connection: AsyncConnection) -> None:
-            try:
-                result = await work(connection)
-                await connection.commit()
-            except Exception as fault:
-                _fail(done, fault)
-                await connection.rollback()
-            else:
-                _settle(done, result)
-
+        job = _Alone(work)
         self._queue.put_nowait(job)
-        return await done
+        result: T = await job.done
+        return result
 
     async def execute(self, statement: Executable) -> int:
         """Executes one statement in a transaction of its own, and returns how many rows it changed."""
@@ -712,6 +807,7 @@ class Writer:
             while not self._queue.empty() and len(waiting) < GROUP:
                 waiting.append(self._queue.get_nowait())
             group: list[Append] = []
+            self._health.begins_to_write()
             for job in waiting:
                 if isinstance(job, Append):
                     group.append(job)
@@ -724,14 +820,43 @@ class Writer:
                 else:
                     await self._run_alone(job)
             await self._commit(group)
+            self._health.stops_writing()
 
-    async def _run_alone(self, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
+    async def _run_alone(self, job: "_Alone") -> None:
         try:
             async with self._engine.connect() as connection:
-                await work(connection)
-        except Exception:
-            # The caller has its result or error; only the connection could not be returned.
-            log.exception("a write's connection broke")
+                try:
+                    result = await job.work(connection)
+                    await connection.commit()
+                except Exception as fault:
+                    self._failed(fault)
+                    _fail(job.done, fault)
+                    await connection.rollback()
+                else:
+                    self._health.worked("writing")
+                    _settle(job.done, result)
+        except Exception as fault:
+            if job.done.done():
+                # The caller has its result or error; only the connection could not be returned.
+                log.warning("a write's connection broke", cause=type(fault).__name__)
+                return
+            self._failed(fault)
+            _fail(job.done, fault)
+
+    def _failed(self, fault: Exception) -> None:
+        """Notes the fault. If the database is in trouble, everything that waits fails with it: each would
+        wait as long as this one did, one after the other.
+        """
+        if self._health.failed("writing", fault) is None:
+            return
+        waiting: list[Append | _Alone | None] = []
+        while not self._queue.empty():
+            waiting.append(self._queue.get_nowait())
+        for job in waiting:
+            if job is None:
+                self._queue.put_nowait(None)  # it stops after this
+            else:
+                job.fail(fault)
 
     async def _commit(self, group: Sequence[Append]) -> None:
         for append in group:
@@ -754,7 +879,9 @@ class Writer:
         except Exception as fault:
             for append in group:
                 append.fail(fault)
+            self._failed(fault)
             return
+        self._health.worked("writing")
         for append in group:
             _settle(append.done, at)
         metrics.append_seconds.observe(time.perf_counter() - started)

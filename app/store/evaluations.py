@@ -148,15 +148,18 @@ class EvaluationStore:
             )
 
     async def advance(
-        self, connection: AsyncConnection, evaluation_id: str, result: Mapping[str, Any]
+        self, connection: AsyncConnection, evaluation_id: str, done: int, result: Mapping[str, Any]
     ) -> bool:
-        """Writes a judge's progress, in the caller's transaction. False: it was cancelled in the meantime."""
-        written = await connection.execute(
-            update(evaluations)
-            .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
-            .values(result=dict(result))
-        )
-        return bool(written.rowcount)
+        """Writes a judge's progress after ``done`` games, in the caller's transaction. False: it was
+        cancelled in the meantime, or another process has judged on.
+        """
+        this = (evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
+        query = select(evaluations.c.result).where(*this).with_for_update()
+        stored = (await connection.execute(query)).one_or_none()
+        if stored is None or ((stored[0] or {}).get("progress") or {}).get("games_done", 0) != done:
+            return False
+        await connection.execute(update(evaluations).where(*this).values(result=dict(result)))
+        return True
 
     async def judged_by(self, evaluation_id: str, games: Collection[str]) -> Rows[JudgementRow]:
         """The judgements of this evaluation's judge in these games."""
@@ -395,6 +398,21 @@ class EvaluationStore:
         query = select(c.game_id, c.request_id).where(c.caller == caller, c.rater == rater)
         rows = await self._where_in(query, c.game_id, games)
         return [(row["game_id"], row["request_id"]) for row in rows]
+
+    async def dealt_to(
+        self, games: Collection[str], *, caller: str | None
+    ) -> dict[tuple[str, str], set[tuple[str, str]]]:
+        """By rater, as (caller, name): the turns of these games that it was dealt, as (game, request).
+        ``caller``: only raters under this credential; None: all.
+        """
+        c = tasks.c
+        query = select(c.caller, c.rater, c.game_id, c.request_id)
+        if caller is not None:
+            query = query.where(c.caller == caller)
+        dealt: dict[tuple[str, str], set[tuple[str, str]]] = {}
+        for row in await self._where_in(query, c.game_id, games):
+            dealt.setdefault((row["caller"], row["rater"]), set()).add((row["game_id"], row["request_id"]))
+        return dealt
 
     async def mark_seen(self, caller: str, turns: Iterable[tuple[str, str]]) -> None:
         """Records that the credential has seen what was chosen in these turns."""

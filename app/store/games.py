@@ -2,19 +2,34 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar, get_args
 
-from sqlalchemy import RowMapping, Select, Text, and_, case, cast, func, insert, or_, select, update
+from sqlalchemy import (
+    CTE,
+    Boolean,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
-from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
+from app.store.jobs import JobStore
 from app.store.log import INSERT_EVENTS, event_rows
-from app.store.rows import BatchRow, Damaged, DamagedGame, GameRow, is_moment, read_row, values_of, whole
+from app.store.rows import BatchRow, Damaged, GameRow, is_moment, read_row, values_of, whole
 from app.store.tables import batches, games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event
@@ -30,6 +45,27 @@ DRIVEN: Final = ("created", "running")
 
 OPEN: Final = (*DRIVEN, "suspended")
 """The statuses of games that are not over."""
+
+# As the index has it: a bound value would not be known to be one of those that it holds.
+_IS_OPEN: Final = literal_column("games.status IN ('created', 'running', 'suspended')", Boolean)
+
+_IS_DRIVEN: Final = literal_column("games.drive = 'auto' AND games.status IN ('created', 'running')", Boolean)
+
+
+def _batches_with_open_games() -> CTE:
+    """Each batch with an open game, found by leaps from one to the next in the index of open games."""
+    first = select(func.min(games.c.batch_id).label("batch_id")).where(_IS_OPEN)
+    leaps = first.cte("open_batches", recursive=True)
+    following = (
+        select(func.min(games.c.batch_id))
+        .where(_IS_OPEN, games.c.batch_id > leaps.c.batch_id)
+        .correlate(leaps)
+        .scalar_subquery()
+    )
+    return leaps.union_all(select(following).where(leaps.c.batch_id.is_not(None)))
+
+
+_BATCHES_WITH_OPEN_GAMES: Final = _batches_with_open_games()
 
 _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
 
@@ -104,12 +140,13 @@ class Retry:
 _EVENTS: Final = 500
 """Events that are written together; between two writes the event loop goes on with other work."""
 
-_PLACE: Final = {
-    "batch_at": batches.c.created_at,
-    "batch_id": games.c.batch_id,
-    "position": games.c.position,
-}
-"""What a cursor of a page of games holds."""
+
+CANCELS_WITHIN_S: Final = 30.0
+"""Seconds until another process cancels what is left of a cancelled batch."""
+
+
+def _driven_by(job: int | None) -> list[Any]:
+    return [] if job is None else [games.c.driver == job]
 
 
 def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
@@ -149,6 +186,8 @@ class GameStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.jobs = None if database.is_sqlite else JobStore(database)
+        """None: a single process drives all games, without a queue."""
 
     async def insert_batch(self, connection: AsyncConnection, batch: BatchRow) -> None:
         """Writes a batch's row, in the caller's transaction."""
@@ -157,11 +196,16 @@ class GameStore:
     async def insert_games(
         self, connection: AsyncConnection, batch_id: str, new: Sequence[NewGame], at: int
     ) -> None:
-        """Writes games and their first events, in the caller's transaction."""
+        """Writes games and their first events, in the caller's transaction, with a job for each that has to
+        be driven.
+        """
         await connection.execute(insert(games), [_game_row(batch_id, game, at) for game in new])
         rows = _first_rows(new, at)
         while some := list(islice(rows, _EVENTS)):
             await connection.execute(INSERT_EVENTS, some)
+        if self.jobs is not None:
+            driven = [game.game_id for game in new if game.drive == "auto" and game.status in DRIVEN]
+            await self.jobs.enqueue(connection, batch_id, driven, first=new[0].position == 0)
 
     async def batch(self, batch_id: str) -> BatchRow | None:
         """The batch's row; None for an unknown id. Raises CorruptLog for a row that cannot be read."""
@@ -174,8 +218,11 @@ class GameStore:
     async def games_of(self, game_ids: Iterable[str]) -> dict[str, GameRow]:
         """The rows of these games, by id, without damaged ones. For 100 games at most."""
         query = select(games).where(games.c.game_id.in_(list(game_ids)))
-        rows = map(_listed, await self._database.mappings(query))
-        return {row.game_id: row for row in rows if isinstance(row, GameRow)}
+        found = {}
+        for row in await self._database.mappings(query):
+            with suppress(CorruptLog):
+                found[row["game_id"]] = read_row(GameRow, row)
+        return found
 
     async def batches_of(self, game_ids: Sequence[str]) -> dict[str, str]:
         """The batch of each of these games, in their order; without games that are not stored."""
@@ -238,6 +285,12 @@ class GameStore:
         query = select(func.count()).where(games.c.batch_id == batch_id)
         return int((await self._database.column(query))[0])
 
+    async def free_position(self, batch_id: str) -> int:
+        """The first position after those of the batch's games, of which some may have been deleted."""
+        query = select(func.max(games.c.position)).where(games.c.batch_id == batch_id)
+        last = (await self._database.column(query))[0]
+        return 0 if last is None else int(last) + 1
+
     async def ids(
         self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
     ) -> list[str]:
@@ -250,18 +303,18 @@ class GameStore:
         return await self._database.column(query)
 
     async def open_batches(self) -> list[str]:
-        """Batches with games that still have to be driven or cancelled; oldest first."""
+        """Batches with games that still have to be driven or cancelled; oldest first. It takes a few steps of
+        an index for each batch that is not over, however many games there are.
+        """
+        c = batches.c
+        # On SQLite no game has a job, so the index of games without one holds just those.
+        known = [games.c.job.is_(None)] if self._database.is_sqlite else []
+        driven = select(games.c.game_id).where(games.c.batch_id == c.batch_id, *known, _IS_DRIVEN).exists()
         query = (
-            select(games.c.batch_id)
-            .join(batches, batches.c.batch_id == games.c.batch_id)
-            .where(
-                or_(
-                    and_(games.c.status.in_(OPEN), batches.c.cancelled),
-                    and_(games.c.status.in_(DRIVEN), games.c.drive == "auto", batches.c.suspended.is_(None)),
-                )
-            )
-            .group_by(games.c.batch_id)
-            .order_by(func.min(games.c.created_at), games.c.batch_id)
+            select(c.batch_id)
+            .join(_BATCHES_WITH_OPEN_GAMES, _BATCHES_WITH_OPEN_GAMES.c.batch_id == c.batch_id)
+            .where(or_(c.cancelled, and_(c.suspended.is_(None), driven)))
+            .order_by(c.created_at, c.batch_id)
         )
         return await self._database.column(query)
 
@@ -280,14 +333,22 @@ class GameStore:
         )
         return await self._database.column(query)
 
+    async def suspended_of(self, batch_ids: Sequence[str]) -> list[str]:
+        """Those of these batches that are suspended."""
+        query = select(batches.c.batch_id).where(
+            batches.c.batch_id.in_(batch_ids), batches.c.suspended.is_not(None)
+        )
+        return await self._database.column(query)
+
     async def unlaid_batches(self) -> list[str]:
         """Batches whose games are not all stored yet, and that are neither cancelled nor suspended."""
-        laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
+        # Positions are given one after the other, so the last one says how many there were.
+        of_batch = games.c.batch_id == batches.c.batch_id
+        laid = select(func.max(games.c.position) + 1).where(of_batch).scalar_subquery()
         query = (
             select(batches.c.batch_id)
-            .outerjoin(laid, laid.c.batch_id == batches.c.batch_id)
             .where(
-                func.coalesce(laid.c.n, 0) < batches.c.count,
+                func.coalesce(laid, 0) < batches.c.count,
                 batches.c.cancelled.is_(False),
                 batches.c.suspended.is_(None),
             )
@@ -301,26 +362,42 @@ class GameStore:
         return (await connection.execute(query)).scalar_one_or_none() is not False
 
     async def mark_cancelled(self, batch_id: str) -> None:
-        await self._database.writer.execute(
-            update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
-        )
+        """Notes that the batch is cancelled, and stops whoever drives its games."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(
+                update(batches).where(batches.c.batch_id == batch_id).values(cancelled=True)
+            )
+            if self.jobs is not None:
+                await self.jobs.forget(connection, batch_id)
+                # Should this process die before it has cancelled all games, another one does.
+                await self.jobs.lay_out(connection, batch_id, CANCELS_WITHIN_S)
+
+        await self._database.writer.run(work)
 
     async def suspend(self, batch_id: str, suspension: Suspension) -> bool:
         """Suspends a batch until it is resumed. Returns False for one that is suspended or cancelled
         already.
         """
         open_ = (batches.c.suspended.is_(None), batches.c.cancelled.is_(False))
-        changed = await self._database.writer.execute(
+        statement = (
             update(batches).where(batches.c.batch_id == batch_id, *open_).values(suspended=asdict(suspension))
         )
-        return changed > 0
 
-    async def suspend_game(self, game_id: str, why: str) -> None:
-        """Suspends a single game until its batch is resumed."""
+        async def work(connection: AsyncConnection) -> bool:
+            changed = (await connection.execute(statement)).rowcount > 0
+            if changed and self.jobs is not None:
+                await self.jobs.forget(connection, batch_id)
+            return changed
+
+        return await self._database.writer.run(work)
+
+    async def suspend_game(self, game_id: str, why: str, job: int | None = None) -> None:
+        """Suspends a single game until its batch is resumed. ``job``: only while this job drives the game."""
         await self._database.writer.execute(
             update(games)
-            .where(games.c.game_id == game_id, games.c.status.in_(DRIVEN))
-            .values(status="suspended", fault=why)
+            .where(games.c.game_id == game_id, games.c.status.in_(DRIVEN), *_driven_by(job))
+            .values(status="suspended", fault=why, job=None, driver=None)
         )
 
     async def to_play_anew(self, batch_id: str) -> list[GameRow]:
@@ -369,6 +446,9 @@ class GameStore:
                 return False
             if changes:
                 await _change_spec(connection, batch_id, lambda spec: {**spec, **changes})
+            if self.jobs is not None:
+                await self.jobs.resume(connection, batch_id)
+                await self.jobs.lay_out(connection, batch_id)
             return True
 
         return await self._database.writer.run(work)
@@ -391,12 +471,14 @@ class GameStore:
         rows = await self._database.rows(query)
         return {batch_id: spec for batch_id, spec in rows if not isinstance(spec, Damaged)}
 
-    async def mark_failed(self, game_id: str, fault: str, at: int) -> None:
-        """Ends a game that cannot be driven on. Its log stays as it is."""
+    async def mark_failed(self, game_id: str, fault: str, at: int, job: int | None = None) -> None:
+        """Ends a game that cannot be driven on. Its log stays as it is. ``job``: only while this job drives
+        the game.
+        """
         await self._database.writer.execute(
             update(games)
-            .where(games.c.game_id == game_id, games.c.status.in_(OPEN))
-            .values(status="failed", fault=fault, finished_at=at)
+            .where(games.c.game_id == game_id, games.c.status.in_(OPEN), *_driven_by(job))
+            .values(status="failed", fault=fault, finished_at=at, job=None, driver=None)
         )
 
     async def defaults(self, batch_id: str) -> list[tuple[str, str]]:
@@ -428,82 +510,44 @@ class GameStore:
 
     async def tally(self, batch_id: str) -> "Tallied":
         """Counts over a batch's games."""
+        return (await self.tallies([batch_id]))[batch_id]
+
+    async def tallies(self, batch_ids: Sequence[str]) -> "dict[str, Tallied]":
+        """Counts over the games of each of these batches, by id. For 200 batches at most."""
         query = (
             select(
+                games.c.batch_id,
                 games.c.status,
                 games.c.winner,
                 games.c.ending,
                 func.count(),
                 func.max(games.c.finished_at),
             )
-            .where(games.c.batch_id == batch_id)
-            .group_by(games.c.status, games.c.winner, games.c.ending)
+            .where(games.c.batch_id.in_(batch_ids))
+            .group_by(games.c.batch_id, games.c.status, games.c.winner, games.c.ending)
         )
-        status, winners, endings = Counter[str](), Counter[str](), Counter[str]()
-        last = None
-        for state, winner, ending, count, finished in await self._database.rows(query):
+        tallies = {batch_id: Tallied(Counter(), Counter(), Counter()) for batch_id in batch_ids}
+        for batch_id, state, winner, ending, count, finished in await self._database.rows(query):
+            tally = tallies[batch_id]
             # Damaged values are counted, but not shown.
-            status[state if state in get_args(GameStatus) else "damaged"] += count
+            tally.status[state if state in get_args(GameStatus) else "damaged"] += count
             if winner in list(Side):
-                winners[winner] += count
+                tally.winners[winner] += count
             if ending in list(Ending):
-                endings[ending] += count
+                tally.endings[ending] += count
             if is_moment(finished):
-                last = max(last or 0, finished)
-        return Tallied(status, winners, endings, last)
-
-    async def page(
-        self,
-        *,
-        statuses: Sequence[str],
-        of_batches: Sequence[str],
-        limit: int,
-        cursor: str | None,
-        label: tuple[str, str] | None = None,
-    ) -> tuple[list[GameRow | DamagedGame], str | None]:
-        """Games, newest batch first and in their order within it, and the cursor of the next page. Without
-        statuses, games of any status; without batches, games of any batch; ``label``: only games of batches
-        with this name and value.
-        """
-        query = select(games, batches.c.created_at.label("batch_at")).join(
-            batches, batches.c.batch_id == games.c.batch_id
-        )
-        if statuses:
-            query = query.where(games.c.status.in_(statuses))
-        if label is not None:
-            name, value = label
-            labelled = batches.c.labels[name].as_string() == value
-            if self._database.is_sqlite:
-                # A value that is no JSON would end the whole query.
-                labelled = case((func.json_valid(batches.c.labels), labelled), else_=False)
-            query = query.where(labelled)
-        if of_batches:
-            query = query.where(games.c.batch_id.in_(of_batches))
-        if cursor is not None:
-            at, batch_id, position = read_cursor(cursor, _PLACE)
-            query = query.where(
-                or_(
-                    batches.c.created_at < at,
-                    and_(batches.c.created_at == at, games.c.batch_id > batch_id),
-                    and_(games.c.batch_id == batch_id, games.c.position > position),
-                )
-            )
-        query = query.order_by(batches.c.created_at.desc(), games.c.batch_id, games.c.position).limit(
-            limit + 1
-        )
-        rows = await self._database.mappings(query)
-        shown = [_listed(row) for row in rows[:limit]]
-        return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
+                tally.last_finished = max(tally.last_finished or 0, finished)
+        return tallies
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Tallied:
     """Counts over a batch's games."""
 
-    status: Mapping[str, int]
-    winners: Mapping[str, int]
-    endings: Mapping[str, int]
-    last_finished: int | None
+    status: Counter[str]
+    winners: Counter[str]
+    endings: Counter[str]
+    last_finished: int | None = None
 
 
 async def _change_spec(
@@ -515,10 +559,3 @@ async def _change_spec(
     this = batches.c.batch_id == batch_id
     spec = (await connection.execute(select(batches.c.spec).where(this).with_for_update())).scalar_one()
     await connection.execute(update(batches).where(this).values(spec=change(whole(spec))))
-
-
-def _listed(row: RowMapping) -> GameRow | DamagedGame:
-    try:
-        return read_row(GameRow, row)
-    except CorruptLog:
-        return DamagedGame(row["game_id"], row["forked_from"])

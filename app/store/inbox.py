@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_name
 from app.store.db import Append, Conflict, Database
+from app.store.jobs import LOCK_GAME, WAKE
 from app.store.tables import holders, inbox, refusals
 from engine.errors import InvalidAction
 from engine.events import Cause
@@ -147,6 +148,8 @@ class InboxStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._wakes = not database.is_sqlite
+        """Whether a game may wait with nobody driving it, so that its answer has to wake it."""
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._settle = dialect.insert(inbox).on_conflict_do_nothing()
         hold = dialect.insert(holders)
@@ -189,7 +192,10 @@ class InboxStore:
         row = _row(game_id, request_id, outcome)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
-            return [(_SETTLE, [{**row, "at": at}])]
+            wake = (
+                [(statement, [{"game": game_id}]) for statement in (LOCK_GAME, WAKE)] if self._wakes else []
+            )
+            return [(_SETTLE, [{**row, "at": at}]), *wake]
 
         try:
             return replace(outcome, at=await self._database.writer.append(write))
@@ -286,6 +292,9 @@ class InboxStore:
             if refused + 1 >= attempts:
                 given_up = _row(game_id, request_id, no_answer(seat, "attempts"))
                 await connection.execute(self._settle, [{**given_up, "at": at}])
+                if self._wakes:
+                    await connection.execute(LOCK_GAME, {"game": game_id})
+                    await connection.execute(WAKE, {"game": game_id})
             return RequestState(await _outcome(connection, game_id, request_id), refused + 1)
 
         for _ in range(attempts):

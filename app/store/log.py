@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import and_, bindparam, func, insert, select, update
+from sqlalchemy import Integer, and_, bindparam, case, func, insert, null, select, update
 
 from app.base.clock import timestamp
 from app.base.off_loop import off_loop
@@ -53,10 +53,21 @@ _LAST: Final = frozenset({"game_ended", "game_cancelled"})
 
 INSERT_EVENTS: Final = insert(events)
 
+_FENCED: Final = case(
+    (games.c.driver == bindparam("its_job"), bindparam("new_head", type_=Integer)), else_=null()
+)
+"""The log's new length, provided that this job drives the game. Otherwise it violates a constraint, and so
+undoes the transaction: whoever was silent for so long that another process took the game over writes nothing
+any more.
+"""
+
 _MOVE_HEAD: Final = (
     update(games)
     .where(games.c.game_id == bindparam("game"))
     .values(head=bindparam("new_head"), status="running")
+)
+_MOVE_HEAD_FENCED: Final = (
+    update(games).where(games.c.game_id == bindparam("game")).values(head=_FENCED, status="running")
 )
 _END_GAME: Final = (
     update(games)
@@ -68,8 +79,11 @@ _END_GAME: Final = (
         ending=bindparam("new_ending"),
         finished_at=bindparam("new_finished_at"),
         defaults=bindparam("new_defaults"),
+        job=None,
+        driver=None,
     )
 )
+_END_GAME_FENCED: Final = _END_GAME.values(head=_FENCED)
 
 
 def event_rows(game_id: str, first: int, written: Sequence[Event], at: int) -> list[dict[str, Any]]:
@@ -91,23 +105,36 @@ class GameLog:
     """The journal of one game: appends a step and its index columns in one transaction."""
 
     def __init__(
-        self, database: Database, game_id: str, head: int, decisions: DecisionCounter | None = None
+        self,
+        database: Database,
+        game_id: str,
+        head: int,
+        decisions: DecisionCounter | None = None,
+        job: int | None = None,
     ) -> None:
         self._database = database
         self._game_id = game_id
         self.head = head
         self._decisions = decisions
         """Of the events so far; stored when the game ends. None: they cannot be counted."""
+        self._job = job
+        """The job that has to drive the game when something is appended. None: whoever appends may."""
 
     async def append(self, written: Sequence[Event], after: Sequence[Append] = ()) -> list[LogLine]:
         """Commits the events, and returns them as they are stored. Raises Conflict if another writer was
-        first, or if one of ``after``, on which they build, failed.
+        first, if the job does not drive the game any more, or if one of ``after``, on which they build,
+        failed.
         """
         first = self.head + 1
         head = self.head + len(written)
         last = written[-1]
         if self._decisions is not None:
             self._decisions.add(written)
+        moves = (
+            (_END_GAME if self._job is None else _END_GAME_FENCED)
+            if isinstance(last, GameEnded | GameCancelled)
+            else (_MOVE_HEAD if self._job is None else _MOVE_HEAD_FENCED)
+        )
         # Encoded here, in the game's own task, so that the writer only has to bind.
         rows = event_rows(self._game_id, first, written, 0)
 
@@ -115,12 +142,14 @@ class GameLog:
             for row in rows:
                 row["at"] = at
             if isinstance(last, GameEnded):
-                index = (_END_GAME, [self._ended(head, "finished", at, last.winner.value, last.ending.value)])
+                index = self._ended(head, "finished", at, last.winner.value, last.ending.value)
             elif isinstance(last, GameCancelled):
-                index = (_END_GAME, [self._ended(head, "cancelled", at, None, None)])
+                index = self._ended(head, "cancelled", at, None, None)
             else:
-                index = (_MOVE_HEAD, [{"game": self._game_id, "new_head": head}])
-            return [(INSERT_EVENTS, rows), index]
+                index = {"game": self._game_id, "new_head": head}
+            if self._job is not None:
+                index["its_job"] = self._job
+            return [(INSERT_EVENTS, rows), (moves, [index])]
 
         await self._database.writer.append(write, after)
         self.head = head

@@ -6,7 +6,8 @@ from dataclasses import asdict, astuple
 from typing import Any, Final, NamedTuple
 
 import structlog
-from sqlalchemy import and_, case, false, func, insert, or_, select, tuple_, update
+from sqlalchemy import and_, bindparam, case, false, func, insert, or_, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -15,7 +16,7 @@ from agents.model.model import Usage
 from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
 from app.store.rows import is_readable, row_name
-from app.store.tables import events, games, model_calls
+from app.store.tables import events, games, model_calls, model_spending
 from engine.errors import CorruptLog
 from engine.terms import Seat
 
@@ -25,6 +26,16 @@ log = structlog.get_logger()
 
 _INSERT: Final = insert(model_calls)
 _c: Final = model_calls.c
+
+_SPEND: Final = (
+    update(model_spending)
+    .where(model_spending.c.game_id == bindparam("of_game"))
+    .values(
+        tokens=model_spending.c.tokens + bindparam("more_tokens"),
+        cost=model_spending.c.cost + bindparam("more_cost"),
+    )
+)
+"""Adds a call to what its game has spent. A judge's calls belong to no game, and change no row."""
 
 _PAGE: Final = 500
 """The number of calls to read at once when there may be very many."""
@@ -36,6 +47,11 @@ class CalledGame(NamedTuple):
     game_id: str
     position: int
     seed: str
+
+
+def _spent(game: str, call: Call) -> dict[str, Any]:
+    tokens = call.usage.prompt + call.usage.completion
+    return {"of_game": game, "more_tokens": tokens, "more_cost": call.cost}
 
 
 def _row(game: str, call: Call) -> dict[str, Any]:
@@ -179,7 +195,7 @@ class CallStore:
         row = _row(game, call)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
-            return [(_INSERT, [{**row, "at": at}])]
+            return [(_INSERT, [{**row, "at": at}]), (_SPEND, [_spent(game, call)])]
 
         try:
             await self._database.writer.append(write)
@@ -194,6 +210,7 @@ class CallStore:
             aside = await _lowest(connection, game) - 1
             row = {**_row(game, call), "attempt": aside, "at": self._database.writer.stamp()}
             await connection.execute(_INSERT, row)
+            await connection.execute(_SPEND, _spent(game, call))
 
         await self._database.writer.run(work)
 
@@ -214,6 +231,27 @@ class CallStore:
         if not _reads(row):
             raise CorruptLog(f"{row_name(model_calls, row)} cannot be read")
         return _call(row)
+
+    async def open_account(self, game: str, batch_id: str, tokens: int, cost: float) -> None:
+        """Notes what the game has spent so far, unless more is noted; calls stored from now on are added.
+
+        An earlier version of the program, which may run beside this one, stores calls without adding them.
+        """
+        dialect: Any = sqlite if self._database.is_sqlite else postgresql
+        larger = func.max if self._database.is_sqlite else func.greatest
+        put = dialect.insert(model_spending).values(game_id=game, batch_id=batch_id, tokens=tokens, cost=cost)
+        # Not simply set: a call may have been stored since these sums were made.
+        changes = {name: larger(model_spending.c[name], put.excluded[name]) for name in ("tokens", "cost")}
+        await self._database.writer.execute(
+            put.on_conflict_do_update(index_elements=["game_id"], set_=changes)
+        )
+
+    async def spent(self, batch_id: str) -> tuple[int, float]:
+        """The tokens and the cost of a batch's calls."""
+        of = model_spending.c
+        query = select(func.sum(of.tokens), func.sum(of.cost)).where(of.batch_id == batch_id)
+        ((tokens, cost),) = await self._database.rows(query)
+        return int(tokens or 0), float(cost or 0.0)
 
     async def uses(self, batch_id: str) -> dict[UseKey, Use]:
         """Sums over a batch's calls."""

@@ -16,7 +16,6 @@ from typing import (
     Any,
     Final,
     Literal,
-    NamedTuple,
     NoReturn,
     TypeVar,
     Union,
@@ -39,6 +38,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 from sqlalchemy.types import TypeDecorator
 from sqlmodel import SQLModel
@@ -58,7 +58,6 @@ __all__ = [
     "BatchRow",
     "BooleanColumn",
     "Damaged",
-    "DamagedGame",
     "EvaluationRow",
     "GameRow",
     "JsonColumn",
@@ -237,8 +236,14 @@ JsonOrNone = Annotated[Json | Damaged | None, ColumnSpec(JsonColumn(dict, none_a
 
 _SCORES: Final = range(1, 6)
 
+_JOBLESS: Final = text("job IS NULL AND drive = 'auto' AND status IN ('created', 'running')")
+"""Games that nobody drives, although somebody should."""
 
-@_stored("batches")
+_OPEN: Final = text("status IN ('created', 'running', 'suspended')")
+"""Games that are not over."""
+
+
+@_stored("batches", Index("ix_batches_created", "created_at", "batch_id", unique=True))
 @dataclass(frozen=True, slots=True, repr=False)
 class BatchRow:
     """Games created together."""
@@ -255,12 +260,19 @@ class BatchRow:
     cancelled: bool = False
     suspended: JsonOrNone = None
     """Why none of its games is driven until somebody resumes it: the fields of ``Suspension``."""
+    owner: str = ""
+    """Whose batch it is, for fair shares: the name of the key that created it. Empty: nobody's."""
+    priority: int = 0
+    """Among its owner's batches: games of a higher one begin first."""
 
 
 @_stored(
     "games",
     Index("ix_games_batch", "batch_id", "position", unique=True),
     Index("ix_games_status", "status", "created_at"),
+    Index("ix_games_job", "job"),
+    Index("ix_games_jobless", "batch_id", postgresql_where=_JOBLESS, sqlite_where=_JOBLESS),
+    Index("ix_games_open", "batch_id", postgresql_where=_OPEN, sqlite_where=_OPEN),
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:
@@ -304,14 +316,12 @@ class GameRow:
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
-
-
-class DamagedGame(NamedTuple):
-    """Takes the place of a game in a list when its row cannot be read."""
-
-    game_id: str
-    forked_from: Any
-    """As it is stored; None: not forked off another game."""
+    job: Annotated[int | None, ColumnSpec(BigInteger())] = None
+    """The queue's job that drives the game, or will. None: nobody has to drive it, or the database has no
+    queue.
+    """
+    driver: Annotated[int | None, ColumnSpec(BigInteger())] = None
+    """The same job, once it has begun: nothing else may append to the log."""
 
 
 @_stored("evaluations", Index("ix_evaluations_created", "created_at", "evaluation_id"))
@@ -514,9 +524,11 @@ _FORMS_CHECKED: Final = frozenset({"answers", "judgements", "statement_judgement
 
 def check_row(table: Table, row: Mapping[Any, Any]) -> None:
     """Raises CorruptLog for a plain value of the wrong kind; the error names row and column, and quotes
-    nothing. JSON is not looked at: it reads as ``Damaged``.
+    nothing. JSON is not looked at: it reads as ``Damaged``. Nor are columns that the row does not have.
     """
     for name, nullable, fits in _checks(table):
+        if name not in row:
+            continue
         value = row[name]
         if not (nullable if value is None else fits(value)):
             raise CorruptLog(f"{row_name(table, row, but=name)} cannot be read ({name})")

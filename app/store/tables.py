@@ -29,6 +29,8 @@ __all__ = [
     "answers",
     "api_keys",
     "batches",
+    "claim_codes",
+    "deletions",
     "evaluations",
     "events",
     "games",
@@ -37,8 +39,12 @@ __all__ = [
     "inbox",
     "judgements",
     "model_calls",
+    "model_leases",
+    "model_limits",
     "model_outages",
+    "model_spending",
     "refusals",
+    "schema_programs",
     "seen",
     "statements",
     "tasks",
@@ -159,6 +165,64 @@ class ModelCallsTable(SQLModel, table=True):
 model_calls: Final = METADATA.tables["model_calls"]
 
 
+class ModelSpendingTable(SQLModel, table=True):
+    """What one game has spent on models: sums over its calls, changed in the transaction that stores a call.
+
+    A batch's sum over its games tells every process what is left of its budget.
+    """
+
+    __tablename__ = "model_spending"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    batch_id: str = Field(max_length=40, index=True)
+    tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Of prompts and completions."""
+    cost: float
+
+
+model_spending: Final = METADATA.tables["model_spending"]
+
+
+class ModelLeasesTable(SQLModel, table=True):
+    """What one process may use of a limit that all processes keep together; see ``app/store/leases.py``."""
+
+    __tablename__ = "model_leases"
+
+    name: str = Field(primary_key=True, max_length=64)
+    """An endpoint, or the id of a batch."""
+    process: str = Field(primary_key=True, max_length=32)
+    places: int
+    wanted: int
+    """How many places it would use without the limit."""
+    share: float
+    """Of the endpoint's requests and tokens a minute, in [0, 1]."""
+    tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    cost: float
+    """How much of a batch's budget it may spend beyond what was stored when it asked."""
+    expires_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """By the database's clock, in ms since 1970."""
+
+
+model_leases: Final = METADATA.tables["model_leases"]
+
+
+class ModelLimitsTable(SQLModel, table=True):
+    """How many calls an endpoint bears at once, as all processes together have found out."""
+
+    __tablename__ = "model_limits"
+
+    name: str = Field(primary_key=True, max_length=64)
+    bounds: str = Field(max_length=20)
+    """The setting that the number belongs to, ``least-first-most``."""
+    places: int
+    answers: int
+    """Answers since the number last changed."""
+    lowered_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+model_limits: Final = METADATA.tables["model_limits"]
+
+
 class InboxTable(SQLModel, table=True):
     """The outcome of one request to a remote seat: an accepted answer, or why the default is played.
 
@@ -225,6 +289,24 @@ class HoldersTable(SQLModel, table=True):
 holders: Final = METADATA.tables["holders"]
 
 
+class ClaimCodesTable(SQLModel, table=True):
+    """A one-time code that is exchanged for a seat's token. At most one code of a seat is open."""
+
+    __tablename__ = "claim_codes"
+
+    code: str = Field(primary_key=True, max_length=64)
+    """SHA-256 of the code: 130 random bits, so there is nothing to guess."""
+    game_id: str = Field(max_length=40, index=True)
+    seat: int = Field(sa_column=Column(SmallInteger, nullable=False))
+    epoch: int
+    """Of the seat's tokens when the code was made: revoking them revokes the code."""
+    expires_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    used_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+claim_codes: Final = METADATA.tables["claim_codes"]
+
+
 class TasksTable(SQLModel, table=True):
     """A speaking turn that a rater was dealt to judge."""
 
@@ -251,3 +333,32 @@ class SeenTable(SQLModel, table=True):
 
 
 seen: Final = METADATA.tables["seen_turns"]
+
+
+class DeletionsTable(SQLModel, table=True):
+    """A game that somebody deleted. Its id is all that is left of what was played."""
+
+    __tablename__ = "deletions"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    batch_id: str = Field(max_length=40)
+    at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """UTC, milliseconds since 1970."""
+    by: str = Field(max_length=100)
+    """The credential's public name, or the user of the operating system."""
+    events: int
+    """The length of its log."""
+
+
+deletions: Final = METADATA.tables["deletions"]
+
+
+class SchemaProgramsTable(SQLModel, table=True):
+    """A revision of the schema whose programs can use the schema as it is now (see ``app.store.schema``)."""
+
+    __tablename__ = "schema_programs"
+
+    revision: str = Field(primary_key=True, max_length=32)
+
+
+schema_programs: Final = METADATA.tables["schema_programs"]

@@ -5,6 +5,7 @@ PostgreSQL passes on their hints.
 import asyncio
 import os
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.log import LogReader
 from app.stream.feed import MAX_LINES, Feed, held_name
+from app.stream.live import Live
 from app.stream.shared import Shared
 from engine.terms import FULL
 
@@ -28,6 +30,10 @@ POLL_S: Final = 0.1
 """Seconds between two polls, whether or not a hint came."""
 
 CHANNEL: Final = "interintent_hints"
+LIVE_CHANNEL: Final = "interintent_live"
+
+_MAX_NOTES: Final = 200
+"""Notes that wait for the connection at most; older ones are dropped."""
 
 _MAX_PAYLOAD: Final = 7_900
 """The most bytes of one notification; PostgreSQL takes fewer than 8,000."""
@@ -163,14 +169,17 @@ class Pulse:
 
 
 class Bell:
-    """Passes hints between processes as PostgreSQL notifications. It uses a connection of its own and never
-    an append's transaction, since that would make all commits wait for each other.
+    """Passes hints between processes as PostgreSQL notifications, and notes of the live layer. It uses a
+    connection of its own and never an append's transaction, since that would make all commits wait for each
+    other.
     """
 
-    def __init__(self, url: str, feed: Feed, news: News) -> None:
+    def __init__(self, url: str, feed: Feed, news: News, live: Live) -> None:
         self._url = url
         self._feed = feed
         self._news = news
+        self._live = live
+        self._notes: deque[str] = deque(maxlen=_MAX_NOTES)
         self._own = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._names: set[str] = set()
         self._more = asyncio.Event()
@@ -178,15 +187,22 @@ class Bell:
 
     def start(self) -> None:
         self._feed.on_hint = self._tell
+        self._live.on_note = self._pass_on
         self._task = asyncio.create_task(self._run(), name="bell")
 
     async def stop(self) -> None:
         self._feed.on_hint = lambda name: None
+        self._live.on_note = None
         await end_tasks(self._task)
 
     def _tell(self, name: str) -> None:
         self._names.add(name)
         self._more.set()
+
+    def _pass_on(self, note: str) -> None:
+        if len(payload := f"{self._own} {note}") * 4 <= _MAX_PAYLOAD or len(payload.encode()) <= _MAX_PAYLOAD:
+            self._notes.append(payload)
+            self._more.set()
 
     async def _run(self) -> None:
         while True:
@@ -203,15 +219,19 @@ class Bell:
             async with engine.connect() as connection:
                 raw: Any = (await connection.get_raw_connection()).driver_connection
                 await raw.add_listener(CHANNEL, self._on_notification)
+                await raw.add_listener(LIVE_CHANNEL, self._on_note)
                 try:
                     while True:
                         await self._more.wait()
                         # Hints that come meanwhile are sent together.
                         for payload in self._payloads():
                             await raw.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
+                        while self._notes:
+                            await raw.execute("SELECT pg_notify($1, $2)", LIVE_CHANNEL, self._notes.popleft())
                 finally:
                     if not raw.is_closed():
                         await raw.remove_listener(CHANNEL, self._on_notification)
+                        await raw.remove_listener(LIVE_CHANNEL, self._on_note)
         finally:
             await engine.dispose()
 
@@ -219,6 +239,8 @@ class Bell:
         """The payloads of the gathered hints, which it clears."""
         names, self._names = self._names, set()
         self._more.clear()
+        if not names:
+            return []
         payloads = [self._own]
         for name in names:
             if len(payloads[-1]) + 1 + len(name) > _MAX_PAYLOAD:
@@ -231,3 +253,8 @@ class Bell:
         if sender != self._own:
             for name in names:
                 self._news.tell(name)
+
+    def _on_note(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+        sender, _, note = payload.partition(" ")
+        if sender != self._own:
+            self._live.take(sender, note)

@@ -15,6 +15,7 @@ import structlog
 from app.stream.feed import Feed, Watch
 from app.stream.metrics import frames_out, socket_events
 from app.stream.pages import Page, Pages, Spot
+from app.stream.turns import Turns
 from engine.terms import Viewer
 
 __all__ = ["Relays", "Spectator"]
@@ -30,9 +31,15 @@ class Spectator(Protocol):
 
     spot: Spot
     """How far its stream has been sent. The relay advances it, too."""
+    live: bool
+    """Whether it asked for the live layer."""
 
     def push(self, page: Page, now: float) -> bool:
         """Sends the page, which follows ``spot``, without waiting. False: nothing was sent."""
+        ...
+
+    def show_turn(self, frame: str) -> None:
+        """Sends the frame, unless it was the last one of its kind, without waiting."""
         ...
 
     def ring(self) -> None:
@@ -43,9 +50,10 @@ class Spectator(Protocol):
 class Relay:
     """Sends one game, as one viewer sees it, to its spectators."""
 
-    def __init__(self, pages: Pages, feed: Feed, spot: Spot) -> None:
+    def __init__(self, pages: Pages, feed: Feed, turns: Turns, spot: Spot) -> None:
         self._pages = pages
         self._feed = feed
+        self._turns = turns
         self.spot = spot
         """How far the stream has been sent to the spectators."""
         self.spectators: set[Spectator] = set()
@@ -61,6 +69,7 @@ class Relay:
                     start, self.spot = self.spot, page.end
                     if page.count:
                         await self._write(page, start.seq)
+                        await self._show_turn()
                     if page.over:
                         self.release()
                     elif page.more:
@@ -88,6 +97,13 @@ class Relay:
         frames_out.inc(written)
         socket_events.inc(written * page.count)
 
+    async def _show_turn(self) -> None:
+        live = [spectator for spectator in self.spectators if spectator.live]
+        frame = await self._turns.frame(self.spot.game_id, self.spot.place) if live else None
+        if frame is not None:
+            for spectator in live:
+                spectator.show_turn(frame)
+
     def release(self) -> None:
         """Leaves every spectator to read for itself."""
         released, self.spectators = self.spectators, set()
@@ -98,9 +114,10 @@ class Relay:
 class Relays:
     """The relays of this process: one for each game and viewer that is watched."""
 
-    def __init__(self, pages: Pages, feed: Feed) -> None:
+    def __init__(self, pages: Pages, feed: Feed, turns: Turns) -> None:
         self._pages = pages
         self._feed = feed
+        self._turns = turns
         self._relays: dict[tuple[str, Viewer], Relay] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -111,7 +128,7 @@ class Relays:
         key = (spectator.spot.game_id, spectator.spot.viewer)
         relay = self._relays.get(key)
         if relay is None:
-            relay = self._relays[key] = Relay(self._pages, self._feed, spectator.spot)
+            relay = self._relays[key] = Relay(self._pages, self._feed, self._turns, spectator.spot)
             relay.spectators.add(spectator)
             task = asyncio.create_task(self._run(key, relay), name="relay")
             self._tasks.add(task)

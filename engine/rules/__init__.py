@@ -10,7 +10,7 @@
 depends only on what its seat sees, so a refusal reveals nothing new to the seat.
 """
 
-from engine.rules.asking import Answers, Request, asked, offered, pending
+from engine.rules.asking import Answers, Request, asked, offered, pending, turn_of
 from engine.rules.checking import check, check_note, default, legal
 from engine.rules.creating import create, usual_names
 from engine.rules.deciding import cancel, decide
@@ -30,5 +30,6 @@ __all__ = [
     "offered",
     "opens_next",
     "pending",
+    "turn_of",
     "usual_names",
 ]

@@ -23,7 +23,7 @@ from engine.rules.members import (
 from engine.state import Hand, State, Table
 from engine.terms import Kind, Phase, Seat
 
-__all__ = ["KIND_IN", "Answers", "Request", "asked", "everybody", "is_asked", "offered", "pending"]
+__all__ = ["KIND_IN", "Answers", "Request", "asked", "everybody", "is_asked", "offered", "pending", "turn_of"]
 
 Answers = Sequence[tuple[Seat, Action]]
 """Seats and their answers: any non-empty part of the open requests, in any order."""
@@ -92,6 +92,25 @@ def pending(state: State) -> tuple[Request, ...]:
         hands, opening = state.hands, table.opening
         return tuple(request for request in requests if hands[request.seat - 1].answered != opening)
     return requests
+
+
+def turn_of(table: Table) -> tuple[Kind | None, tuple[Seat, ...]]:
+    """What the game waits for, and from whom, as everybody may know it: (kind, seats).
+
+    Where several are asked in secret, all of them, whoever has answered; at an assassination nobody, since
+    the shooter is hidden. (None, ()) when the game is over.
+    """
+    phase = table.phase
+    if phase not in KIND_IN:
+        return None, ()
+    kind = KIND_IN[phase][0]
+    if phase is VOTE or phase is SUMMARY:
+        return kind, everybody(table.players)
+    if phase is QUEST:
+        return kind, table.team
+    if phase is DISCUSS:
+        return kind, (table.speaker,)
+    return kind, () if phase is ASSASSINATE else (table.leader,)
 
 
 def offered(table: Table, hand: Hand, kind: Kind) -> tuple[IntentionId, ...] | None:

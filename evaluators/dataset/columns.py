@@ -264,7 +264,7 @@ TABLES: Final = (
             DataColumn("cached_tokens", "int64", "nobody", "of these, those that the provider had kept", "tokens"),
             DataColumn("completion_tokens", "int64", "nobody", "tokens of the answer", "tokens"),
             DataColumn("reasoning_tokens", "int64", "nobody", "of these, those of hidden thinking", "tokens"),
-            DataColumn("cost", "float64", "nobody", "what it cost", "the currency of the prices"),
+            DataColumn("cost", "float64", "nobody", "what it cost, at the prices of its day", "the currency of the prices"),
             DataColumn("latency_s", "float64", "nobody", "how long it took", "s"),
             DataColumn("http_calls", "int32", "nobody", "requests to the provider, repeated ones included"),
         ),

@@ -122,7 +122,8 @@ class Provenance:
     players: int
     names: tuple[str, ...]
     server: str
-    """The version of this package that wrote the export; empty: not known."""
+    """The version of this package that wrote the line; empty: not known. A game that ``simulate`` or a study
+    plays has its line when it ends, a stored one anew in each export."""
     seed: str | None = None
     """The seed of the deal, in decimal."""
     agents: tuple[AgentProvenance, ...] = ()
@@ -133,7 +134,8 @@ class Provenance:
     catalogue: str | None = None
     """The hash of the catalogue of intentions."""
     prices: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """By endpoint, the prices of a million tokens, as configured when the export was written."""
+    """By endpoint, the prices of a million tokens, as configured when the line was written. What a call
+    really cost is stored with the call."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """By seat, its decisions, and those that were played by default, by cause."""
     invalid: Mapping[str, Any] | None = None

@@ -5,6 +5,7 @@ stage. Each contrast stands three times: as excluded (the report's own exclusion
 excluded), and in the worst case (each excluded game counted against the difference).
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 
 from engine.chance import draw
 from engine.terms import Seat
+from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.measures.comparing import holm
 from evaluators.measures.play import PUBLISHED
 from evaluators.report.columns import Contrast, GameColumns
@@ -35,7 +37,18 @@ from evaluators.statistics.figures import (
 from evaluators.statistics.intervals import Counts
 from evaluators.statistics.mixed import ALL_EQUAL, Mixed, MixedRow, mixed
 
-__all__ = ["CONTRASTS", "FOUND_BELOW", "MISSING", "ContrastCounts", "Contrasted", "contrasted"]
+__all__ = [
+    "CONTRASTS",
+    "FOUND_BELOW",
+    "MISSING",
+    "ContrastCounts",
+    "Contrasted",
+    "FigureOfCells",
+    "contrasted",
+    "figure_names",
+    "figures_of_cells",
+    "range_of",
+]
 
 CONTRASTS: Final = "contrasts"
 """The table of the contrasts' main figures."""
@@ -130,9 +143,6 @@ _MEASURES: Final[Mapping[tuple[str, str], tuple[_Measure, ...]]] = {
 _HEADLINES: Final = frozenset({"all", "judge"})
 """The groups whose figures are totals."""
 
-_TOTALS: Final = frozenset({"play", "seats"})
-"""Tables whose rows by side are main figures: who won, and how a side plays."""
-
 _DEFAULT_GROUPS: Final = frozenset({"all"})
 
 
@@ -164,6 +174,38 @@ def _names(key: FigureKey, measure: _Measure) -> tuple[str, str, str]:
     if key.group == "all":
         return words, "", ""
     return words, key.group, key.label
+
+
+def range_of(name: str) -> tuple[Unit, tuple[float, float] | None] | None:
+    """The unit and the limits of the figure of this name, as a question names it; limits None: it has none.
+    None: no report has a figure of this name.
+    """
+    for words, measure in _names_of_figures():
+        wild = re.escape(words).replace("…", ".+")
+        if re.fullmatch(wild if words.endswith("…") else f"{wild}(, .+)?", name):
+            return measure.unit, measure.limits
+    return None
+
+
+def figure_names() -> tuple[str, ...]:
+    """What figures are called; ``…`` stands for a rater, a role or another part of a name."""
+    return tuple(dict.fromkeys(words for words, _ in _names_of_figures()))
+
+
+def _names_of_figures() -> Iterator[tuple[str, _Measure]]:
+    for (table, _), measures in _MEASURES.items():
+        for measure in measures:
+            if table == OWN_METRICS:
+                yield from ((name, measure) for name in installed_metrics())
+            elif table == "play":
+                for metric in _METRICS:
+                    kind: Kind = "mean_of_shares" if metric == "quest engagement" else "share"
+                    sides = ["loyal"] if metric in _OF_ONE_SIDE else ["loyal", "evil"]
+                    yield from ((f"{metric}, {side}", measure._replace(kind=kind)) for side in sides)
+            else:
+                words = measure.words.replace("{of}", "…").replace("{group}", "…")
+                of_labels = {"seats": ", …", "judges": ", …", "correction_sets": " …"}
+                yield words + of_labels.get(table, ""), measure
 
 
 # --- counting ---------------------------------------------------------------------------------------
@@ -373,6 +415,36 @@ def contrasted(
     return Contrasted(tuple(tables), tuple(notes))
 
 
+class FigureOfCells(NamedTuple):
+    """One figure of a contrast with its counts, before anything is tested."""
+
+    name: str
+    """As a question names it: with its group, if it is no main figure."""
+    is_main: bool
+    kind: Kind
+    unit: Unit
+    limits: tuple[float, float] | None
+    cells: Sequence[Mapping[str, Counts]]
+    """The counts of each cell by unit."""
+    paired: bool
+
+
+def figures_of_cells(counts: ContrastCounts) -> Iterator[FigureOfCells]:
+    """Every figure that this contrast would test, main figures and others, in the order of the report."""
+    design = _designed(counts, None)
+    keys = set.intersection(*(set(cell.counts) for cell in counts.cells))
+    for key in sorted(keys, key=_place):
+        if _is_said_elsewhere(key, of_seats=counts.of_seats):
+            continue
+        for measure in _measures(key.table, key.group, key.column):
+            name, by, group = _names(key, measure)
+            cells = [cell.by(key, design.unit_of) for cell in counts.cells]
+            shown = f"{name}, {group}" if by else name
+            yield FigureOfCells(
+                shown, not by, measure.kind, measure.unit, measure.limits, cells, design.paired
+            )
+
+
 def _designed(counts: ContrastCounts, aside: ContrastCounts | None) -> _Design:
     cells = [Counter(cell.games) for cell in counts.cells]
     for cell, more in zip(cells, () if aside is None else aside.cells, strict=False):
@@ -426,6 +498,9 @@ def _place(key: FigureKey) -> tuple[int, int, object]:
     return _ORDER[key.table, key.column], metric, place((key.of, key.group, key.label))
 
 
+_OF_ONE_SIDE: Final = ("win rate", "quest win rate")
+"""What one side wins the other loses: such metrics are shown of the loyal side."""
+
 _METRICS: Final = (*PUBLISHED, "proposal approval rate", "approve ballot rate")
 
 
@@ -433,7 +508,7 @@ def _is_said_elsewhere(key: FigureKey, *, of_seats: bool) -> bool:
     """Whether another figure says the same: in whole games one side wins what the other loses."""
     if key.table == "seats":
         return not of_seats
-    return key.table == "play" and key.group in ("win rate", "quest win rate") and key.label == "evil"
+    return key.table == "play" and key.group in _OF_ONE_SIDE and key.label == "evil"
 
 
 def _told(

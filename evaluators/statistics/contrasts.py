@@ -42,7 +42,17 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["DRAWN", "FEW", "Difference", "Test", "contrast", "worst_case"]
+__all__ = [
+    "DRAWN",
+    "FEW",
+    "Difference",
+    "Test",
+    "contrast",
+    "influences",
+    "items_in",
+    "limit_counts",
+    "worst_case",
+]
 
 FEW: Final = 15
 """Below this number of games a level's interval and test are only rough."""
@@ -176,6 +186,33 @@ def worst_case(
             joined[unit] = tuple(a + b for a, b in zip_longest(known, added, fillvalue=0.0))
         filled.append(joined)
     return tuple(filled)
+
+
+def influences(rows: Sequence[Counts], kind: Kind) -> "Array":
+    """How much each of these units moves the figure of all of them; the values add up to 0. Needs numpy."""
+    width = max(map(len, rows), default=2)
+    cell = {str(place): row for place, row in enumerate(rows)}
+    table = _table(cell, list(cell), width)
+    return _Shape(kind, width).influence(table)
+
+
+def limit_counts(rows: Sequence[Counts], kind: Kind, limits: tuple[float, float]) -> list[tuple[float, ...]]:
+    """The counts of one item with the greatest possible figure and of one with the least, as large as an item
+    of these units is in the mean; none if they have no items.
+    """
+    mean = _mean_counts(rows)
+    items = items_in(mean, kind) if mean else 0.0
+    if not items:
+        return []
+    basis = tuple(count / items for count in mean)
+    return [_at_limit(kind, basis, limits, best=best) for best in (True, False)]
+
+
+def items_in(counts: Counts, kind: Kind) -> float:
+    """The number of items behind these counts: the denominator of the figure."""
+    if kind == "f1":
+        return (counts[1] + counts[2]) / 2
+    return float(counts[2] if kind == "recall" else sum(counts[1::2]))
 
 
 def _mean_counts(counts: Iterable[Counts]) -> tuple[float, ...]:
@@ -449,8 +486,8 @@ def _quadratic(gradient: "Array", squares: "Array") -> "Array":
     width = gradient.shape[-1]
     products = squares.reshape(-1, width, width)
     halves = (products @ gradient[:, :, None])[:, :, 0]
-    summed: Array = np.einsum("ri,ri->r", gradient, halves)
-    return np.maximum(summed, 0.0)
+    sums: Array = np.maximum(np.einsum("ri,ri->r", gradient, halves), 0.0)
+    return sums
 
 
 def _hypergeometric(won: int, n: int, other: int, m: int) -> float:

@@ -6,11 +6,20 @@ The file is TOML. Every fault is named with a JSON pointer into it and with what
 options a seat takes is not known here: whoever makes the seats checks them.
 """
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from engine.errors import InvalidProfile
 from engine.profile import PROFILES, RULES, Profile, make_profile
@@ -53,7 +62,7 @@ Seats = Name | list[Name] | dict[str, Name]
 """One model for all seats, one for each seat, or one by side, role or ``others``."""
 
 DIMENSIONS_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "judge": ("selection", "following"),
+    "judge": ("selection", "following", "statements"),
     "guesser": ("guessing", "summarisation"),
     "raters": ("selection", "following"),
 }
@@ -154,10 +163,11 @@ class EvaluationAsked(_Part):
     """Who judges or answers items of the games."""
 
     kind: Literal["judge", "guesser", "raters"] = Field(
-        description="`judge`: a model judges selections, or how speeches follow them. `guesser`: a model "
-        "answers guessing or summarisation items. `raters`: people's judgements from a file."
+        description="`judge`: a model judges selections, how speeches follow them, or what speeches state "
+        "about the record. `guesser`: a model answers guessing or summarisation items. `raters`: people's "
+        "judgements from a file."
     )
-    dimension: Literal["selection", "following", "guessing", "summarisation"] | None = None
+    dimension: Literal["selection", "following", "statements", "guessing", "summarisation"] | None = None
     model: Name | None = Field(None, description="An endpoint of the models file.")
     name: str | None = Field(None, description="The rater's name in the report. Left out: from the model's.")
     attempts: int = Field(3, ge=1, le=5, description="Attempts per question, until an answer is usable.")
@@ -166,6 +176,13 @@ class EvaluationAsked(_Part):
     samples: int = Field(1, ge=1, le=5, description="Guessers: replies per item, joined by majority.")
     options: Literal["impactful", "roles"] = Field(
         "impactful", description="Guessers: which intentions may be named."
+    )
+    planted: int = Field(
+        1,
+        ge=0,
+        le=10,
+        description="Judges of statements: control speeches of each game, whose statements are made from the "
+        "record and known to be true or false. They measure the judge and count in no rate.",
     )
     file: str | None = Field(
         None, description="Raters: CSV or JSON of judgements, beside the study file. May come later."
@@ -184,8 +201,9 @@ class EvaluationAsked(_Part):
         if self.model is None:
             raise ValueError(f"a {self.kind} needs a model: an endpoint of the models file")
         if self.dimension not in DIMENSIONS_OF[self.kind]:
+            *others, last = DIMENSIONS_OF[self.kind]
             raise ValueError(
-                f"a {self.kind} takes the dimension {' or '.join(DIMENSIONS_OF[self.kind])}, "
+                f"a {self.kind} takes the dimension {', '.join(others)} or {last}, "
                 f"got {self.dimension or 'none'}"
             )
         return self
@@ -202,7 +220,8 @@ class ContrastAsked(_Part):
     text: str = Field(min_length=1, description="The question in words, as the report shows it.")
     contrast: str = Field(
         pattern=r"^[a-z][a-z0-9_]*=[^,=]+,[^,=]+",
-        description="A column and the values compared, e.g. `preset=paper,direct`.",
+        description="A column and the values compared, e.g. `preset=paper,direct`. The condition "
+        "`evil.preset` is the column `evil_preset`.",
     )
     where: str | None = Field(
         None, pattern=r"^[a-z][a-z0-9_]*=[^=]+", description="Only these, e.g. `role=merlin`."
@@ -210,6 +229,12 @@ class ContrastAsked(_Part):
     measure: str | None = Field(
         None, description="The one figure that decides. Left out: every figure is contrasted."
     )
+
+    @field_validator("contrast", "where", mode="before")
+    @classmethod
+    def _as_label(cls, value: Any) -> Any:
+        # A condition's name may be written as in the file.
+        return re.sub(r"\b([a-z]\w*)\.(\w+=)", r"\1_\2", value) if isinstance(value, str) else value
 
 
 class Study(_Part):
@@ -332,6 +357,12 @@ def _faults(fault: ValidationError) -> list[tuple[str, str]]:
             words = f"there is no such field; allowed are {known}"
         elif error["type"] == "missing":
             words = "this is missing"
+        elif error["type"] == "list_type" and loc[:1] == ["conditions"] and isinstance(error["input"], dict):
+            words = f'a name with a dot is quoted: "{loc[1]}.{next(iter(error["input"]), "preset")}" = […]'
+        elif error["type"] == "string_pattern_mismatch" and loc[-1] == "contrast":
+            words = "takes a column and the values compared, such as preset=paper,direct"
+        elif error["type"] == "string_pattern_mismatch" and loc[-1] == "where":
+            words = "takes a column and a value, such as role=merlin"
         elif error["type"] == "string_pattern_mismatch" and error["loc"][-1] == "[key]":
             pointer = pointer.removesuffix("/[key]")
             words = "not a name: letters, digits, dots, dashes and underscores, at most 64"

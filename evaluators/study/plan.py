@@ -33,6 +33,10 @@ class Range:
         """Both ends multiplied."""
         return Range(self.low * factor, self.high * factor)
 
+    def by(self, other: "Range") -> "Range":
+        """The range of the product of two figures that are not negative."""
+        return Range(self.low * other.low, self.high * other.high)
+
     @property
     def middle(self) -> float:
         """Half way between the ends."""

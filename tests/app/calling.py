@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from sqlalchemy import func, select
 
 from agents.table import MemoryJournal, play
-from app.main import Composition, create_app
+from app.main import Composition
 from app.seats.seating import seat_agents, seated
 from app.store.tables import batches, events, games, idempotency
 from engine.events import Event, payload, read_event, type_name
@@ -25,7 +25,8 @@ from engine.rules import create
 from evaluators.ground.places import PLACED, ThoughtPlace
 from tests import forked
 from tests.app.contract import check_answer
-from tests.app.real_server import local_settings
+from tests.app.real_server import application, local_settings
+from tests.laying_out import lay_out
 
 PROJECT = Path(__file__).parents[2]
 
@@ -39,6 +40,8 @@ NAMES = {
     "other": "e_abd",
     "request_id": "1.1.vote.1",
     "code": "stale",
+    "seat": "1",
+    "path": "index.html",
     "name": "Act",
 }
 """A value for each path parameter. No such game, batch or evaluation exists."""
@@ -106,9 +109,13 @@ class Caller(httpx.AsyncClient):
 
 
 @contextlib.asynccontextmanager
-async def calling(database_url: str, **settings: Any) -> AsyncIterator[Caller]:
-    """A started application and its caller; stopped at the end as a server stops it."""
-    app = create_app(local_settings(database_url, **settings))
+async def calling(database_url: str, *, laid_out: bool = True, **settings: Any) -> AsyncIterator[Caller]:
+    """A started application and its caller; stopped at the end as a server stops it. ``laid_out``: whether a
+    new SQLite file gets its schema beforehand, which is quicker than by the service.
+    """
+    if laid_out:
+        lay_out(database_url)
+    app = application(local_settings(database_url, **settings))
     async with app.router.lifespan_context(app), Caller(app) as caller:
         yield caller
 

@@ -16,6 +16,11 @@ _FROM_SERVER: Final = {
     "events": "Events",
     "request": "Asked",
     "beat": "Beat",
+    "turn": "Awaited",
+    "watchers": "Watchers",
+    "speaking": "Speaking",
+    "utterance_delta": "UtteranceDelta",
+    "utterance_withdrawn": "UtteranceWithdrawn",
     "error": "Refusal",
 }
 _FROM_CLIENT: Final = {"identify": "Identify", "ping": "Ping", "act": "Act"}

@@ -1,4 +1,4 @@
-"""The eight leaks that twins must find (RELIABILITY 3), each put into the service while a block lasts.
+"""The leaks that twins must find (RELIABILITY 3), each put into the service while a block lasts.
 
 Each leak replaces one function of the service from here, so no setting of the service can turn one on.
 """
@@ -19,6 +19,7 @@ from app.store.log import LogLine
 from app.store.tables import events
 from app.stream import pages
 from app.stream.positions import Positions
+from app.stream.turns import Turns
 from engine import rules
 from engine.events import Event, RolesDealt
 from engine.rules import effects
@@ -118,6 +119,16 @@ def _seen_by_all(kind: str) -> Iterator[None]:
         yield
 
 
+def _hidden_events_in_the_turn() -> Any:
+    frame = Turns.frame
+
+    async def counting(self: Turns, game_id: str, place: int) -> str | None:
+        told = await frame(self, game_id, place)
+        return None if told is None else f'{told[:-1]},"at":{place}}}'
+
+    return mock.patch.object(Turns, "frame", counting)
+
+
 LEAKS: Mapping[str, tuple[str, Callable[[], Any]]] = {
     "role in metadata": ("roles", _role_in_metadata),
     "role in an error text": ("roles", _role_in_an_error),
@@ -126,6 +137,7 @@ LEAKS: Mapping[str, tuple[str, Callable[[], Any]]] = {
     "shared sequence number": ("behaviour", _shared_sequence),
     "shared counter in ETag": ("behaviour", _shared_counter_in_etag),
     "vote sent early": ("vote", lambda: _seen_by_all("vote_cast")),
+    "turn counts hidden events": ("behaviour", _hidden_events_in_the_turn),
     "quest card sent early": ("card", lambda: _seen_by_all("card_played")),
 }
 """Each leak by name: the kind of twins that finds it, and the patch."""

@@ -237,7 +237,10 @@ _GAMES: Final = ("game={game}", "batch={batch}")
 
 CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /": [("", None)],
+    "GET /ui": [("", None)],
+    "GET /ui/{path}": [("", None)],
     "GET /docs": [("", None)],
+    "GET /docs/index.html": [("", None)],
     "GET /docs/{name}": [("", None)],
     "GET /ws": [("", None)],
     "GET /intentions": [("", None)],
@@ -248,7 +251,8 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /livez": [("", None)],
     "GET /readyz": [("", None), ("verbose=true", None)],
     "GET /metrics": [("", None)],
-    "GET /games": [("limit=200", None), ("batch={batch}", None)],
+    "GET /games": [("limit=200", None), ("batch={batch}", None), ("sort=-finished&limit=200", None)],
+    "GET /batches": [("", None)],
     "GET /games/{game_id}": [("", None), ("viewer=full", None), ("viewer=seat:1", None)],
     "GET /games/{game_id}/events": [("", None), ("viewer=full", None), ("viewer=seat:1", None)],
     "GET /games/{game_id}/requests": [("", None), ("viewer=seat:1", None)],
@@ -282,6 +286,8 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /evaluations/{evaluation_id}/statements": [("", None)],
     "GET /evaluations/{evaluation_id}/compare/{other}": [("", None)],
     "POST /evaluations/{evaluation_id}/cancel": [("", None)],
+    "GET /annotations/guidelines": [("", None)],
+    "GET /annotations/progress": [(which, None) for which in _GAMES],
     "POST /games": [("", {"drive": "manual", "seats": OUTSIDE}), ("", {"drive": "manual", "reveal": "all"})],
     "POST /games/import": [("", json.loads(RECORD.read_text("utf-8")))],
     "POST /games/{game_id}/fork": [
@@ -291,6 +297,8 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "POST /models/{name}/try": [("", {})],
     "POST /games/{game_id}/tokens": [("", {"viewer": viewer}) for viewer in ("public", "seat:4")],
     "POST /batches/{batch_id}/tokens": [("", {})],
+    "POST /games/{game_id}/seats/{seat}/claim-code": [("", {})],
+    "POST /claims": [("", lambda _, name: {"code": "{claim}"})],
     "POST /games/{game_id}/requests/{request_id}/action": [
         (query, {"action": {"team": [1, 2], "text": "hello"}}) for query in ("", "viewer=seat:1")
     ],
@@ -299,6 +307,9 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "POST /games/{game_id}/cancel": [("", None)],
     "POST /games/{game_id}/invalidate": [("", {"reason": "wrong key"})],
     "DELETE /games/{game_id}/invalidate": [("", None)],
+    "DELETE /games/{game_id}": [("", None)],
+    "DELETE /batches/{batch_id}": [("", None)],
+    "POST /batches/{batch_id}/pause": [("", None)],
     "POST /batches/{batch_id}/resume": [("", {})],
     "POST /batches/{batch_id}/retry": [("", {})],
     "POST /batches/{batch_id}/cancel": [("", None)],
@@ -347,6 +358,8 @@ class Explorer:
         self._credentials: list[str] = []
         self._evaluations = ["e_none"]
         self._moved = False
+        self._claim = "none"
+        """The last code for a seat that was handed out."""
         self._targets = [
             _Target(sample.name, sample.game_id, sample.batch_id)
             for sample in self.laboratory.samples.values()
@@ -399,6 +412,8 @@ class Explorer:
                 .replace("{request_id}", "1.1.propose_team.1")
                 .replace("{code}", "stale")
                 .replace("{name}", "Act")
+                .replace("{seat}", "1")
+                .replace("{path}", "index.html")
             )
             for query, body in CALLS[operation]:
                 if callable(body) and target.name == "own":
@@ -424,16 +439,16 @@ class Explorer:
                         await self.laboratory.look()
                 self._read(f"{method} {url} of {target.name}", answer, target)
 
-    @staticmethod
-    def _filled(text: str, target: _Target) -> str:
-        return text.replace("{game}", target.game_id).replace("{batch}", target.batch_id)
+    def _filled(self, text: str, target: _Target) -> str:
+        text = text.replace("{game}", target.game_id).replace("{batch}", target.batch_id)
+        return text.replace("{claim}", self._claim)
 
     async def _socket(self, credential: str, target: _Target) -> None:
         for more in ({}, {"viewer": "full"}):
             said: list[Any] = []
             try:
                 async with watching(self.laboratory.served.ws_url) as one:
-                    welcome = await one.identify(target.game_id, token=credential, **more)
+                    welcome = await one.identify(target.game_id, token=credential, live=True, **more)
                     await one.until_seq(welcome["head"])
                     said = one.frames
             except (ConnectionClosed, AssertionError):
@@ -449,6 +464,8 @@ class Explorer:
             values = [answer.json()]
         if answer.is_success and "/games" in where and answer.request.method == "POST" and values:
             self._take_up(values[0], target)
+        if answer.is_success and "/claim-code" in where:
+            self._claim = values[0]["code"]
         if answer.is_success and where.startswith("POST /evaluations"):
             self._evaluations += [one["evaluation_id"] for one in values if "evaluation_id" in one]
         for found in CREDENTIAL.findall(answer.text):

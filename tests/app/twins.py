@@ -170,6 +170,10 @@ def _answers(
 # --- connections that keep every byte ---------------------------------------------------------
 
 
+Turn = tuple[str | None, tuple[int, ...]]
+"""The kind of the request, and the seats that are asked; None when the game is over."""
+
+
 class Wire:
     """A TCP connection; ``taken`` is everything that was received."""
 
@@ -290,6 +294,10 @@ class SocketWire(Wire):
     closed = False
     asked: str | None = None
     """The request that was sent last."""
+    turn: Turn = (None, ())
+    """Whose turn it was last said to be."""
+    told = False
+    """Whether it has been told how many watch."""
 
     async def open(self) -> None:
         """Connects, and reads the hello."""
@@ -329,11 +337,21 @@ class SocketWire(Wire):
             self.seq += len(frame["items"])
         elif frame["t"] == "request":
             self.asked = frame["request_id"]
+        elif frame["t"] == "turn":
+            self.turn = (frame["kind"], tuple(frame["seats"]))
+        elif frame["t"] == "watchers":
+            self.told = True
         return frame
 
-    async def until(self, seq: int, asked: str | None = None) -> None:
-        """Reads until this many events have been received, and this request, if there is one."""
-        while (self.seq < seq or asked not in (None, self.asked)) and not self.closed:
+    async def until(self, seq: int, asked: str | None = None, turn: Turn | None = None) -> None:
+        """Reads until this many events have been received, and this request and this turn, if there are
+        any; with a turn also how many watch.
+        """
+        while not self.closed and (
+            self.seq < seq
+            or asked not in (None, self.asked)
+            or (turn is not None and (turn != self.turn or not self.told))
+        ):
             await self.frame()
 
     async def answered(self) -> None:
@@ -448,7 +466,7 @@ class Twins:
             sockets = [await self._wire(stack, SocketWire, side) for side in self.sides]
             follows = [await self._wire(stack, FollowWire, side) for side in self.sides]
             for socket, follow in zip(sockets, follows, strict=True):
-                await socket.begin(game, credential)
+                await socket.begin(game, credential, live=True)
                 await follow.begin(Ask(f"/games/{game}/events?follow=true"), credential)
             left_to_say = list(SAID)
             games = [state.fold(log) for log in pair.first]
@@ -458,7 +476,8 @@ class Twins:
                 for socket, one in zip(sockets, games, strict=True):
                     # Each by its own log: that both are asked the same is for the comparison to find.
                     asked = next((r.id for r in rules.pending(one) if r.seat == viewer), None)
-                    await socket.until(seen, asked)
+                    turn = rules.turn_of(state.fold(project(one.log, PUBLIC)).table)
+                    await socket.until(seen, asked, turn)
                 for follow in follows:
                     await follow.until(seen)
                 # Not into the end of a game: whether the close or the answer is first is nobody's secret.
@@ -567,6 +586,7 @@ def asks_of_a_game(game: str, viewer: Viewer, seen: int, after: int) -> list[Ask
         Ask(f"{path}/step", "POST", body="{}"),
         Ask(f"{path}/fork", "POST", body='{"after": {"round": 1, "attempt": 1, "phase": "vote"}}'),
         Ask(f"{path}/tokens", "POST", body='{"viewer": "seat:1"}'),
+        Ask(f"{path}/seats/{other}/claim-code", "POST", body="{}"),
         Ask(f"{path}/cancel", "POST"),
     ]
 
@@ -583,6 +603,8 @@ def asks_of_a_batch(game: str, batch: str) -> list[Ask]:
         Ask(f"{path}/export?view=full&partial=true"),
         Ask(f"/games?batch={batch}"),
         Ask("/games?limit=3"),
+        Ask("/games?sort=-finished&winner=loyal,evil&limit=3"),
+        Ask("/batches?limit=3"),
         Ask(f"/games/{game}"),
         Ask(f"/games/{game}/events"),
         Ask(f"/games/{game}/fork", "POST", body='{"after": {"round": 1, "attempt": 1, "phase": "vote"}}'),

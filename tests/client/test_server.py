@@ -157,3 +157,17 @@ async def test_nobody_there_is_said_after_the_tries() -> None:
         ) as gone:
             await _all_of(server.game("g_1").events(patience=3))
         assert "patience=None" in str(gone.value)
+
+
+async def test_the_live_layer_comes_between_the_events(served: Served) -> None:
+    async with Server(served.url) as server:
+        game = (await server.create_games(drive="manual", seats=[{"agent": "random"}])).games[0]
+        watching = asyncio.create_task(_all_of(game.live(viewer="public")))
+        await game.step("end")
+        found = await asyncio.wait_for(watching, 60)
+        frames = [one for one in found if isinstance(one, dict)]
+        assert [one.raw for one in found if not isinstance(one, dict)] == await projection(
+            served.services, game.id, PUBLIC
+        )
+        assert {frame["t"] for frame in frames} <= {"turn", "watchers"}
+        assert frames[-1] in ({"t": "turn", "kind": None, "seats": []}, {"t": "watchers", "n": 1})

@@ -101,6 +101,10 @@ class Http:
         )
         return answer.json()
 
+    async def delete(self, path: str) -> Any:
+        """The JSON answer of a DELETE call. Raises ApiError or Unreachable."""
+        return (await self._call("DELETE", path, repeat=False)).json()
+
     async def _call(
         self,
         method: str,

@@ -21,6 +21,8 @@ from interintent_client.stream import Stream, TokenSource
 __all__ = ["Batch", "Game", "Server"]
 
 OVER: Final = frozenset({"done", "cancelled", "failed"})
+
+_LIVE: Final = frozenset({"turn", "watchers", "speaking", "utterance_delta", "utterance_withdrawn"})
 """Statuses of a batch that is over."""
 
 
@@ -155,6 +157,29 @@ class Game:
                     for event in frame["items"]:
                         yield event
 
+    async def live(
+        self,
+        *,
+        after: int = 0,
+        viewer: str | None = None,
+        token: TokenSource | None = None,
+        patience: int | None = PATIENCE,
+    ) -> AsyncIterator[Event | Json]:
+        """As ``events``, and between them the frames of the live layer, as dictionaries: ``turn``,
+        ``watchers`` and, to the full viewer, ``speaking``, ``utterance_delta``, ``utterance_withdrawn``.
+        These are never repeated: what came while the connection was broken is lost.
+        """
+        stream = self._stream(
+            after=after, viewer=viewer, token=token or self._http.key, patience=patience, live=True
+        )
+        async with aclosing(stream.frames()) as frames:
+            async for frame in frames:
+                if frame["t"] == "events":
+                    for event in frame["items"]:
+                        yield event
+                elif frame["t"] in _LIVE:
+                    yield frame
+
     def seat(self, seat: int, *, token: TokenSource | None = None, patience: int | None = PATIENCE) -> Seat:
         """A seat for this program to play, with the given token, or else the one from the game's creation.
 
@@ -198,6 +223,11 @@ class Game:
     async def cancel(self) -> None:
         """Cancels the game. Its events are kept."""
         await self._http.post(f"/games/{self.id}/cancel", {}, repeat=False)
+
+    async def delete(self) -> Json:
+        """Deletes the game for good, once its batch is over, and returns what went. Needs ``admin``."""
+        gone: Json = await self._http.delete(f"/games/{self.id}")
+        return gone
 
 
 def _kept(source: TokenSource, latest: list[str | None]) -> TokenSource:
@@ -259,8 +289,12 @@ class Batch:
             last = view
         return last
 
+    async def pause(self) -> None:
+        """Stops the batch's games between two steps until it is resumed."""
+        await self._http.post(f"/batches/{self.id}/pause", {}, repeat=False)
+
     async def resume(self, **changes: Any) -> None:
-        """Lets a suspended batch go on; ``changes``: e.g. ``on_unusable="default"``."""
+        """Lets a paused or suspended batch go on; ``changes``: e.g. ``on_unusable="default"``."""
         await self._http.post(f"/batches/{self.id}/resume", changes, repeat=False)
 
     def items(self, dimension: Dimension, *, page: int = 50, **settings: Unpack[ItemSettings]) -> Items:
@@ -274,6 +308,13 @@ class Batch:
     async def cancel(self) -> None:
         """Ends every open game of the batch."""
         await self._http.post(f"/batches/{self.id}/cancel", {}, repeat=False)
+
+    async def delete(self) -> Json:
+        """Deletes the batch and all its games for good, once it is over, and returns what went. Needs
+        ``admin``.
+        """
+        gone: Json = await self._http.delete(f"/batches/{self.id}")
+        return gone
 
     async def export(
         self,

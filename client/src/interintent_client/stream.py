@@ -36,16 +36,20 @@ class Stream:
         token: TokenSource | None = None,
         viewer: str | None = None,
         sit: bool | None = None,
+        live: bool = False,
         after: int = 0,
         patience: int | None = PATIENCE,
     ) -> None:
-        """``patience``: the stream gives up after this many failures in a row; None: it never gives up."""
+        """``live``: also yield what happens beside the log. ``patience``: the stream gives up after this many
+        failures in a row; None: it never gives up.
+        """
         self._url = url.rstrip("/").replace("http", "ws", 1) + "/ws"
         self._game = game
         self._source = token
         self._token = token if isinstance(token, str) else None
         self._viewer = viewer
         self._sit = sit
+        self._live = live or None
         self.after = after
         """The position of the last event that was yielded."""
         self._patience = patience
@@ -100,7 +104,7 @@ class Stream:
             "after": self.after,
             "client": CLIENT,
         }
-        more = {"token": self._token, "viewer": self._viewer, "sit": self._sit}
+        more = {"token": self._token, "viewer": self._viewer, "sit": self._sit, "live": self._live}
         identify |= {name: value for name, value in more.items() if value is not None}
         # The server offers no compression, so that secrets and other seats' texts never share a window.
         async with connect(

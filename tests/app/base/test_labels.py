@@ -79,7 +79,7 @@ async def test_labels_are_words_of_ours(caller: Caller) -> None:
             await caller.post(f"{path}/1.{number}.vote.1/action?viewer=seat:1", json={"action": action})
     codes = {problem.code for problem in PROBLEMS.values()}
     assert labels("outcome", "interintent_remote") <= codes | {"accepted", "duplicate", "ok"}
-    assert labels("code") <= {str(code) for code in (1000, 1002, 1003, 1007, 1009, 1011, 1012)} | {
+    assert labels("code") <= {str(code) for code in (1000, 1002, 1003, 1007, 1009, 1011, 1012, 1013)} | {
         "peer",
         *(str(code) for code in (4400, 4401, 4403, 4408, 4409, 4413, 4416, 4426, 4429)),
     }

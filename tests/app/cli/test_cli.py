@@ -215,6 +215,59 @@ def test_a_simulation_does_not_depend_on_its_processes_nor_on_a_break(tmp_path: 
     assert cut.read_bytes() == two.read_bytes()
 
 
+def test_games_of_one_seed_have_one_name_only_under_the_same_rules_agents_and_labels(tmp_path: Path) -> None:
+    def named(*more: str) -> list[str]:
+        file = tmp_path / "x.ndjson"
+        _run("simulate", "-n", "2", "--seed", "9", "--overwrite", "--out", str(file), "--json", *more)
+        lines = map(json.loads, file.read_text().splitlines())
+        return [line["game"] for line in lines if line.get("type") == "game_created"]
+
+    scripts = named()
+    assert [name.partition("_sim")[2][:2] for name in scripts] == ["9_", "10"]
+    assert named() == scripts
+    runs = [
+        scripts,
+        named("--agents", "random"),
+        named("--profile", "official"),
+        named("--rule", "max_rejections=1"),
+        named("--label", "run=2"),
+        named("--agents", "random,scripted,scripted,scripted,scripted", "--rotate"),
+    ]
+    assert len({name for names in runs for name in names}) == 2 * len(runs)
+
+
+def test_a_run_of_an_earlier_version_is_gone_on_with(tmp_path: Path) -> None:
+    whole, old = tmp_path / "whole.ndjson", tmp_path / "old.ndjson"
+    _simulate(whole, games=3)
+    # There a game was called by its seed alone.
+    old.write_text(re.sub(r'"(g_sim\d+)_[0-9a-f]{8}"', r'"\1"', whole.read_text()))
+    assert _simulate(old, "--resume", games=4)["metrics"]["games"] == 4
+    names = dict.fromkeys(json.loads(line).get("game") for line in old.read_text().splitlines())
+    assert list(names)[:3] == ["g_sim9", "g_sim10", "g_sim11"]
+    assert [str(name)[:8] for name in list(names)[3:4]] == ["g_sim12_"]
+    assert (
+        "another run"
+        in _run(
+            *("simulate", "-n", "3", "--agents", "random", "--seed", "1", "--resume", "--out", str(old)),
+            status=2,
+        ).stderr
+    )
+
+
+def test_what_raters_say_of_a_game_is_not_counted_in_another_of_its_seed(tmp_path: Path) -> None:
+    one, other, judged = tmp_path / "one.ndjson", tmp_path / "other.ndjson", tmp_path / "judgements.csv"
+    _run("simulate", "-n", "1", "--seed", "9", "--out", str(one))
+    _run("simulate", "-n", "1", "--seed", "9", "--label", "run=2", "--out", str(other))
+    items = _run("items", str(one), "--dimension", "selection").stdout
+    first = json.loads(items.splitlines()[0])
+    judged.write_text(
+        "game_id,request_id,stage,intention,reasonable,think,speak,rater\n"
+        f"{first['game_id']},{first['request_id']},{first['stage']},{first['asked'][0]['id']},1,,,ann\n"
+    )
+    report = json.loads(_run("report", str(one), str(other), "--judgements", str(judged)).stdout)
+    assert (report["made_of"]["games"], report["made_of"]["judged_games"]) == (2, 1)
+
+
 def test_a_file_of_something_else_is_never_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "x.ndjson"
     _simulate(file, games=3)

@@ -28,6 +28,11 @@ model = "large"
 kind = "guesser"
 dimension = "guessing"
 model = "small"
+[[evaluations]]
+kind = "judge"
+dimension = "statements"
+model = "small"
+name = "checker"
 [[questions]]
 text = "Does thinking help Merlin?"
 contrast = "preset=direct,one_pass"
@@ -83,6 +88,38 @@ def test_the_example_can_be_planned_as_it_is(tmp_path: Path) -> None:
     again = interintent("study", "new", folder)
     assert again.exit_code == 2
     assert "exists already" in again.output
+
+
+def test_a_plan_reckons_with_raters_before_anything_is_asked(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    interintent("study", "new", folder)
+    rater = '[[evaluations]]\nkind = "{}"\ndimension = "{}"\nmodel = "{}"\n{}\n'
+    file = folder / "study.toml"
+    file.write_text(
+        file.read_text()
+        + rater.format("judge", "selection", "large", "")
+        + rater.format("judge", "statements", "large", "planted = 2")
+        + rater.format("guesser", "guessing", "small", "samples = 3")
+    )
+    plan = json.loads(interintent("study", "plan", folder, "--json").stdout)
+    judge, checker, guesser = plan["raters"]
+    # Of both presets' four games each, those of paper have intentions: five seats, three to five rounds.
+    assert judge["calls"] == [4 * 5 * 3, 4 * 5 * 5 * 2]
+    assert guesser["calls"] == [4 * 5 * 3 * 3, 4 * 5 * 5 * 3]
+    # Statements are in every game's speeches; a leader speaks twice, and two speeches are planted.
+    assert checker["calls"] == [8 * 3 * 6, 8 * (5 * 6 + 2)]
+    for one in plan["raters"]:
+        assert 0 < one["cost"][0] < one["cost"][1]
+        assert "ASSUMED" in one["from"]
+    for at, end in enumerate(("low", "high")):
+        parts = [*plan["cells"], *plan["raters"]]
+        assert plan["calls"][at] == pytest.approx(sum(part["calls"][at] for part in parts)), end
+        assert plan["cost"][at] == pytest.approx(sum(part["cost"][at] for part in parts)), end
+    models = folder / "models.toml"
+    models.write_text("\n".join(line for line in models.read_text().splitlines() if "prices" not in line))
+    file.write_text(file.read_text().replace("max_cost = 20.0", ""))
+    plan = json.loads(interintent("study", "plan", folder, "--json").stdout)
+    assert plan["cost"] is plan["raters"][0]["cost"] is None
 
 
 @pytest.mark.long
@@ -217,6 +254,11 @@ def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
             "minority,at",
             "/questions/0/contrast: no cell has approval=strict_minority; they have",
         ),
+        (
+            'contrast = "approval',
+            'measure = "wins"\ncontrast = "approval',
+            "no figure is called 'wins'; there are seats won",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
@@ -242,13 +284,26 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     assert (told["games"], told["frozen"]) == (0, None)
     (assumed,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
     assert (assumed["assumed"], assumed["sd"], assumed["games"]) == (True, 0.5, 4)
+    assert assumed["difference"] is None, "four games find nothing"
+    assert assumed["games_for_10_points"] == 395, "two-sided t test of pairs, half of the games, 80 % power"
     interintent("study", "run", folder, "--yes", "--pilot", "6")
     (found,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
-    assert not found["assumed"]
-    assert found["sd"] < 0.5
+    assert (found["figure"], found["assumed"], found["measured_in"]) == ("win rate, loyal", False, 6)
     # Both rules give the same approvals to five seats: the games of a pair are the same.
     assert found["correlation"] > 0.5
-    assert found["difference"] < assumed["difference"]
+    measured = {one["figure"]: one for one in found["figures"]}
+    assert measured["quest win rate, loyal"]["sd"] < found["sd"]
+    assert found["games"] == 4
+    assert all(one["games"] <= 4 for one in measured.values()), "a figure may be missing in some games"
+    shown = interintent("study", "plan", folder).output
+    assert "quest win rate, loyal" in shown
+    assert "6 pilot games" in shown
+    (folder / "study.toml").write_text(SCRIPTED.replace(
+        "at_least_half\"\n", "at_least_half\"\nmeasure = \"mean following score (ann)\"\n"))  # fmt: skip
+    assert "pilot games is called 'mean following score (ann)'; there are win rate, loyal" in (
+        interintent("study", "plan", folder).output
+    )
+    (folder / "study.toml").write_text(SCRIPTED)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
 
@@ -270,6 +325,7 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         assert [(rater["rater"], rater["games"]) for rater in told["raters"]] == [
             ("judge large", 4),
             ("guesser small", 4),
+            ("checker", 4),
         ]
         assert told["raters"][0]["items"] > 0
         for cell in told["cells"]:
@@ -280,7 +336,11 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     packed, study = tmp_path / "p", StudyFolder(folder)
     gather(study, study.study(), study.design(), packed)
     judged = json.loads((packed / "judgements.json").read_text())
-    assert {row["rater"] for row in judged} == {"judge large"}
+    assert {row["rater"] for row in judged} == {"judge large", "checker"}
+    spoken = [row for row in judged if "statements" in row]
+    assert {row["rater"] for row in spoken} == {"checker"}
+    assert len(spoken) + told["raters"][2]["unusable"] == told["raters"][2]["items"]
+    assert any(row["control_speeches"] for row in spoken), "one speech a game is planted"
     answers = [json.loads(line) for line in (packed / "answers.jsonl").read_text().splitlines()]
     assert {row["rater"] for row in answers} == {"guesser small"}
     opened = [
@@ -294,13 +354,74 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
         ("one_pass", "one_pass"),
     }
     plan = json.loads((await studying("plan", folder, "--json")).stdout)
-    assert plan["reused"] == 4
+    assert (plan["reused"], plan["raters"]) == (4, [])
+    study_file(folder, games=4, more=RATERS)
+    plan = json.loads((await studying("plan", folder, "--json")).stdout)
+    assert [(one["games"], one["from"]) for one in plan["raters"]] == [(4, "measured in 4 games")] * 3
+    assert plan["raters"][1]["cost"][0] > 0
+    study_file(folder, more=RATERS)
     out = tmp_path / "report.json"
     reported = await studying("report", folder, "--out", out)
     assert reported.exit_code == 0, reported.output
     report = json.loads(out.read_text())
     assert report["made_of"]["games"] == 4
     assert "judge large" in json.dumps(report["made_of"])
+    (judges,) = [table for table in report["tables"] if table["name"] == "statement_judges"]
+    (row,) = judges["rows"]
+    assert row["labels"][-1] == "checker"
+    (control,) = [figure for name, figure in row["figures"].items() if name == "planted"]
+    assert control["items"] == len([one for one in spoken if one["turn"] >= 0])
+
+
+@pytest.mark.long
+async def test_shards_with_models_and_raters_are_one_run_when_they_are_merged(tmp_path: Path) -> None:
+    whole, merged = tmp_path / "whole", tmp_path / "merged"
+    parts = [tmp_path / f"part-{number}" for number in (1, 2)]
+    small, large = fake(1), fake(2)
+    async with small.serving(), large.serving():
+        for folder in (whole, merged, *parts):
+            study_file(folder, more=RATERS)
+            models_file(folder, small=small, large=large)
+        assert (await studying("run", whole, "--yes")).exit_code == 0
+        once = asked(small, large)
+        for number, part in enumerate(parts, 1):
+            (part / "frozen.json").write_bytes((whole / "frozen.json").read_bytes())
+            done = await studying("run", part, "--yes", "--shard", f"{number}/2")
+            assert done.exit_code == 0, done.output
+        assert asked(small, large) == 2 * once
+        StudyFolder(parts[1]).note(
+            "deviation", known_by=["pointer"], pointer="/title", frozen="a", found="b", at=""
+        )
+        # A part that was killed: its answers are taken, too.
+        killed = min((parts[0] / "run" / "games").rglob("*.ndjson"))
+        killed.unlink()
+        for _ in range(2):  # taking the same again changes nothing
+            done = await studying("merge", merged, *parts)
+            assert done.exit_code == 0, done.output
+        again = await studying("run", merged, "--yes")
+        assert "1 of them new" in again.output
+        assert asked(small, large) == 2 * once
+    played, joined = logs(whole), logs(merged)
+    assert played.keys() == joined.keys()
+    for name, log in played.items():
+        assert events(log) == events(joined[name])
+    first, second = [await asyncio.to_thread(status, folder) for folder in (whole, merged)]
+    for told in (first, second):
+        assert told["complete"]
+        del told["cost"], told["cells"], told["deviations"][:], told["frozen"]
+        for rater in told["raters"]:
+            del rater["cost"]  # what a provider finds in its cache depends on the order of calls
+    assert first == second
+    for name in ("judgements.json", "answers.jsonl"):
+        files = []
+        for folder in (whole, merged):
+            study = StudyFolder(folder)
+            gather(study, study.study(), study.design(), tmp_path / f"{folder.name}-packed")
+            files.append((tmp_path / f"{folder.name}-packed" / name).read_bytes())
+        assert files[0] == files[1]
+        assert len(files[0]) > 1000
+    (note,) = StudyFolder(merged).notes("deviation")
+    assert note["pointer"] == "/title"
 
 
 async def test_a_plan_reckons_with_what_a_trial_of_the_model_measured(tmp_path: Path) -> None:
@@ -334,6 +455,25 @@ async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path
         await stack.enter_async_context(large.serving())
         models_file(folder, small=small, large=large)
         assert (await studying("run", folder, "--yes")).exit_code == 0
+
+
+@pytest.mark.long
+async def test_a_run_says_which_model_it_waits_for_and_goes_on_when_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.terminal._LINE_S", 0.0)
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        await large.stop()
+        running = asyncio.create_task(studying("run", folder, "--yes"))
+        await asyncio.sleep(5)
+        await large.start(port=int(large.url.rpartition(":")[2]))
+        done = await running
+    assert done.exit_code == 0, done.output
+    assert "WAITING for an answer from large (refused): check base_url" in done.output
+    assert "2 of 2 games are there" in done.output
 
 
 async def test_a_judge_that_is_refused_is_named_and_asked_when_that_is_over(tmp_path: Path) -> None:

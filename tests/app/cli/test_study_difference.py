@@ -1,6 +1,7 @@
-"""A whole study of two models of which one is known to be worse: report and pack say so."""
+"""Whole studies: of two models of which one is known to be worse, and the one that the guide begins with."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +64,22 @@ async def test_a_known_difference_is_found_and_told_by_the_packed_files(tmp_path
         won, games = wins[name]
         assert games == 24
         assert row["figures"][level]["value"] == pytest.approx(won / games, abs=1e-9)
+
+
+@pytest.mark.timeout(600)
+async def test_the_question_of_the_guide_is_answered_by_its_file_and_three_commands(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "study.md").read_text("utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, flags=re.S)
+    folder, small = tmp_path / "s", fake(1)
+    async with small.serving():
+        models_file(folder, small=small)
+        (folder / "study.toml").write_text(text.replace("games = 40", "games = 5"))
+        for command in (["plan"], ["run", "--yes"], ["report"]):
+            done = await studying(command[0], folder, *command[1:])
+            assert done.exit_code == 0, done.output
+    html = (folder / "report.html").read_text("utf-8")
+    (told,) = set(
+        re.findall(r"Does self-correction help deception\? evil_steps: [^<]*seats won, evil: [^<]*", html)
+    )
+    # Both shares, and what the difference is, or that there is none.
+    assert re.search(r"formulation \d+\.\d %; (no difference found: )?[+−]?\d+\.\d", told), told

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,17 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from app.instruments.fake_model import FakeModel, read_latency
-from tests.app.studying import fake, models_file, study_file, studying
+from agents.model.model import Message
+from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
+from app.instruments.fake_model.brains import BRAINS
+from app.instruments.fake_model.http import HttpConnection, HttpRequest
+from app.store.call import hash_of
+from tests.app.studying import models_file, study_file, studying
 
 pytestmark = pytest.mark.long
 
 KILLS = int(os.environ.get("STUDY_KILLS", "6"))
+"""How often the run is killed. More kills take longer: ``STUDY_KILLS=20 make test-long ARGS=…``."""
 
 RATERS = """
 [[evaluations]]
@@ -69,11 +75,24 @@ def content(folder: Path) -> Iterator[tuple[str, Any]]:
             yield name, text
 
 
-@pytest.mark.timeout(600)
+class Remembering(FakeModel):
+    """A model that remembers what it was asked, by the hash under which answers are stored."""
+
+    def __init__(self, seed: int) -> None:
+        latency = read_latency("uniform:0.01,0.04")
+        super().__init__(FakeOptions(brain=BRAINS["sensible"](seed), latency=latency))
+        self.questions: Counter[str] = Counter()
+
+    async def _counted(self, request: HttpRequest, connection: HttpConnection) -> None:
+        messages = [Message(one["role"], one["content"]) for one in json.loads(request.body)["messages"]]
+        self.questions[hash_of(messages)] += 1
+        await super()._counted(request, connection)
+
+
+@pytest.mark.timeout(60 * (10 + KILLS))
 async def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path: Path) -> None:
-    latency = read_latency("uniform:0.01,0.04")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    models: list[FakeModel] = [fake(1, latency=latency), fake(2, latency=latency)]
+    models = [Remembering(1), Remembering(2)]
     async with models[0].serving(), models[1].serving():
         for folder in (whole, killed):
             study_file(folder, games=4, more=RATERS)
@@ -82,18 +101,22 @@ async def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp
         once = sum(model.counts.calls for model in models)
 
         command = [sys.executable, "-m", "app.cli", "study", "run", str(killed), "--yes"]
-        moments, dead = random.Random(20), 0
-        stored_then: set[bytes] = set()
-        while dead < KILLS:
+        # Spread over the whole run, so that raters are killed as well as games.
+        chance = random.Random(20)
+        moments = [int(once * (kill + chance.random()) / (KILLS + 1)) + 1 for kill in range(KILLS)]
+        known: list[tuple[Counter[str], Counter[str]]] = []
+        rated: list[int] = []
+        for model in models:
+            model.questions.clear()
+        for moment in moments:
             process = await asyncio.create_subprocess_exec(
                 *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
-            # Beginning takes a second or more; the work is done in a few.
-            await until_asked(models, moments.randrange(1, max(2, once // KILLS)))
+            await until_stored(killed, moment)
             process.kill()
             await process.wait()
-            dead += 1
-            stored_then |= stored(killed)
+            known.append((stored(killed), questions(models)))
+            rated.append(len(list((killed / "run" / "raters").rglob("*.ndjson"))))
         done = await studying("run", killed, "--yes")
         assert done.exit_code == 0, done.output
         calls = sum(model.counts.calls for model in models) - once
@@ -102,25 +125,43 @@ async def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp
         assert packed.exit_code == 0, packed.output
     first, second = (dict(content(tmp_path / f"{name}.pack")) for name in ("whole", "killed"))
     assert first.keys() == second.keys()
+    answers = [name for name in first if name.startswith(("calls/", "rater-calls/"))]
+    assert len(answers) == 8 + 2 * 8, "of eight games, their models' and two raters'"
     for name, value in first.items():
         assert second[name] == value, name
-    # Every answer is stored once, with the time that it took: none was asked for again.
-    assert stored_then
-    assert stored_then <= stored(killed)
-    assert calls >= once
+    # A question whose every answer was stored when the run was killed is never asked again.
+    in_the_end, asked = stored(killed), questions(models)
+    assert in_the_end.keys() == asked.keys()
+    for answered, before in known:
+        again = [
+            one for one, count in answered.items() if count == in_the_end[one] and asked[one] > before[one]
+        ]
+        assert not again
+    assert 0 < known[0][0].total() < known[-1][0].total() < in_the_end.total(), "it was killed while it ran"
+    assert rated[0] == 0 < rated[-1], "games and raters were killed"
+    print(f"{KILLS} kills, {once} calls without, {calls} with, stored at each: "  # noqa: T201
+          f"{[answered.total() for answered, _ in known]}")  # fmt: skip
 
 
-def stored(folder: Path) -> set[bytes]:
-    """The whole lines of stored answers."""
+def questions(models: list[Remembering]) -> Counter[str]:
+    """How often each question was asked."""
+    return sum((model.questions for model in models), Counter())
+
+
+def stored(folder: Path) -> Counter[str]:
+    """How many answers of games and raters are stored for each question."""
+    found: Counter[str] = Counter()
     files = [*(folder / "run" / "answers").rglob("*.ndjson"), *(folder / "run" / "raters").rglob("*.ndjson")]
-    lines = (line for file in files for line in file.read_bytes().split(b"\n")[:-1])
-    return {line for line in lines if not line.startswith(b'{"t":')}
+    for file in files:
+        for line in file.read_bytes().split(b"\n")[:-1]:
+            if "messages_sha256" in (values := json.loads(line)):
+                found[values["messages_sha256"]] += 1
+    return found
 
 
-async def until_asked(models: list[FakeModel], more: int) -> None:
-    """Returns once the models were asked so many questions more."""
-    aim = sum(model.counts.calls for model in models) + more
-    for _ in range(6000):
-        if sum(model.counts.calls for model in models) >= aim:
+async def until_stored(folder: Path, answers: int) -> None:
+    """Returns once so many answers are stored."""
+    for _ in range(20_000):
+        if (await asyncio.to_thread(stored, folder)).total() >= answers:
             return
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.01)

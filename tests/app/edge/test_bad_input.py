@@ -420,9 +420,9 @@ async def test_a_wrong_method_is_answered_with_the_allowed_ones(caller: Caller) 
         ("TRACE", "/games", {"GET", "POST"}),
         ("BREW", "/games", {"GET", "POST"}),
         ("GET", "/games/import", {"POST"}),
-        ("DELETE", "/games/g_abc", {"GET"}),
+        ("PUT", "/games/g_abc", {"DELETE", "GET"}),
         ("PATCH", "/games/g_abc/step", {"POST"}),
-        ("POST", "/batches/b_abc", {"GET"}),
+        ("POST", "/batches/b_abc", {"DELETE", "GET"}),
         ("POST", "/livez", {"GET"}),
     ):
         answer = await caller.request(method, path)

@@ -134,10 +134,15 @@ async def test_a_key_in_the_database_lets_other_machines_be_served(database_url:
     await check_exposure(settings)
 
 
-async def test_a_database_whose_keys_cannot_be_read_opens_no_address(tmp_path: Path) -> None:
+async def test_a_database_that_is_away_opens_nothing_to_anybody(tmp_path: Path) -> None:
     settings = local_settings("postgresql://nobody@127.0.0.1:1/none", host="0.0.0.0")
-    with pytest.raises(CannotServe, match="keys in the database cannot be read"):
-        await check_exposure(settings)
+    await check_exposure(settings)  # the service waits for it
+    async with calling("postgresql://nobody@127.0.0.1:1/none", host="0.0.0.0") as caller:
+        problem(await caller.get("/games"), 503, "not-ready")
+    (tmp_path / "games.sqlite").write_bytes(b"no database, however long it is" * 100)
+    there = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", host="0.0.0.0")
+    async with calling(there.database_url, host="0.0.0.0") as caller:
+        problem(await caller.get("/games"), 503, "not-ready")
 
 
 async def test_on_other_addresses_nobody_enters_without_a_key_whatever_is_stored(

@@ -110,9 +110,9 @@ SCRIPTED = [{"agent": "scripted", "options": {}}] * 5
 def test_a_simulated_game_opens_as_an_exported_one_does(tmp_path: Path) -> None:
     lines = _simulated(tmp_path / "games.ndjson", LABELS)
     openings = [line for line in lines if line["type"] == "provenance"]
-    assert [(line["game"], line["seed"], line["cell"]) for line in openings] == [
-        ("g_sim7", "7", "direct"),
-        ("g_sim8", "8", "direct"),
+    assert [(line["game"][:7], line["seed"], line["cell"]) for line in openings] == [
+        ("g_sim7_", "7", "direct"),
+        ("g_sim8_", "8", "direct"),
     ]
     assert lines[0] == openings[0]
     games = read_games(tmp_path / "games.ndjson")

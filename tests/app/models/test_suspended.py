@@ -20,6 +20,7 @@ from engine.terms import Kind
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
 from tests.app.evaluations.test_reports_api import report_of
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
+from tests.tiers import postgres_in_long_tier
 
 SEEDS = {"from": 1}
 ONE_SEAT = [*DIRECT, *[{"agent": "random"}] * 4]
@@ -52,6 +53,7 @@ async def _defaults(caller: Caller, batch: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("fault", "cause"), [("quota", "quota"), ("status_401", "status_401"), ("status_404", "status_404")]
 )
+@postgres_in_long_tier
 async def test_what_the_account_refuses_suspends_the_batch_until_it_is_resumed(
     database_url: str, fault: str, cause: str
 ) -> None:
@@ -404,8 +406,10 @@ async def test_games_that_wait_for_an_endpoint_hold_no_place(
             await _waiting(caller, batch)
             other, _ = await caller.create(seats=[{**seats[0], "model": "well"}], count=2)
             assert (await caller.over(other))["status"] == "done"
-            await until(lambda: len(caller.services.runner._parked.get("away", ())) == 3)
-            assert 'interintent_games_parked{endpoint="away"} 3.0' in (await caller.get("/metrics")).text
+            async with asyncio.timeout(WITHIN_S):
+                parked = 'interintent_games_parked{endpoint="away"} 3.0'
+                while parked not in (await caller.get("/metrics")).text:  # noqa: ASYNC110  # there is no event
+                    await asyncio.sleep(0.05)
             # The game that tries, and one that is parked.
             for game in (games[0], games[2]):
                 assert (await caller.post(f"/games/{game}/cancel")).status_code == 202

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from app.edge.headers import SWAGGER_POLICY
+from app.edge.headers import SCRIPT_POLICY
 from app.pages.routes import LINKS, served_files
 from tests.app.calling import PROJECT, Caller, calling, problem
 from tests.app.edge.test_callers import HANDSHAKE, said
@@ -54,26 +54,26 @@ class Page(HTMLParser):
             self.inline.append(data)
 
 
-async def test_a_browser_gets_a_page_of_links_that_lead_somewhere(caller: Caller) -> None:
-    answer = await caller.get("/", headers={"accept": BROWSER})
+async def test_the_page_of_links_leads_somewhere(caller: Caller) -> None:
+    answer = await caller.get("/docs/index.html")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["vary"] == "Accept"
     page = Page(answer.text)
     assert len(page.links) == len(LINKS)
     assert {
-        "docs",
-        "docs/bots.md",
-        "openapi.json",
-        "asyncapi.json",
-        "intentions",
-        "profiles",
-        "games",
+        "../ui/",
+        "../docs",
+        "../docs/bots.md",
+        "../openapi.json",
+        "../asyncapi.json",
+        "../intentions",
+        "../profiles",
+        "../games",
     } <= set(page.links)
     # Behind a proxy the service may stand under a prefix.
     assert not any(link.startswith(("/", "http")) for link in page.links + page.loads)
     for link in page.links:
-        status = (await caller.get(urljoin("/", link))).status_code
-        assert status == (401 if link == "games" else 200), link
+        status = (await caller.get(urljoin("/docs/index.html", link))).status_code
+        assert status == (401 if link == "../games" else 200), link
 
 
 @pytest.mark.parametrize(
@@ -96,18 +96,24 @@ async def test_a_browser_gets_a_page_of_links_that_lead_somewhere(caller: Caller
         ("text/html, application/json;q=0.9", "text/html"),
     ],
 )
-async def test_programs_get_the_links_as_json(caller: Caller, accept: str | None, media_type: str) -> None:
+async def test_programs_get_the_links_as_json_and_browsers_are_led_to_the_pages(
+    caller: Caller, accept: str | None, media_type: str
+) -> None:
     answer = await caller.get("/", headers={"accept": accept} if accept is not None else {"accept": ""})
+    assert answer.headers["vary"] == "Accept"
+    if media_type == "text/html":
+        assert answer.status_code == 303
+        assert answer.headers["location"] == "ui/"  # behind a proxy the service may stand under a prefix
+        return
     assert answer.headers["content-type"].partition(";")[0] == media_type
-    if media_type == "application/json":
-        links = {link["href"]: link for link in answer.json()["links"]}
-        assert answer.json()["socket"] == "/ws"
-        assert links["/docs/bots.md"]["media_type"] == "text/markdown"
-        for href, link in links.items():
-            found = await caller.get(href)
-            assert found.status_code == (401 if href == "/games" else 200), href
-            if found.status_code == 200:
-                assert found.headers["content-type"].partition(";")[0] == link["media_type"]
+    links = {link["href"]: link for link in answer.json()["links"]}
+    assert answer.json()["socket"] == "/ws"
+    assert links["/docs/bots.md"]["media_type"] == "text/markdown"
+    for href, link in links.items():
+        found = await caller.get(href)
+        assert found.status_code == (401 if href == "/games" else 200), href
+        if found.status_code == 200:
+            assert found.headers["content-type"].partition(";")[0] == link["media_type"]
 
 
 async def test_every_guide_is_served_as_it_is_written(caller: Caller) -> None:
@@ -115,7 +121,15 @@ async def test_every_guide_is_served_as_it_is_written(caller: Caller) -> None:
         answer = await caller.get(f"/docs/{path.name}")
         assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
         assert answer.content == path.read_bytes()
-    for name in ("nothing.md", "..%2Fapp%2Fmain.py", "%2e%2e", "routes.py", "adr", "home.html.j2", "BOTS.md"):
+    for name in (
+        "nothing.md",
+        "..%2Fapp%2Fmain.py",
+        "%2e%2e",
+        "routes.py",
+        "adr",
+        "links.html.j2",
+        "BOTS.md",
+    ):
         problem(await caller.get(f"/docs/{name}"), 404, "not-found")
 
 
@@ -134,7 +148,7 @@ async def test_the_contracts_name_the_guide(caller: Caller) -> None:
         assert "/docs/bots.md" in (await caller.get(document)).json()["info"]["description"]
 
 
-@pytest.mark.parametrize("path", ["/", "/docs"])
+@pytest.mark.parametrize("path", ["/docs/index.html", "/docs", "/ui/"])
 async def test_a_page_loads_only_what_its_policy_lets_it(caller: Caller, path: str) -> None:
     answer = await caller.get(path, headers={"accept": BROWSER})
     page = Page(answer.text)
@@ -145,6 +159,7 @@ async def test_a_page_loads_only_what_its_policy_lets_it(caller: Caller, path: s
         "js": ("script-src", "text/javascript"),
         "css": ("style-src", "text/css"),
         "png": ("img-src", "image/png"),
+        "svg": ("img-src", "image/svg+xml"),
     }
     for address in page.loads:
         directive, media_type = kinds[address.rpartition(".")[2]]
@@ -158,7 +173,7 @@ async def test_a_page_loads_only_what_its_policy_lets_it(caller: Caller, path: s
 
 
 async def test_swagger_is_whole_and_asks_nobody_else(caller: Caller) -> None:
-    assert (await caller.get("/docs")).headers["content-security-policy"] == SWAGGER_POLICY
+    assert (await caller.get("/docs")).headers["content-security-policy"] == SCRIPT_POLICY
     bundle, start = (
         served_files()[name].content.decode() for name in ("swagger-ui-bundle.js", "swagger-start.js")
     )

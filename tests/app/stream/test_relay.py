@@ -11,6 +11,7 @@ from app.stream.feed import Feed
 from app.stream.pages import Page, Pages, Spot
 from app.stream.positions import Positions
 from app.stream.relay import Relays
+from app.stream.turns import Turns
 from engine.terms import FULL, PUBLIC, Viewer
 from tests.app.stream.test_pages import Stored, said
 
@@ -26,6 +27,10 @@ class Sitting:
         self.reads = True
         """Whether it takes what is written."""
         self.rung = asyncio.Event()
+        self.live = False
+
+    def show_turn(self, frame: str) -> None:
+        raise AssertionError("it did not ask for the live layer")
 
     def push(self, page: Page, now: float) -> bool:
         if self.reads:
@@ -44,7 +49,8 @@ class World:
         self.stored = Stored([said(seq) for seq in range(1, events + 1)])
         self.feed = Feed()
         self.pages = Pages(self.stored, self.feed.tails, Positions(self.stored))  # type: ignore[arg-type]
-        self.relays = Relays(self.pages, self.feed)
+        turns = Turns(self.stored, self.feed.tails)  # type: ignore[arg-type]
+        self.relays = Relays(self.pages, self.feed, turns)
 
     def append(self, *lines: LogLine) -> None:
         self.stored.log += lines

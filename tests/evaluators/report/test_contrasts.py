@@ -16,7 +16,7 @@ from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.columns import columns_of, read_conditions, read_contrasts
-from evaluators.report.contrasts import NO_MIXED
+from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, limited
@@ -363,3 +363,29 @@ def test_every_contrast_names_the_games_behind_it() -> None:
             else [("calm" if seeds is CALM else "wild", seeds)]
         )
         assert behind == {f"{mood} {seed}" for mood, these in named for seed in these}
+
+
+def test_a_plan_knows_every_figure_that_a_report_contrasts_by_its_name_and_range() -> None:
+    games = []
+    for seed in range(1, 7):
+        for mood in ("calm", "wild"):
+            game = scripted_game(seed)
+            games.append(labelled(seed, mood, judgements=judged(game), answers=[guessed(game, "r")]))
+    builder = ReportBuilder(contrasts=read_contrasts(["mood=calm,wild"]))
+    for game_ in games:
+        builder.add(game_)
+    planned = list(figures_of_cells(builder.contrasts[0]))
+    report = make_report(builder)
+    main = [one.labels[1] for one in report.table("contrasts").rows]
+    assert main
+    assert [one.name for one in planned if one.is_main and one.unit == "share"] == main
+    rows = [*report.table("contrast_parts").rows, *report.table("contrast_means").rows]
+    named = {one.labels[1] if one.labels[2] == "all" else f"{one.labels[1]}, {one.labels[3]}" for one in rows}
+    assert named <= {one.name for one in planned}
+    assert all(one.paired for one in planned)
+    for one in planned:
+        assert range_of(one.name) == (one.unit, one.limits), one.name
+    for name in ("joy", "win rate", "win rate, evil", "seats won"):
+        assert range_of(name) is None, name
+    assert range_of("seats won, evil") == ("share", (0, 1))
+    assert {"win rate, loyal", "seats won, …", "guessing f1, …"} <= set(figure_names())

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import ttest_rel
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
-from evaluators.statistics.power import power_of, smallest_difference
+from evaluators.statistics.contrasts import contrast
+from evaluators.statistics.power import games_for, power_of, smallest_difference, variation
 
 
 @pytest.mark.parametrize("games", [5, 15, 30, 200])
@@ -48,8 +49,84 @@ def test_one_game_finds_nothing_and_no_variance_finds_everything() -> None:
     assert power_of(0.0, 50, sd=0.5, correlation=0, paired=True, alpha=0.05) == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(("difference", "sd"), [(0.1, 0.5), (0.5, 0.3), (0.03, 0.2)])
+def test_as_many_games_as_are_needed_find_the_difference_and_one_less_does_not(
+    difference: float, sd: float
+) -> None:
+    games = games_for(difference, sd=sd, correlation=0.2)
+    assert games is not None
+    found, less = (
+        smallest_difference(count, sd=sd, correlation=0.2).difference for count in (games, games - 1)
+    )
+    assert found is not None
+    assert found <= difference
+    assert less is None or less > difference
+    assert games_for(1e-6) is None
+
+
 def test_pairing_helps() -> None:
     differences = [
         smallest_difference(20, correlation=correlation).difference for correlation in (0, 0.5, 0.9)
     ]
     assert differences == sorted(differences, reverse=True)
+
+
+def rates(
+    random: np.random.Generator, games: int, difference: float = 0.0
+) -> list[dict[str, tuple[int, int]]]:
+    """Hits of 10 to 20 items a game under two conditions; what a pair's deal is like moves both."""
+    deal = random.normal(size=games) * 0.1
+    cells = []
+    for raised in (difference / 2, -difference / 2):
+        items = random.integers(10, 21, size=games)
+        hits = random.binomial(items, np.clip(0.5 + raised + deal + random.normal(size=games) * 0.1, 0, 1))
+        cells.append({f"deal {at}": (int(hits[at]), int(items[at])) for at in range(games)})
+    return cells
+
+
+def test_a_rate_of_items_is_found_as_often_as_its_pilot_games_say() -> None:
+    random = np.random.default_rng(5)
+    known = variation(rates(random, 400), "share", paired=True)
+    assert known is not None
+    # Of a game's share: chance of some 15 items, the deal and the game; the deal is common to a pair.
+    variance = 0.25 / 15 + 0.01 + 0.01
+    assert known.sd == pytest.approx(np.sqrt(variance), rel=0.08)
+    assert known.correlation == pytest.approx(0.01 / variance, abs=0.08)
+    found = smallest_difference(20, sd=known.sd, correlation=known.correlation).difference
+    assert found is not None
+    told = [
+        contrast(rates(random, 20, found), "share", paired=True, drawn=199, seed=study).p_value < 0.05
+        for study in range(400)
+    ]
+    assert np.mean(told) == pytest.approx(0.8, abs=0.06)
+
+
+def test_single_trials_vary_as_shares_with_a_game_more_of_each_outcome_do() -> None:
+    # 3 of 6 and 4 of 6 won: 4 of 8 and 5 of 8.
+    first = {f"deal {at}": (int(at < 3), 1) for at in range(6)}
+    second = {f"deal {at}": (int(at < 4), 1) for at in range(6)}
+    known = variation([first, second], "share", paired=True)
+    assert known is not None
+    assert known.sd**2 == pytest.approx((0.25 + min(0.25, 15 / 64 * 8 / 7)) / 2)
+    assert (known.units, known.paired) == (6, True)
+    # Equal games prove nothing: they vary by the games that were added, and are never wholly alike.
+    same = {f"deal {at}": (1, 1) for at in range(6)}
+    assert (alike := variation([same, same], "share", paired=True)) is not None
+    assert 0.2 < alike.sd < 0.5
+    assert alike.correlation < 0.8
+    assert variation([first, dict(list(second.items())[:3])], "share", paired=True) is None
+
+
+def test_scores_f1_and_interactions_have_their_own_range() -> None:
+    random = np.random.default_rng(2)
+    scores = [{f"g{at}": (float(random.integers(10, 51)), 10) for at in range(40)} for _ in range(2)]
+    assert (known := variation(scores, "mean", paired=False, limits=(1, 5))) is not None
+    assert known.sd == pytest.approx(np.std([s / n for s, n in scores[0].values()]), rel=0.1)
+    assert known.correlation == 0
+    assert variation([{f"g{at}": (0.0, 1) for at in range(9)}] * 2, "mean", paired=False, limits=None) is None
+    matched = [{f"g{at}": (int(random.integers(0, 9)), 8, 8) for at in range(40)} for _ in range(4)]
+    assert (f1 := variation(matched[:2], "f1", paired=True)) is not None
+    assert f1.sd == pytest.approx(np.std([m / 8 for m, _, _ in matched[0].values()]), rel=0.15)
+    # The difference of two differences varies twice as much.
+    assert (crossed := variation(matched, "f1", paired=False)) is not None
+    assert crossed.sd == pytest.approx(np.sqrt(2) * f1.sd, rel=0.15)

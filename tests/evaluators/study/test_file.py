@@ -45,9 +45,12 @@ def fault_of(**changed: Any) -> tuple[str, str]:
         ({"models": {"evil": {}}, "table": {"seats": "evil"}}, "/models/evil", "name of a side"),
         ({"models": {"small": {"agent": "random", "preset": "x"}, "large": {}}}, "/models/small", "for llm"),
         ({"evaluations": [{"kind": "judge", "dimension": "guessing", "model": "large"}]}, "/evaluations/0",
-         "selection or following, got guessing"),
+         "selection, following or statements, got guessing"),
         ({"evaluations": [{"kind": "raters"}]}, "/evaluations/0", "file"),
-        ({"questions": [{"text": "?", "contrast": "preset"}]}, "/questions/0/contrast", "pattern"),
+        ({"questions": [{"text": "?", "contrast": "preset"}]}, "/questions/0/contrast",
+         "a column and the values compared, such as preset=paper,direct"),
+        ({"conditions": {"evil": {"preset": ["paper"]}}}, "/conditions/evil",
+         'a name with a dot is quoted: "evil.preset"'),
         ({"budget": {"max_cost": -1}}, "/budget/max_cost", "greater than 0"),
     ],
 )  # fmt: skip
@@ -91,3 +94,10 @@ def test_values_of_factors_become_labels() -> None:
 def test_the_published_schema_is_that_of_the_reader() -> None:
     published = json.loads((ROOT / "openapi" / "study.json").read_text("utf-8"))
     assert published == schema(), "write it anew: interintent study schema > openapi/study.json"
+
+
+def test_a_question_may_name_a_condition_as_the_file_does() -> None:
+    question = {"text": "?", "contrast": "evil.preset=paper,direct x small.memory=a,b", "where": "side=evil"}
+    (asked,) = study_from(values(questions=[question])).questions
+    assert asked.contrast == "evil_preset=paper,direct x small_memory=a,b"
+    assert asked.where == "side=evil"

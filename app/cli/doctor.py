@@ -1,0 +1,59 @@
+"""The command ``doctor``."""
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_tables, read_settings, run_or_fail
+from app.cli.terminal import clean, count_bar, echo, note, print_json
+from app.store.examining import DatabaseFinding, examine
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+
+@commands.command("doctor")
+def doctor(
+    mend: Annotated[
+        bool,
+        typer.Option(
+            "--mend",
+            help="Write anew what follows from the logs, and delete what belongs to no game. Take a backup "
+            "first.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Check the whole database: every log, every row, and what belongs together.
+
+    It looks for damage of the file, tables that were changed, holes in logs, logs that cannot be played
+    through, columns that disagree with their log, rows that cannot be read, and rows that belong to nothing,
+    and says what to do about each. Exits with 1 if something is wrong and was not mended. A service may run
+    meanwhile.
+    """
+    settings = read_settings(database_url)
+
+    async def run() -> list[DatabaseFinding]:
+        async with on_tables(settings) as database:
+            if mend:
+                database.writer.start()
+            with count_bar("games") as tell:
+                return [finding async for finding in examine(database, tell, mend=mend)]
+
+    found = run_or_fail(run())
+    left = [finding for finding in found if not finding.mended]
+    if as_json:
+        print_json({"findings": [asdict(finding) for finding in found], "left": len(left)})
+    else:
+        for finding in found:
+            todo = "mended" if finding.mended else finding.todo
+            echo(clean(f"{finding.kind}: {finding.where}: {finding.what}. {todo}"))
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(f.kind for f in found).items()))
+        note(f"{len(found)} findings ({kinds})" if found else "nothing is wrong")
+    if left:
+        raise typer.Exit(1)

@@ -1,0 +1,105 @@
+"""The command ``prune``."""
+
+import getpass
+import re
+import sqlite3
+from contextlib import closing
+from typing import Annotated, Any, Final
+
+import typer
+from sqlalchemy.engine import make_url
+
+from app.base.clock import now_ms
+from app.base.errors import StillNeeded
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_tables, read_settings, run_or_fail
+from app.cli.terminal import count_bar, fail, note, print_json
+from app.store.db import Database
+from app.store.deleting import Deleted, Deleting
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+_UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+@commands.command("prune")
+def prune(
+    older_than: Annotated[
+        str, typer.Option(help="Batches in which nothing has happened for so long: 12h, 90d, 52w.")
+    ],
+    label: Annotated[
+        str | None, typer.Option(help="Only batches with this label, as name=value.", show_default=False)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; say what would go.")] = False,
+    vacuum: Annotated[
+        bool,
+        typer.Option(
+            "--vacuum",
+            help="SQLite: give the room back to the disk. Writing waits meanwhile, and the disk needs room "
+            "for a second copy.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Delete old batches with their games for good, and say how many bytes that frees.
+
+    A batch that is not over, or that a judge or an open fork needs, is kept and named. Scores of evaluations
+    stay, without texts. Take a backup first (interintent backup).
+    """
+    span = re.fullmatch(r"(\d{1,5})([hdw])", older_than)
+    if span is None:
+        fail(f"--older-than takes 12h, 90d or 52w; got {older_than!r}")
+    before = now_ms() - int(span[1]) * _UNITS[span[2]]
+    name, equals, value = (label or "").partition("=")
+    if label is not None and not (name and equals):
+        fail(f"--label takes name=value; got {label!r}")
+    settings = read_settings(database_url)
+
+    async def run() -> dict[str, Any]:
+        async with on_tables(settings, writes=not dry_run) as database:
+            found = await _prune(database, before, (name, value) if label else None, dry_run=dry_run)
+            if vacuum and not dry_run and database.is_sqlite:
+                with closing(sqlite3.connect(str(make_url(database.url).database), timeout=60)) as file:
+                    file.execute("VACUUM")
+            return found
+
+    found = run_or_fail(run())
+    if as_json:
+        print_json(found)
+        return
+    for batch_id, why in found["kept"].items():
+        note(f"{batch_id} is kept: {why}")
+    would = "would delete" if dry_run else "deleted"
+    note(
+        f"{would} {found['batches']:,} batches with {found['games']:,} games, "
+        f"{found['bytes']:,} bytes without indexes"
+    )
+    if not dry_run and not vacuum and found["games"] and settings.database_url.startswith("sqlite"):
+        note("the file keeps its size, and new games use the room; prune --vacuum shrinks it")
+
+
+async def _prune(
+    database: Database, before: int, label: tuple[str, str] | None, *, dry_run: bool
+) -> dict[str, Any]:
+    deleting = Deleting(database)
+    total, batches, kept = Deleted(), 0, {}
+    found = await deleting.batches_before(before, label)
+    with count_bar("pruning") as tell:
+        for done, batch_id in enumerate(found):
+            tell(done, len(found))
+            game_ids = await deleting.games_of(batch_id)
+            try:
+                if dry_run:
+                    await deleting.check(game_ids)
+                    total.add(await deleting.measure(game_ids))
+                else:
+                    async for deleted in deleting.delete(game_ids, getpass.getuser()):
+                        total.add(deleted)
+            except StillNeeded as fault:
+                kept[batch_id] = str(fault)
+            else:
+                batches += 1
+    return {"batches": batches, "games": total.games, "bytes": total.bytes, "rows": total.rows, "kept": kept}

@@ -1,0 +1,115 @@
+"""The command ``work``."""
+
+import asyncio
+import signal
+from typing import Annotated
+
+import typer
+from prometheus_client import start_http_server
+
+from app.base.metrics import REGISTRY
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.terminal import fail, note
+from app.main import Composition
+from app.runner.beats import end_process
+from app.runner.claims import FileClaims
+from app.settings import Settings
+from app.store.db import PASSING
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+LOOK_S = 0.5
+"""Seconds between two looks whether there is work left."""
+
+
+@commands.command()
+def work(
+    database_url: DatabaseUrl = None,
+    max_games: Annotated[
+        int | None,
+        typer.Option(min=1, max=10_000, help="Games driven concurrently.  [INTERINTENT_PARALLEL_GAMES, 64]"),
+    ] = None,
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="End once no game is left that could go on now.")
+    ] = False,
+    drain: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="S",
+            help="Seconds that calls to models in flight may take after SIGTERM or Ctrl-C.  "
+            "[INTERINTENT_DRAIN_S, else as long as their own time-outs]",
+        ),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Serve metrics for Prometheus on this port of INTERINTENT_HOST."),
+    ] = None,
+) -> None:
+    """Drive games and run judges, without serving: whatever processes on the same database accept.
+
+    Start as many as you like on PostgreSQL; they share all games. A stop hands the games over to others
+    within a second, those with a call to a model in flight when it is answered; a second stop ends at once.
+    """
+    options: dict[str, object] = {}
+    if max_games is not None:
+        options["parallel_games"] = max_games
+    if drain is not None:
+        options["drain_s"] = drain
+    settings = read_settings(database_url, runner=True, **options)
+    if "drain_s" not in settings.model_fields_set:
+        longest_s = max((one.total_s for one in settings.endpoints().values()), default=settings.drain_s)
+        settings = settings.model_copy(update={"drain_s": longest_s})
+    if metrics_port is not None:
+        try:
+            start_http_server(metrics_port, settings.host, REGISTRY)
+        except OSError as fault:
+            fail(f"cannot listen on {settings.host} port {metrics_port}: {fault.strerror}")
+    run_or_fail(_work(settings, until_empty=until_empty))
+
+
+async def _work(settings: Settings, *, until_empty: bool) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def asked(received: signal.Signals) -> None:
+        stop.set()
+        # The next one ends the process as if nobody had asked before.
+        for one in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(one)
+        note(f"{received.name}: handing over; calls in flight may take up to {settings.drain_s:g} s")
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(one, asked, one)
+    async with on_database(settings, writes=True, makes=True):
+        pass  # a database that cannot be used is told in a sentence
+    parts = Composition(settings, end_process)
+    await parts.start()
+    try:
+        if isinstance(parts.claims, FileClaims) and not parts.claims.held:
+            fail(
+                "another process drives the games of this SQLite file, and only one can: stop it, or move to "
+                "PostgreSQL (DATABASE_URL=postgresql://…), on which any number of processes share the games"
+            )
+        note(f"driving up to {settings.parallel_games} games at a time")
+        while not stop.is_set():
+            if until_empty and await _is_idle(parts):
+                note("no game is left that could go on now")
+                break
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await stop.wait()
+            except TimeoutError:
+                continue
+    finally:
+        await parts.stop()
+
+
+async def _is_idle(parts: Composition) -> bool:
+    try:
+        return await parts.is_idle()
+    except PASSING:
+        return False

@@ -1,0 +1,130 @@
+"""Beats: by these the other processes know that the jobs of this one are worked on.
+
+They come from a thread of their own, so that a loop that is busy for seconds loses no job. Once the loop has
+not come round for as long as a job may be silent, it hangs, and so does every game that it drives: then the
+beats stop and the process ends. If all of the process stood still (it was stopped, or its machine slept) it
+goes on, and finds out what others took over meanwhile.
+"""
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+from sqlalchemy.pool import NullPool
+
+from app.store.db import postgres_engine
+from app.store.jobs import queries_on
+
+__all__ = ["BEATS", "Beats", "end_process"]
+
+log = structlog.get_logger()
+
+BEATS: Final = 6
+"""Beats in the time after which a job counts as abandoned."""
+
+PATIENCE_S: Final = 5.0
+"""Seconds that the database may take for a beat."""
+
+HUNG: Final = 70
+"""The exit status of a process that ends because its loop hangs."""
+
+
+def end_process() -> None:
+    """Ends this process at once, in the middle of whatever it does."""
+    os._exit(HUNG)
+
+
+class Beats:
+    """The beats of one process."""
+
+    def __init__(
+        self, url: str, held: Callable[[], list[Any]], stale_s: float, on_hung: Callable[[], None]
+    ) -> None:
+        """``held``: gives the ids of the jobs that this process works on. ``on_hung``: called in the thread
+        when the loop hangs, again and again until it comes round.
+        """
+        self._url = url
+        self._held = held
+        self._stale_s = stale_s
+        self._on_hung = on_hung
+        self._came_round = time.monotonic()
+        self._beat_at = time.monotonic()
+        self._ticking: asyncio.Task[None] | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    @property
+    def _pause_s(self) -> float:
+        return self._stale_s / BEATS
+
+    def start(self) -> None:
+        self._came_round = self._beat_at = time.monotonic()
+        self._ticking = asyncio.create_task(self._tick(), name="ticking")
+        self._thread = threading.Thread(target=self._run, name="beats", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
+            await asyncio.wait({self._ticking})
+        if self._thread is not None:
+            self._stopping.set()
+            await asyncio.to_thread(self._thread.join)
+
+    async def _tick(self) -> None:
+        while True:
+            self._came_round = time.monotonic()
+            await asyncio.sleep(min(1.0, self._pause_s))
+
+    def _run(self) -> None:
+        asyncio.run(self._beat())
+
+    async def _beat(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self._beat_on()
+            except Exception as fault:
+                log.warning("no beat reaches the database", cause=type(fault).__name__)
+            await self._wait(min(1.0, self._pause_s))
+
+    async def _beat_on(self) -> None:
+        """Beats until the connection breaks, or the thread is to end."""
+        engine = postgres_engine(self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                connection = await engine.connect()
+            try:
+                queries = queries_on((await connection.get_raw_connection()).driver_connection)
+                while not self._stopping.is_set():
+                    if self._comes_round() and (held := self._held()):
+                        async with asyncio.timeout(PATIENCE_S):
+                            await queries.update_heartbeat(held)
+                    await self._wait(self._pause_s)
+            finally:
+                await connection.invalidate()
+                await connection.close()
+        finally:
+            await engine.dispose()
+
+    def _comes_round(self) -> bool:
+        """Whether the loop comes round, as far as one can know."""
+        now = time.monotonic()
+        if now - self._beat_at > self._stale_s / 2:
+            # This thread stood still, too, or the database kept it: that says nothing about the loop.
+            self._came_round = max(self._came_round, now)
+        self._beat_at = now
+        silent_s = now - self._came_round
+        if silent_s <= self._stale_s:
+            return True
+        log.critical("the loop hangs: this process gives up its games", for_s=round(silent_s, 1))
+        self._on_hung()
+        return False
+
+    async def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:  # noqa: ASYNC110  # a thread's
+            await asyncio.sleep(min(left, 0.2))

@@ -1,0 +1,435 @@
+"""Backups: the whole database in one file, taken while the service runs, and put back.
+
+A backup is a ZIP file. An SQLite database is one member, a copy that SQLite opens as it is. Of PostgreSQL
+each table is a member in the text form of COPY, all read in one transaction; no client tools are needed. The
+last member, ``backup.json``, says what is in the others: schema, rows, and the SHA-256 of each.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from sqlalchemy import Connection, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.base.clock import now_ms, timestamp
+from app.store.db import Database
+from app.store.rows import METADATA
+from app.store.schema import migrate, revisions
+
+__all__ = ["BackupManifest", "CannotRestore", "back_up", "read_backup", "restore"]
+
+_FORMAT: Final = "interintent-backup"
+_ABOUT: Final = "backup.json"
+_SQLITE: Final = "games.sqlite"
+_QUEUE: Final = "pgqueuer"
+"""Tables of the queue are not backed up: it is filled anew from the games that are not over."""
+
+_PIECE: Final = 1 << 20
+_PAGES: Final = 2_000
+"""Pages of SQLite that are copied between two reports of progress."""
+
+Progress = Callable[[int, int], None]
+"""Takes the bytes done, and the bytes expected in all."""
+
+
+class _Meter:
+    """Adds up the bytes that are done."""
+
+    def __init__(self, tell: Progress) -> None:
+        self._tell = tell
+        self._done = 0
+        self.expected = 0
+
+    def advance(self, size: int) -> None:
+        self._done += size
+        self._tell(self._done, max(self.expected, self._done))
+
+
+class CannotRestore(Exception):
+    """The backup cannot be read, or not be put there; the message says why, and what to do."""
+
+
+class BackupPart(BaseModel):
+    """One member of a backup."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    sha256: str
+    bytes: int
+
+
+class BackupManifest(BaseModel):
+    """What is in a backup."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: str = _FORMAT
+    database: str
+    """``sqlite`` or ``postgresql``."""
+    program: str
+    """The version that made it."""
+    revision: str
+    """The schema's revision."""
+    made_at: str
+    rows: dict[str, int]
+    """By table."""
+    columns: dict[str, list[str]]
+    """By table; empty for SQLite."""
+    parts: dict[str, BackupPart]
+    """By member."""
+    faults: list[str]
+    """What SQLite's own check found wrong with the database."""
+
+
+# --- backing up ---------------------------------------------------------------------------------
+
+
+async def back_up(database: Database, out: Path, tell: Progress) -> BackupManifest:
+    """Writes a backup to ``out``, whole or not at all; an existing file is replaced. Raises UnknownSchema,
+    and OSError for a file that cannot be written.
+    """
+    meter = _Meter(tell)
+    state = await database.schema()
+    assert state.found is not None
+    with _written(out) as (members, part):
+        if database.is_sqlite:
+            made = await asyncio.to_thread(_back_up_sqlite, database, members, part, meter)
+        else:
+            made = await _back_up_postgres(database, members, meter)
+        manifest = BackupManifest(
+            database="sqlite" if database.is_sqlite else "postgresql",
+            program=version("interintent-server"),
+            made_at=timestamp(now_ms()),
+            **made,
+        )
+        members.writestr(_ABOUT, manifest.model_dump_json(indent=2))
+    return manifest
+
+
+@contextmanager
+def _written(out: Path) -> Iterator[tuple[zipfile.ZipFile, Path]]:
+    """A backup that gets its name when it is complete, and the name that it has until then."""
+    number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=out.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(number, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as members:
+                yield members, part
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class _Member:
+    """A member that is being written: counts and hashes what goes through."""
+
+    def __init__(self, file: IO[bytes], meter: _Meter) -> None:
+        self._file = file
+        self._meter = meter
+        self._hash = hashlib.sha256()
+        self.bytes = 0
+        self.lines = 0
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._hash.update(data)
+        self.bytes += len(data)
+        self.lines += data.count(b"\n")
+        self._meter.advance(len(data))
+
+    @property
+    def part(self) -> BackupPart:
+        return BackupPart(sha256=self._hash.hexdigest(), bytes=self.bytes)
+
+
+def _back_up_sqlite(
+    database: Database,
+    members: zipfile.ZipFile,
+    part: Path,
+    meter: _Meter,
+) -> dict[str, Any]:
+    source = str(make_url(database.url).database)
+    copy = part.with_suffix(".sqlite")
+    try:
+        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with closing(sqlite3.connect(source)) as theirs, closing(sqlite3.connect(copy)) as ours:
+            theirs.isolation_level = None
+            # One transaction over the whole copy: what others commit meanwhile is not in it, and does not
+            # make SQLite begin again.
+            theirs.execute("BEGIN")
+            pages, size = (
+                theirs.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+            )
+            meter.expected = 2 * pages * size
+            done = 0
+
+            def report(_: int, left: int, of: int) -> None:
+                nonlocal done
+                meter.advance((of - left - done) * size)
+                done = of - left
+
+            theirs.backup(ours, pages=_PAGES, progress=report, sleep=0.01)
+            theirs.execute("ROLLBACK")
+            ours.execute("PRAGMA journal_mode = DELETE")
+            faults = [row[0] for row in ours.execute("PRAGMA quick_check(20)") if row[0] != "ok"]
+            (revision,) = ours.execute("SELECT version_num FROM alembic_version").fetchone()
+            rows = _sqlite_rows(ours)
+        with members.open(_SQLITE, "w", force_zip64=True) as file, copy.open("rb") as whole:
+            member = _Member(file, meter)
+            while data := whole.read(_PIECE):
+                member.write(data)
+    finally:
+        copy.unlink(missing_ok=True)
+    return {
+        "revision": revision,
+        "rows": rows,
+        "columns": {},
+        "parts": {_SQLITE: member.part},
+        "faults": faults,
+    }
+
+
+def _sqlite_rows(connection: sqlite3.Connection) -> dict[str, int]:
+    names = [
+        name
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        if not name.startswith("sqlite_")
+    ]
+    return {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
+
+
+async def _back_up_postgres(database: Database, members: zipfile.ZipFile, meter: _Meter) -> dict[str, Any]:
+    engine = database.write_engine.execution_options(
+        isolation_level="REPEATABLE READ", postgresql_readonly=True
+    )
+    # One transaction from the first look on.
+    async with engine.connect() as connection:
+        tables = await connection.run_sync(_columns)
+        driver = await _driver(connection)
+        revision = await driver.fetchval("SELECT version_num FROM alembic_version")
+        for table in tables:
+            meter.expected += await driver.fetchval("SELECT pg_table_size($1::regclass)", f'"{table}"')
+        rows, parts = {}, {}
+        for table, columns in tables.items():
+            with members.open(f"{table}.copy", "w", force_zip64=True) as file:
+                member = _Member(file, meter)
+
+                async def take(data: bytes, member: _Member = member) -> None:
+                    member.write(data)
+
+                await driver.copy_from_table(table, columns=columns, output=take)
+            # COPY escapes the newlines of texts, so a line is a row.
+            rows[table], parts[f"{table}.copy"] = member.lines, member.part
+    return {"revision": revision, "rows": rows, "columns": tables, "parts": parts, "faults": []}
+
+
+async def _driver(connection: AsyncConnection) -> Any:
+    """asyncpg's own connection below it."""
+    return (await connection.get_raw_connection()).driver_connection
+
+
+def _columns(connection: Connection) -> dict[str, list[str]]:
+    """The columns of every table of ours, those first that others refer to."""
+    look = inspect(connection)
+    found = [name for name in look.get_table_names() if _is_stored(name)]
+    order = [table.name for table in METADATA.sorted_tables]
+    found.sort(key=lambda name: (order.index(name) if name in order else len(order), name))
+    return {name: [column["name"] for column in look.get_columns(name)] for name in found}
+
+
+def _is_stored(table: str) -> bool:
+    return table != "alembic_version" and not table.startswith(_QUEUE)
+
+
+# --- putting back -------------------------------------------------------------------------------
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[zipfile.ZipFile, BackupManifest]]:
+    try:
+        with zipfile.ZipFile(file) as members:
+            yield members, BackupManifest.model_validate_json(members.read(_ABOUT))
+    except (zipfile.BadZipFile, KeyError, ValidationError, json.JSONDecodeError, EOFError) as fault:
+        raise CannotRestore(
+            f"{file} is no backup, or was cut off ({type(fault).__name__}): take another one"
+        ) from None
+
+
+class _Checked:
+    """A member that is being read: its end is refused if it is not what the manifest says."""
+
+    def __init__(self, members: zipfile.ZipFile, name: str, part: BackupPart, meter: _Meter) -> None:
+        self._name = name
+        self._part = part
+        self._meter = meter
+        self._file = members.open(name)
+
+    def __iter__(self) -> Iterator[bytes]:
+        found, size = hashlib.sha256(), 0
+        with self._file:
+            while data := self._file.read(_PIECE):
+                found.update(data)
+                size += len(data)
+                self._meter.advance(len(data))
+                yield data
+        if (found.hexdigest(), size) != (self._part.sha256, self._part.bytes):
+            raise CannotRestore(f"{self._name} in the backup is damaged: take another backup")
+
+
+def read_backup(file: Path, tell: Progress) -> BackupManifest:
+    """What is in a backup, after reading and checking all of it. Raises CannotRestore."""
+    meter = _Meter(tell)
+    with _opened(file) as (members, manifest):
+        meter.expected = sum(part.bytes for part in manifest.parts.values())
+        for name, part in manifest.parts.items():
+            for _ in _Checked(members, name, part, meter):
+                pass
+    return manifest
+
+
+async def restore(database: Database, file: Path, tell: Progress, *, replace: bool) -> BackupManifest:
+    """Puts a backup into a database, whole or not at all, and migrates it to the newest schema.
+
+    ``replace``: what the database holds is dropped. Raises CannotRestore.
+    """
+    with _opened(file) as (members, manifest):
+        kind = "sqlite" if database.is_sqlite else "postgresql"
+        if manifest.database != kind:
+            raise CannotRestore(f"this is a backup of {manifest.database}, the database is {kind}")
+        if manifest.revision not in {revision.name for revision in revisions()}:
+            raise CannotRestore(
+                f"the backup has the schema {manifest.revision}, which this release does not know: "
+                f"{manifest.program} made it; restore it with that release"
+            )
+        meter = _Meter(tell)
+        meter.expected = sum(part.bytes for part in manifest.parts.values())
+        if database.is_sqlite:
+            await asyncio.to_thread(_restore_sqlite, database, members, manifest, meter, replace=replace)
+        else:
+            async with database.write_engine.begin() as connection:
+                await _restore_postgres(connection, members, manifest, meter, replace=replace)
+    if database.is_sqlite:
+        await database.migrate()
+    return manifest
+
+
+def _restore_sqlite(
+    database: Database, members: zipfile.ZipFile, manifest: BackupManifest, meter: _Meter, *, replace: bool
+) -> None:
+    target = Path(str(make_url(database.url).database))
+    exists = target.exists() and target.stat().st_size > 0
+    if exists and not replace:
+        raise CannotRestore(f"{target} exists: name another database, or replace it with --replace")
+    number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=target.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(number, "wb") as out:
+            for data in _Checked(members, _SQLITE, manifest.parts[_SQLITE], meter):
+                out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        with closing(sqlite3.connect(part)) as copy:
+            if _sqlite_rows(copy) != manifest.rows:
+                raise CannotRestore("the backup has not the rows that it says it has: take another backup")
+        if exists:
+            _free(target)
+        for rest in ("-wal", "-shm"):
+            target.with_name(target.name + rest).unlink(missing_ok=True)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _free(target: Path) -> None:
+    """Raises CannotRestore while anybody else has the SQLite file open."""
+    try:
+        with closing(sqlite3.connect(target, timeout=1)) as there:
+            (mode,) = there.execute("PRAGMA journal_mode = DELETE").fetchone()
+            in_use = mode != "delete"
+    except sqlite3.OperationalError:
+        in_use = True
+    except sqlite3.DatabaseError:
+        in_use = False  # it is damaged: that is why it is replaced
+    if in_use:
+        raise CannotRestore(f"{target} is in use: stop the service first")
+
+
+async def _restore_postgres(
+    connection: AsyncConnection,
+    members: zipfile.ZipFile,
+    manifest: BackupManifest,
+    meter: _Meter,
+    *,
+    replace: bool,
+) -> None:
+    await _make_room(connection, replace=replace)
+    await connection.run_sync(migrate, manifest.revision)
+    driver = await _driver(connection)
+    for table, columns in manifest.columns.items():
+        await driver.execute(f'TRUNCATE "{table}" CASCADE')
+        part = _Checked(members, f"{table}.copy", manifest.parts[f"{table}.copy"], meter)
+        copied = await driver.copy_to_table(table, source=_pieces(part), columns=columns)
+        if copied != f"COPY {manifest.rows[table]}":
+            raise CannotRestore(f"{table} has not the rows that the backup says it has: take another backup")
+    await driver.execute(_SEQUENCES)
+    await connection.run_sync(migrate)
+    # The queue is empty: jobs and drivers of then mean nothing here, and the next service gives new ones.
+    await driver.execute("UPDATE games SET job = NULL, driver = NULL WHERE job IS NOT NULL")
+
+
+async def _pieces(part: _Checked) -> AsyncIterator[bytes]:
+    for data in part:
+        yield data
+
+
+_SEQUENCES: Final = """
+DO $$ DECLARE one record; BEGIN
+  FOR one IN SELECT table_name, column_name,
+      pg_get_serial_sequence(quote_ident(table_name), column_name) AS sequence
+    FROM information_schema.columns WHERE table_schema = current_schema()
+      AND pg_get_serial_sequence(quote_ident(table_name), column_name) IS NOT NULL
+  LOOP
+    EXECUTE format('SELECT setval(%L, coalesce((SELECT max(%I) FROM %I), 0) + 1, false)',
+      one.sequence, one.column_name, one.table_name);
+  END LOOP;
+END $$
+"""
+"""COPY brings its own numbers: the next ones begin after them."""
+
+
+async def _make_room(connection: AsyncConnection, *, replace: bool) -> None:
+    """Empties the database. Raises CannotRestore if it may not."""
+    tables = set(await connection.run_sync(lambda sync: inspect(sync).get_table_names()))
+    if not tables:
+        return
+    if not replace:
+        raise CannotRestore(
+            "the database has tables already: name an empty one, or replace it with --replace"
+        )
+    if strange := sorted(name for name in tables if _is_stored(name) and name not in METADATA.tables):
+        raise CannotRestore(
+            f"the database has tables that are not ours ({', '.join(strange[:5])}): name one of its own"
+        )
+    others = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
+    if count := (await connection.execute(others)).scalar_one():
+        raise CannotRestore(f"the database is in use by {count} sessions: stop the services first")
+    schema = (await connection.execute(text("SELECT quote_ident(current_schema())"))).scalar_one()
+    await connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
+    await connection.execute(text(f"CREATE SCHEMA {schema}"))

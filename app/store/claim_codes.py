@@ -1,0 +1,90 @@
+"""One-time codes that are exchanged for the token of a seat. Only their hashes are stored."""
+
+import hashlib
+from typing import Final, NamedTuple
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.base.clock import random_bits
+from app.store.db import Database
+from app.store.tables import claim_codes
+
+__all__ = ["ClaimCodes", "Claimed"]
+
+_ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
+_SIGNS: Final = 26
+
+
+class Claimed(NamedTuple):
+    """The seat that a code stands for."""
+
+    game_id: str
+    seat: int
+    epoch: int
+    expires_at: int
+    """ms"""
+    used_at: int | None
+    """When it was used before; None: never."""
+
+
+class ClaimCodes:
+    """The codes in the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def make(self, game_id: str, seat: int, epoch: int, expires_at: int) -> str:
+        """A new code of 130 random bits; it takes the place of an earlier one that nobody has used."""
+        bits = random_bits(5 * _SIGNS)
+        code = "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 5 * _SIGNS, 5))
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(
+                delete(claim_codes).where(
+                    claim_codes.c.game_id == game_id,
+                    claim_codes.c.seat == seat,
+                    claim_codes.c.used_at.is_(None),
+                )
+            )
+            await connection.execute(
+                insert(claim_codes).values(
+                    code=_hash(code), game_id=game_id, seat=seat, epoch=epoch, expires_at=expires_at
+                )
+            )
+
+        await self._database.writer.run(work)
+        return code
+
+    async def use(self, code: str, now: int) -> Claimed | None:
+        """Uses the code up, unless it was used before or has expired. What it stands for, as it was before;
+        None for an unknown code.
+        """
+        this = claim_codes.c.code == _hash(code)
+
+        async def work(connection: AsyncConnection) -> Claimed | None:
+            row = (
+                await connection.execute(
+                    select(
+                        claim_codes.c.game_id,
+                        claim_codes.c.seat,
+                        claim_codes.c.epoch,
+                        claim_codes.c.expires_at,
+                        claim_codes.c.used_at,
+                    )
+                    .where(this)
+                    .with_for_update()
+                )
+            ).first()
+            if row is None:
+                return None
+            found = Claimed(*row)
+            if found.used_at is None and found.expires_at > now:
+                await connection.execute(update(claim_codes).where(this).values(used_at=now))
+            return found
+
+        return await self._database.writer.run(work)
+
+
+def _hash(code: str) -> str:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,306 @@
+"""Deleting games with all that was stored about them, and what speaks against it.
+
+Of a deleted game one row of ``deletions`` is left, and the scores of evaluations that used it, without any
+text. A game is deleted only when its batch is over and nothing open needs it.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from sqlalchemy import BigInteger, LargeBinary, Select, Table, cast, delete, func, insert, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.elements import ColumnElement, literal_column
+
+from app.base.errors import StillNeeded
+from app.store.db import Database
+from app.store.games import OPEN
+from app.store.rows import Damaged
+from app.store.tables import (
+    answers,
+    batches,
+    claim_codes,
+    deletions,
+    evaluations,
+    events,
+    games,
+    holders,
+    inbox,
+    judgements,
+    model_calls,
+    model_spending,
+    refusals,
+    seen,
+    statements,
+    tasks,
+)
+
+__all__ = ["OF_GAMES", "Deleted", "Deleting", "size_of"]
+
+log = structlog.get_logger()
+
+OF_GAMES: Final[tuple[Table, ...]] = (
+    events,
+    model_calls,
+    model_spending,
+    inbox,
+    refusals,
+    holders,
+    claim_codes,
+    tasks,
+    seen,
+    answers,
+    judgements,
+    statements,
+)
+"""The tables whose rows belong to a game: they go with it."""
+
+SAID: Final = (answers, judgements, statements)
+"""Of these, what raters said of a game."""
+
+TOGETHER: Final = 20
+"""Games deleted in one transaction: few enough that no other writer waits long."""
+
+
+@dataclass(slots=True)
+class Deleted:
+    """What was deleted, or would be."""
+
+    games: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    """By table."""
+    bytes: int = 0
+    """The size of those rows, without indexes."""
+
+    def add(self, other: "Deleted") -> None:
+        self.games += other.games
+        self.bytes += other.bytes
+        for table, count in other.rows.items():
+            self.rows[table] = self.rows.get(table, 0) + count
+
+    @property
+    def events(self) -> int:
+        return self.rows.get(events.name, 0)
+
+    @property
+    def said(self) -> int:
+        """Answers and judgements of raters."""
+        return sum(self.rows.get(table.name, 0) for table in SAID)
+
+
+class Deleting:
+    """Deletes games of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def games_of(self, batch_id: str) -> list[str]:
+        """The batch's games, those whose rows are damaged included."""
+        query = select(games.c.game_id).where(games.c.batch_id == batch_id).order_by(games.c.position)
+        return await self._database.column(query)
+
+    async def batches_before(self, at: int, label: tuple[str, str] | None) -> list[str]:
+        """Batches in which nothing has happened since that moment (ms), the oldest first; ``label``: only
+        those with this name and value. Their games may be open all the same.
+        """
+        c = batches.c
+        later = select(games.c.game_id).where(
+            games.c.batch_id == c.batch_id,
+            func.coalesce(games.c.finished_at, games.c.created_at) >= at,
+        )
+        query = (
+            select(c.batch_id, c.labels)
+            .where(c.created_at < at, ~later.exists())
+            .order_by(c.created_at, c.batch_id)
+        )
+        found = await self._database.rows(query)
+        return [
+            batch_id
+            for batch_id, labels in found
+            if label is None or (not isinstance(labels, Damaged) and labels.get(label[0]) == label[1])
+        ]
+
+    async def check(self, game_ids: Sequence[str]) -> None:
+        """Raises StillNeeded if one of these games cannot be deleted now."""
+        async with self._database.read_engine.connect() as connection:
+            await _check(connection, game_ids)
+
+    async def measure(self, game_ids: Sequence[str]) -> Deleted:
+        """What deleting these games would delete."""
+        deleted = Deleted(len(game_ids))
+        for some in _parts(game_ids):
+            async with self._database.read_engine.connect() as connection:
+                for table in (games, *OF_GAMES):
+                    deleted.bytes += await _bytes(connection, table, some)
+        return deleted
+
+    async def delete(self, game_ids: Sequence[str], by: str) -> AsyncIterator[Deleted]:
+        """Deletes games of one batch, and the batch with the last of them. Gives what each transaction has
+        deleted. Raises StillNeeded, and then leaves all games that are left as they are.
+
+        ``by``: who deletes them, for the record.
+        """
+        await self.check(game_ids)
+        await self._forget_texts(game_ids)
+        for some in _parts(game_ids):
+
+            async def work(connection: AsyncConnection, some: Sequence[str] = some) -> Deleted:
+                return await self._delete(connection, some, by)
+
+            deleted = await self._database.writer.run(work)
+            for game_id in some:
+                log.warning("a game was deleted", game=game_id, by=by)
+            yield deleted
+
+    async def _delete(self, connection: AsyncConnection, game_ids: Sequence[str], by: str) -> Deleted:
+        found = (
+            await connection.execute(
+                select(games.c.game_id, games.c.batch_id, games.c.head)
+                .where(games.c.game_id.in_(game_ids))
+                .with_for_update()
+            )
+        ).all()
+        await _check(connection, game_ids)
+        deleted = Deleted(len(found))
+        for table in (*OF_GAMES, games):
+            deleted.bytes += await _bytes(connection, table, game_ids)
+            gone = await connection.execute(delete(table).where(table.c.game_id.in_(game_ids)))
+            if gone.rowcount:
+                deleted.rows[str(table.name)] = gone.rowcount
+        for batch_id in {row.batch_id for row in found}:
+            of_batch = sum(row.batch_id == batch_id for row in found)
+            this = batches.c.batch_id == batch_id
+            await connection.execute(update(batches).where(this).values(count=batches.c.count - of_batch))
+            left = select(games.c.game_id).where(games.c.batch_id == batch_id).limit(1)
+            if (await connection.execute(left)).first() is None:
+                await connection.execute(delete(batches).where(this))
+        if found:
+            at = self._database.writer.stamp()
+            await connection.execute(
+                insert(deletions),
+                [
+                    {"game_id": row.game_id, "batch_id": row.batch_id, "at": at, "by": by, "events": row.head}
+                    for row in found
+                ],
+            )
+        return deleted
+
+    async def _forget_texts(self, game_ids: Sequence[str]) -> None:
+        """Removes what judges were asked and answered about these games; scores, tokens and costs stay."""
+        gone = set(game_ids)
+        c = evaluations.c
+        found = await self._database.rows(select(c.evaluation_id, c.spec, c.result))
+        for evaluation_id, spec, result in found:
+            judged = _judged(spec)
+            if not judged & gone:
+                continue
+
+            async def work(
+                connection: AsyncConnection, evaluation_id: str = evaluation_id, result: Any = result
+            ) -> None:
+                calls = model_calls.c
+                query = select(calls.about).where(calls.game_id == evaluation_id).distinct()
+                about = (await connection.execute(query)).scalars().all()
+                of_gone = [one for one in about if one.partition("/")[0] in gone]
+                for some in _parts(of_gone):
+                    await connection.execute(
+                        update(model_calls)
+                        .where(calls.game_id == evaluation_id, calls.about.in_(some))
+                        .values(messages=None, text=None, value=None, reasoning=None)
+                    )
+                kept = _without(result, gone)
+                if kept is not None:
+                    await connection.execute(
+                        update(evaluations).where(c.evaluation_id == evaluation_id).values(result=kept)
+                    )
+
+            await self._database.writer.run(work)
+
+
+def _parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (names[first : first + TOGETHER] for first in range(0, len(names), TOGETHER))
+
+
+def _judged(spec: Any) -> set[str]:
+    """The games that a judge's spec names; empty for answers, and for a spec that cannot be read."""
+    named = {} if isinstance(spec, Damaged) else spec
+    found = named.get("games")
+    return set(found) if isinstance(found, list) else set()
+
+
+def _without(result: Any, gone: set[str]) -> dict[str, Any] | None:
+    """An evaluation's result without the answers about these games that it quotes; None if it quotes none."""
+    unusable = None if result is None or isinstance(result, Damaged) else result.get("unusable")
+    if not isinstance(unusable, list):
+        return None
+    kept = [one for one in unusable if str(one.get("item_id", "")).partition("/")[0] not in gone]
+    return None if len(kept) == len(unusable) else {**result, "unusable": kept}
+
+
+async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
+    wanted = set(game_ids)
+    for some in _parts(list(game_ids)):
+        running = (
+            select(games.c.game_id, games.c.status)
+            .where(games.c.game_id.in_(some), games.c.status.in_(OPEN))
+            .limit(1)
+        )
+        for game_id, status in (await connection.execute(running)).all():
+            raise StillNeeded(f"{game_id} is {status}: cancel it first, or wait for its end")
+        of = select(games.c.batch_id).where(games.c.game_id.in_(some))
+        for batch_id in (await connection.execute(of.distinct())).scalars().all():
+            await _check_batch(connection, batch_id)
+    judging = select(evaluations.c.evaluation_id, evaluations.c.spec).where(
+        evaluations.c.finished_at.is_(None), evaluations.c.status.in_(("judging", "cancelled"))
+    )
+    for evaluation_id, spec in (await connection.execute(judging)).all():
+        if needed := _judged(spec) & wanted:
+            first = min(needed)
+            raise StillNeeded(
+                f"the evaluation {evaluation_id} is judging {first}: cancel it first, or wait for its end"
+            )
+    forks = (
+        select(games.c.game_id, batches.c.spec)
+        .join(batches, batches.c.batch_id == games.c.batch_id)
+        .where(games.c.status.in_(OPEN), games.c.forked_from.is_not(None))
+    )
+    for fork, spec in (await connection.execute(forks)).all():
+        repeats = [] if isinstance(spec, Damaged) else spec.get("repeats") or ()
+        if needed := set(repeats) & wanted:
+            raise StillNeeded(
+                f"{fork}, a fork of {min(needed)} that repeats its model's answers, is not over"
+            )
+
+
+async def _check_batch(connection: AsyncConnection, batch_id: str) -> None:
+    c = batches.c
+    batch = (await connection.execute(select(c.count, c.cancelled).where(c.batch_id == batch_id))).first()
+    if batch is None:
+        return  # an orphan
+    count, cancelled = batch
+    stored = select(func.count()).where(games.c.batch_id == batch_id)
+    still = stored.where(games.c.status.in_(OPEN))
+    laid = (await connection.execute(stored)).scalar_one()
+    if (await connection.execute(still)).scalar_one() or (laid < count and not cancelled):
+        # Budgets and progress count all games of a batch, so nothing is taken from one that goes on.
+        raise StillNeeded(f"its batch {batch_id} is not over: cancel it first, or wait for its end")
+
+
+async def _bytes(connection: AsyncConnection, table: Table, game_ids: Sequence[str]) -> int:
+    query: Select[Any] = select(size_of(table, connection.dialect.name)).where(table.c.game_id.in_(game_ids))
+    return int((await connection.execute(query)).scalar_one() or 0)
+
+
+def size_of(table: Table, dialect: str) -> ColumnElement[int]:
+    """The sum of the sizes of rows, in bytes, without indexes and headers of pages."""
+    if dialect == "postgresql":
+        return func.sum(func.pg_column_size(literal_column(f'"{table.name}".*')))
+    sizes: list[ColumnElement[int]] = [
+        func.coalesce(func.length(cast(literal_column(f'"{column.name}"'), LargeBinary)), 0)
+        for column in table.columns
+    ]
+    total: ColumnElement[int] = literal_column("0", BigInteger)
+    for size in sizes:
+        total = total + size
+    return func.sum(total)

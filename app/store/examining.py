@@ -1,0 +1,256 @@
+"""Examines a whole database: the file, the schema, every log, every row, and what belongs together."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Table, delete, func, inspect, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.base.off_loop import off_loop
+from app.store.db import Database
+from app.store.deleting import OF_GAMES
+from app.store.games import OPEN, GameStore
+from app.store.log import LogReader
+from app.store.rows import METADATA, Damaged, GameRow, is_whole, row_name
+from app.store.schema import UnknownSchema
+from app.store.tables import batches, evaluations, events, games, model_calls
+from engine.errors import UNREADABLE, CorruptLog
+from engine.events import Event, GameCancelled, GameCreated, GameEnded
+from engine.state import fold
+from evaluators.measures.defaults import DecisionCounter
+
+__all__ = ["DatabaseFinding", "examine"]
+
+_PAGE: Final = 200
+"""Rows that are read at a time."""
+
+_NAMED: Final = 20
+"""The most orphans of one table that are named."""
+
+_FROM_BACKUP: Final = "restore it from a backup (interintent restore into a database of its own, then export)"
+_BY_MEND: Final = "interintent doctor --mend writes it anew from the log"
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFinding:
+    """Something that is wrong."""
+
+    kind: str
+    """file, schema, row, log, index, orphan or batch."""
+    where: str
+    """The game, batch or row that it is about."""
+    what: str
+    todo: str
+    """What to do about it."""
+    mended: bool = False
+
+
+Tell = Callable[[int, int], None]
+"""Takes how many games have been examined, and how many there are."""
+
+
+async def examine(database: Database, tell: Tell, *, mend: bool = False) -> AsyncIterator[DatabaseFinding]:
+    """Everything that is wrong. A service may run meanwhile. ``mend``: what follows from the logs is written
+    anew, and what belongs to nothing is deleted.
+    """
+    try:
+        state = await database.schema()
+    except UnknownSchema as fault:
+        yield DatabaseFinding("schema", "the database", str(fault), "run the release that migrated it")
+        return
+    if state.behind:
+        what = f"its schema is {state.found or 'missing'}, the newest is {state.newest}"
+        yield DatabaseFinding("schema", "the database", what, "interintent migrate")
+        return
+    for finding in await _of_file(database):
+        yield finding
+    if changed := await _of_schema(database):
+        for finding in changed:
+            yield finding
+        return  # what is looked at below may be missing
+    async for finding in _of_games(database, tell, mend=mend):
+        yield finding
+    async for finding in _of_rows(database):
+        yield finding
+    for finding in await _of_batches(database):
+        yield finding
+    async for finding in _orphans(database, mend=mend):
+        yield finding
+
+
+async def _of_file(database: Database) -> list[DatabaseFinding]:
+    if not database.is_sqlite:
+        return []  # PostgreSQL checks its own pages
+    found = []
+    for said in await database.column(text("PRAGMA integrity_check(50)")):
+        if said != "ok":
+            todo = "stop the service, keep a copy of the file, and restore a backup"
+            found.append(DatabaseFinding("file", "the file", str(said), todo))
+    for table, _, parent, _ in await database.rows(text("PRAGMA foreign_key_check")):
+        what = f"a row of {table} names a row of {parent} that is not there"
+        found.append(DatabaseFinding("orphan", str(table), what, _FROM_BACKUP))
+    return found[:100]
+
+
+async def _of_schema(database: Database) -> list[DatabaseFinding]:
+    async with database.read_engine.connect() as connection:
+        found = await connection.run_sync(
+            lambda sync: {
+                name: {column["name"] for column in inspect(sync).get_columns(name)}
+                for name in inspect(sync).get_table_names()
+            }
+        )
+    todo = "restore a backup: somebody has changed the tables by hand"
+    missing = []
+    for table in METADATA.sorted_tables:
+        if table.name not in found:
+            missing.append(DatabaseFinding("schema", table.name, "the table is missing", todo))
+        else:
+            missing += [
+                DatabaseFinding("schema", table.name, f"the column {column.name} is missing", todo)
+                for column in table.columns
+                if column.name not in found[table.name]
+            ]
+    return missing
+
+
+# --- games --------------------------------------------------------------------------------------
+
+
+async def _of_games(database: Database, tell: Tell, *, mend: bool) -> AsyncIterator[DatabaseFinding]:
+    store, reader = GameStore(database), LogReader(database)
+    total = (await database.column(select(func.count()).select_from(games)))[0]
+    done, last = 0, ""
+    while page := await database.column(
+        select(games.c.game_id).where(games.c.game_id > last).order_by(games.c.game_id).limit(_PAGE)
+    ):
+        for game_id in page:
+            for finding in await _of_game(database, store, reader, game_id, mend=mend):
+                yield finding
+            done += 1
+            tell(done, total)
+        last = page[-1]
+
+
+async def _of_game(
+    database: Database, store: GameStore, reader: LogReader, game_id: str, *, mend: bool
+) -> list[DatabaseFinding]:
+    found: list[DatabaseFinding] = []
+    end: dict[str, Any] = {}
+    head = 0
+    # A game that goes on between two reads looks wrong once, and not twice.
+    for _ in range(3):
+        try:
+            row = await store.game(game_id)
+            if row is None:
+                return []  # it was deleted meanwhile
+            log = await reader.events(game_id)
+        except CorruptLog as fault:
+            found = [DatabaseFinding("log", game_id, str(fault), _advice(game_id))]
+            continue
+        try:
+            head = len(log)
+            end, wrong = await off_loop(_compared, row, log)
+        except UNREADABLE as fault:
+            what = f"its log cannot be played through: {type(fault).__name__}"
+            found = [DatabaseFinding("log", game_id, what, _advice(game_id))]
+            continue
+        if not wrong:
+            return []
+        found = [
+            DatabaseFinding(
+                "index", game_id, f"{name} is {row_has!r}, the log says {log_has!r}", _BY_MEND, mend
+            )
+            for name, (row_has, log_has) in wrong.items()
+        ]
+    if mend and found and found[0].kind == "index":
+        await database.writer.execute(
+            update(games).where(games.c.game_id == game_id, games.c.head == head).values(**end)
+        )
+    return found
+
+
+def _advice(game_id: str) -> str:
+    return f"{_FROM_BACKUP}; or delete it (DELETE /games/{game_id}) once its batch is over"
+
+
+def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:
+    """What the log says of its index columns, and those that say something else: with both values."""
+    fold(log)
+    first, last = log[0], log[-1]
+    assert isinstance(first, GameCreated)
+    says: dict[str, Any] = {"profile": first.profile.name, "players": first.profile.players}
+    if isinstance(last, GameEnded):
+        says |= {"status": "finished", "winner": last.winner.value, "ending": last.ending.value}
+    elif isinstance(last, GameCancelled):
+        says |= {"status": "cancelled", "winner": None, "ending": None}
+    else:
+        going_on = row.status in (*OPEN, "failed")
+        says |= {"status": row.status if going_on else "running", "winner": None, "ending": None}
+    over = isinstance(last, GameEnded | GameCancelled)
+    if over and row.defaults is not None:
+        says["defaults"] = DecisionCounter(log).as_json()
+    has = {name: getattr(row, name) for name in says}
+    if isinstance(has.get("defaults"), Damaged):
+        has["defaults"] = "damaged"
+    return says, {name: (has[name], says[name]) for name in says if has[name] != says[name]}
+
+
+# --- rows, batches, orphans ---------------------------------------------------------------------
+
+
+async def _of_rows(database: Database) -> AsyncIterator[DatabaseFinding]:
+    """Rows that cannot be read; logs and games are examined as a whole."""
+    for table in METADATA.sorted_tables:
+        if table in (events, games):
+            continue
+        # PostgreSQL reads in pieces only in a transaction, and SQLite's writer would hold up the service.
+        engine = database.read_engine if database.is_sqlite else database.write_engine
+        async with engine.connect() as connection:
+            rows = await connection.stream(select(table).execution_options(yield_per=_PAGE))
+            async for row in rows.mappings():
+                if not is_whole(table, row):
+                    yield DatabaseFinding("row", row_name(table, row), "it cannot be read", _FROM_BACKUP)
+
+
+async def _of_batches(database: Database) -> list[DatabaseFinding]:
+    laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
+    query = (
+        select(batches.c.batch_id, batches.c.count, laid.c.n)
+        .join(laid, laid.c.batch_id == batches.c.batch_id)
+        .where(laid.c.n > batches.c.count)
+    )
+    return [
+        DatabaseFinding("batch", batch_id, f"it has {n} games and says {count}", _FROM_BACKUP)
+        for batch_id, count, n in await database.rows(query)
+    ]
+
+
+async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseFinding]:
+    todo = "interintent doctor --mend deletes them; a backup may have their game"
+    for table in OF_GAMES:
+        column = table.c.game_id
+        alone = [~select(games.c.game_id).where(games.c.game_id == column).exists()]
+        if table is model_calls:
+            c = evaluations.c
+            alone.append(~select(c.evaluation_id).where(c.evaluation_id == column).exists())
+        query = select(column, func.count()).where(*alone).group_by(column).order_by(column)
+        found: Mapping[str, int] = dict(await database.rows(query))
+        for game_id, count in list(found.items())[:_NAMED]:
+            what = f"{count} rows of {table.name} are of a game that is not there"
+            yield DatabaseFinding("orphan", str(game_id), what, todo, mend)
+        if len(found) > _NAMED:
+            what = f"{len(found) - _NAMED} more games have rows in {table.name} alone"
+            yield DatabaseFinding("orphan", str(table.name), what, todo, mend)
+        if mend and found:
+            await database.writer.run(_deletes(table, list(found)))
+
+
+def _deletes(table: Table, game_ids: Sequence[str]) -> Callable[[AsyncConnection], Any]:
+    async def work(connection: AsyncConnection) -> None:
+        for first in range(0, len(game_ids), _PAGE):
+            some = game_ids[first : first + _PAGE]
+            await connection.execute(delete(table).where(table.c.game_id.in_(some)))
+
+    return work

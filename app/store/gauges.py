@@ -1,0 +1,83 @@
+"""Metrics that are read from the database and its pool when somebody asks for them."""
+
+import asyncio
+from typing import Any, Final, cast
+
+import structlog
+from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
+
+from app.base import metrics
+from app.base.clock import now_ms
+from app.store.db import PASSING, Database
+from app.store.games import OPEN
+from app.store.sizes import table_bytes
+from app.store.tables import games
+
+__all__ = ["DatabaseGauges"]
+
+log = structlog.get_logger()
+
+SIZES_FRESH_S: Final = 600.0
+"""The same for the sizes of tables, since SQLite looks at every page of its file for them."""
+
+FRESH_S: Final = 2.0
+"""The database is asked again after this many seconds at the earliest, however often the metrics are read."""
+
+WITHIN_S: Final = 3.0
+"""Seconds after which the metrics go without what the database does not say."""
+
+
+class DatabaseGauges:
+    """How many games wait, and for how long; how many connections are in use."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._read_at: float | None = None
+        self._sized_at: float | None = None
+        self._reading = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """Brings the gauges up to date. While the database is away, those of games are missing."""
+        # The pools of both databases are queues, which have these two numbers.
+        pool = cast(Any, self._database.write_engine.pool)
+        metrics.database_connections.labels("in_use").set(pool.checkedout())
+        metrics.database_connections.labels("idle").set(pool.checkedin())
+        async with self._reading:
+            now = asyncio.get_running_loop().time()
+            if self._read_at is not None and now - self._read_at < FRESH_S:
+                return
+            self._read_at = now
+            if self._sized_at is None or now - self._sized_at >= SIZES_FRESH_S:
+                self._sized_at = now
+                await self._size()
+            query = (
+                select(games.c.status, func.count(), func.min(games.c.created_at))
+                .where(games.c.status.in_(OPEN))
+                .group_by(games.c.status)
+            )
+            try:
+                async with asyncio.timeout(WITHIN_S):
+                    rows = await self._database.rows(query)
+            except (*PASSING, TimeoutError) as fault:
+                log.warning("metrics go without the games of the database", cause=type(fault).__name__)
+                metrics.games_open.clear()
+                metrics.games_oldest.clear()
+                return
+            found = {status: (count, oldest) for status, count, oldest in rows}
+            for status in OPEN:
+                count, oldest = found.get(status, (0, None))
+                metrics.games_open.labels(status).set(count)
+                age_ms = 0 if type(oldest) is not int else max(0, now_ms() - oldest)
+                metrics.games_oldest.labels(status).set(age_ms / 1000)
+
+    async def _size(self) -> None:
+        metrics.database_bytes.clear()
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                sizes = await table_bytes(self._database)
+        except (DBAPIError, *PASSING, TimeoutError) as fault:
+            log.warning("metrics go without the sizes of tables", cause=type(fault).__name__)
+            return
+        for table, size in sizes.items():
+            metrics.database_bytes.labels(table).set(size)

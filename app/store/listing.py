@@ -1,0 +1,245 @@
+"""Pages of games and batches: filtered and sorted by the database, each from where the last one ended."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    RowMapping,
+    String,
+    and_,
+    case,
+    column,
+    false,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+)
+
+from app.store.cursors import next_cursor, read_cursor
+from app.store.db import Database
+from app.store.rows import BatchRow, is_readable, read_row
+from app.store.tables import batches, games
+from engine.errors import CorruptLog
+
+__all__ = ["GAME_ORDERS", "GameFilter", "GameLine", "Listing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GameFilter:
+    """Which games to list. An empty part leaves nothing out."""
+
+    statuses: Sequence[str] = ()
+    batches: Sequence[str] = ()
+    profiles: Sequence[str] = ()
+    winners: Sequence[str] = ()
+    label: tuple[str, str] | None = None
+    """A name and a value that the batch's labels hold."""
+    agents: Sequence[str] = ()
+    """Games with a seat of one of these kinds of agent."""
+    models: Sequence[str] = ()
+    """Games with a seat that names one of these models."""
+    since: int | None = None
+    until: int | None = None
+    """Created at or after, and before these moments, ms."""
+
+
+class GameLine(NamedTuple):
+    """What a list shows of a game."""
+
+    game_id: str
+    readable: bool
+    """False: the row is damaged, and only the id and ``forked_from`` can be used."""
+    values: RowMapping
+    """The columns of ``_SHOWN``; ``seats`` only where they were asked for; ``labels`` of the batch."""
+
+    @property
+    def forked_from(self) -> Any:
+        """As it is stored; None: not forked off another game."""
+        return self.values["forked_from"]
+
+
+_SHOWN: Final = (
+    "game_id",
+    "batch_id",
+    "position",
+    "created_at",
+    "finished_at",
+    "status",
+    "profile",
+    "players",
+    "winner",
+    "ending",
+)
+
+GAME_ORDERS: Final[Mapping[str, Column[Any] | None]] = {
+    "created": None,
+    "finished": games.c.finished_at,
+    "status": games.c.status,
+    "profile": games.c.profile,
+    "players": games.c.players,
+    "winner": games.c.winner,
+}
+"""The columns by which games can be sorted. None: by the age of the batch, and in the batch's own order."""
+
+_NEWEST: Final = {
+    "batch_at": batches.c.created_at,
+    "batch_id": games.c.batch_id,
+    "position": games.c.position,
+}
+"""What a cursor of a page of games holds; before it, the value that the page is sorted by."""
+
+_BATCH_PLACE: Final = {"created_at": batches.c.created_at, "batch_id": batches.c.batch_id}
+
+
+class Listing:
+    """Reads pages of games and batches."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def games(
+        self,
+        wanted: GameFilter,
+        *,
+        order: str,
+        descending: bool,
+        limit: int,
+        cursor: str | None,
+        with_seats: bool = False,
+    ) -> tuple[list[GameLine], str | None]:
+        """A page of games, and the cursor of the next page; None after the last one. ``order``: a name of
+        ``GAME_ORDERS``; games that are equal in it come newest batch first, and in their order within it.
+        """
+        shown = [games.c[name] for name in (*_SHOWN, *(["seats"] if with_seats else []))]
+        query = (
+            select(*shown, games.c.forked_from, batches.c.created_at.label("batch_at"), batches.c.labels)
+            .join(batches, batches.c.batch_id == games.c.batch_id)
+            .where(*self._conditions(wanted))
+        )
+        newest_first = descending or order != "created"
+        places: dict[str, Column[Any]] = dict(_NEWEST)
+        sorting: list[ColumnElement[Any]] = [
+            batches.c.created_at.desc() if newest_first else batches.c.created_at.asc(),
+            batches.c.batch_id.desc() if newest_first else batches.c.batch_id.asc(),
+            games.c.position.asc(),
+        ]
+        by, value = GAME_ORDERS[order], None
+        if by is not None:
+            value = func.coalesce(by, "" if isinstance(by.type, String) else 0)
+            query = query.add_columns(value.label("sorted_by"))
+            places = {"sorted_by": by, **places}
+            sorting.insert(0, value.desc() if descending else value.asc())
+        elif self._database.is_sqlite:
+            # True of every value, even of a damaged one. Without it SQLite begins with the games and sorts.
+            every: ColumnElement[Any] = literal_column("x'ff'" if newest_first else "-9e999")
+            query = query.where(
+                batches.c.created_at <= every if newest_first else batches.c.created_at >= every
+            )
+        if cursor is not None:
+            *first, at, batch_id, position = read_cursor(cursor, places)
+            older: Callable[[Any, Any], ColumnElement[bool]] = (
+                (lambda left, right: left < right) if newest_first else (lambda left, right: left > right)
+            )
+            after = or_(
+                older(batches.c.created_at, at),
+                and_(
+                    batches.c.created_at == at,
+                    or_(
+                        older(batches.c.batch_id, batch_id),
+                        and_(batches.c.batch_id == batch_id, games.c.position > position),
+                    ),
+                ),
+            )
+            if value is not None:
+                beyond = value < first[0] if descending else value > first[0]
+                after = or_(beyond, and_(value == first[0], after))
+            else:
+                # Says nothing new, but an index begins here.
+                at_most = batches.c.created_at <= at if newest_first else batches.c.created_at >= at
+                after = and_(at_most, after)
+            query = query.where(after)
+        rows = await self._database.mappings(query.order_by(*sorting).limit(limit + 1))
+        page = rows[:limit]
+        lines = [GameLine(row["game_id"], _is_readable(row), row) for row in page]
+        return lines, next_cursor(page, places) if len(rows) > limit else None
+
+    def _conditions(self, wanted: GameFilter) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = []
+        for one, values in (
+            (games.c.status, wanted.statuses),
+            (games.c.batch_id, wanted.batches),
+            (games.c.profile, wanted.profiles),
+            (games.c.winner, wanted.winners),
+        ):
+            if values:
+                found.append(one.in_(values))
+        if wanted.label is not None:
+            found.append(self._labelled(*wanted.label))
+        for name, values in (("agent", wanted.agents), ("model", wanted.models)):
+            if values:
+                found.append(self._any_seat(name, values))
+        if wanted.since is not None:
+            found.append(games.c.created_at >= wanted.since)
+        if wanted.until is not None:
+            found.append(games.c.created_at < wanted.until)
+        return found
+
+    def _labelled(self, name: str, value: str) -> ColumnElement[bool]:
+        labelled: ColumnElement[bool] = batches.c.labels[name].as_string() == value
+        if self._database.is_sqlite:
+            # A value that is no JSON would end the whole query.
+            labelled = case((func.json_valid(batches.c.labels), labelled), else_=false())
+        return labelled
+
+    def _any_seat(self, name: str, values: Sequence[str]) -> ColumnElement[bool]:
+        """Whether any of a game's seats has one of these values under ``name``."""
+        if self._database.is_sqlite:
+            seats = case((func.json_valid(games.c.seats), games.c.seats), else_=literal("[]"))
+            seat = func.json_each(seats).table_valued("value")
+            found = func.json_extract(seat.c.value, f"$.{name}").in_(values)
+        else:
+            seat = func.json_array_elements(games.c.seats).table_valued(column("value", games.c.seats.type))
+            found = func.json_extract_path_text(seat.c.value, name).in_(values)
+        return select(1).select_from(seat).where(found).correlate(games).exists()
+
+    async def batches(
+        self,
+        *,
+        label: tuple[str, str] | None,
+        since: int | None,
+        until: int | None,
+        limit: int,
+        cursor: str | None,
+    ) -> tuple[list[BatchRow], list[str], str | None]:
+        """A page of batches, newest first; the ids of those that cannot be read; the next page's cursor."""
+        query = select(batches)
+        if label is not None:
+            query = query.where(self._labelled(*label))
+        if since is not None:
+            query = query.where(batches.c.created_at >= since)
+        if until is not None:
+            query = query.where(batches.c.created_at < until)
+        if cursor is not None:
+            at, batch_id = read_cursor(cursor, _BATCH_PLACE)
+            query = query.where(
+                batches.c.created_at <= at,
+                or_(batches.c.created_at < at, batches.c.batch_id < batch_id),
+            )
+        query = query.order_by(batches.c.created_at.desc(), batches.c.batch_id.desc()).limit(limit + 1)
+        rows = await self._database.mappings(query)
+        page, readable, damaged = rows[:limit], [], []
+        for row in page:
+            try:
+                readable.append(read_row(BatchRow, row))
+            except CorruptLog:
+                damaged.append(row["batch_id"])
+        return readable, damaged, next_cursor(page, _BATCH_PLACE) if len(rows) > limit else None
+
+
+def _is_readable(row: RowMapping) -> bool:
+    return is_readable(games, {name: row[name] for name in _SHOWN})

@@ -1,0 +1,145 @@
+"""Processes that share batches: how much faster several end one, and how two owners share the places.
+
+``python -m bench.workers --database-url postgresql://…`` needs a PostgreSQL database of its own, and fills
+it. The games are of `direct` seats of a fake model that takes a second an answer: waiting is the limit, not
+this machine.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+
+from sqlalchemy import text
+
+from app.games.schemas import NewGames
+from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
+from app.main import Composition
+from app.settings import Settings
+from bench.row import Row
+
+__all__ = ["worker_rows"]
+
+DIRECT = [{"agent": "llm", "model": "fake", "mechanism": "direct"}]
+
+
+@contextlib.asynccontextmanager
+async def _workers(url: str, models: str, processes: int, places: int) -> AsyncIterator[None]:
+    """So many processes that drive games, all of them ready."""
+    with tempfile.TemporaryDirectory() as directory:
+        environment = {**os.environ, "INTERINTENT_MODELS": models}
+        command = [sys.executable, "-m", "app.cli", "work", "--database-url", url]
+        command += ["--max-games", str(places), "--drain", "0"]
+        started = [_start(command, directory, environment) for _ in range(processes)]
+        try:
+            for one in started:
+                await asyncio.to_thread(_until_ready, one)
+            yield
+        finally:
+            for one in started:
+                one.terminate()
+            for one in started:
+                await asyncio.to_thread(one.communicate)
+
+
+def _start(command: Sequence[str], directory: str, environment: dict[str, str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen(command, cwd=directory, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def _until_ready(process: "subprocess.Popen[str]") -> None:
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "driving up to" in line:
+            return
+    raise RuntimeError(f"a worker did not start:\n{''.join(said)}")
+
+
+async def _post(parts: Composition, games: int, owner: str) -> str:
+    new = NewGames.model_validate({"seats": DIRECT, "count": games, "seeds": {"from": 1}})
+    made = await parts.games.create(new, owner=owner)
+    await parts.games.lay_out(made.batch_id)
+    return made.batch_id
+
+
+async def _statuses(parts: Composition, batches: Sequence[str]) -> Counter[tuple[str, str]]:
+    """How many games of each batch have each status."""
+    query = text("SELECT batch_id, status, count(*) FROM games WHERE batch_id = ANY(:batches) GROUP BY 1, 2")
+    rows = await parts.database.rows(query.bindparams(batches=list(batches)))
+    return Counter({(batch, status): count for batch, status, count in rows})
+
+
+async def _ends(parts: Composition, batch: str, games: int) -> None:
+    while (await _statuses(parts, [batch]))[batch, "finished"] < games:  # noqa: ASYNC110  # others end them
+        await asyncio.sleep(0.2)
+
+
+async def _share(parts: Composition, batches: Sequence[str], games: int) -> float:
+    """The smaller share of the games that have begun, once half of all have."""
+    while True:
+        counted = await _statuses(parts, batches)
+        begun = [games - counted[batch, "created"] for batch in batches]
+        if sum(begun) >= games:
+            return min(begun) / sum(begun)
+        await asyncio.sleep(0.1)
+
+
+async def worker_rows(
+    url: str, games: int, places: int, processes: Sequence[int], answer_s: float
+) -> list[Row]:
+    """Measures one batch with each number of processes, then two owners' batches with two processes."""
+    rows: list[Row] = []
+    fake = FakeModel(FakeOptions(latency=read_latency(f"{answer_s}")))
+    async with fake.serving():
+        endpoints = {"fake": {"base_url": f"{fake.url}/v1", "model": "fake", "parallel": 1000}}
+        models = json.dumps(endpoints)
+        parts = Composition(Settings(DATABASE_URL=url, models=endpoints, runner=False))
+        await parts.database.start()
+        try:
+            alone_s = 0.0
+            for count in processes:
+                async with _workers(url, models, count, places):
+                    began = time.perf_counter()
+                    await _ends(parts, await _post(parts, games, "anna"), games)
+                    took_s = time.perf_counter() - began
+                alone_s = alone_s or took_s
+                what = f"{games} games, {places} places a process, {count} processes"
+                aim = {2: "1.8", 4: "3"}.get(count, "")
+                rows.append(Row(what, took_s, "s", "one process", alone_s / took_s, aim))
+                print(f"{what}: {took_s:.1f} s, {alone_s / took_s:.2f} times as fast", file=sys.stderr)
+            async with _workers(url, models, 2, places):
+                batches = [await _post(parts, games, owner) for owner in ("anna", "bert")]
+                share = await _share(parts, batches, games)
+                rows.append(Row("share of the smaller of two owners", share, "", "0.5", share / 0.5, "0.8"))
+                for batch in batches:
+                    await parts.games.pause(batch, "the bench")
+        finally:
+            await parts.stop()
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--database-url", required=True)
+    parser.add_argument("--games", type=int, default=200)
+    parser.add_argument("--places", type=int, default=25)
+    parser.add_argument("--processes", default="1,2,4")
+    parser.add_argument("--answer-s", type=float, default=1.0)
+    given = parser.parse_args()
+    processes = [int(count) for count in given.processes.split(",")]
+    work = worker_rows(given.database_url, given.games, given.places, processes, given.answer_s)
+    for row in asyncio.run(work):
+        ratio = f"{row.ratio or 0:.2f} of {row.baseline}"
+        print(f"{row.what:60} {row.value:8.2f} {row.unit:3} {ratio:20} aim {row.aim}")
+
+
+if __name__ == "__main__":
+    main()

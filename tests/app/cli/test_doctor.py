@@ -1,0 +1,119 @@
+"""Whatever is wrong with a database is found, named, and can be mended where that follows from the logs."""
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from tests.app.calling import calling
+from tests.app.evaluations.test_evaluations_api import games_of
+from tests.app.typed import interintent
+
+
+async def doctor(url: str, *words: str, status: int = 0) -> list[dict[str, Any]]:
+    result = await asyncio.to_thread(interintent, "doctor", "--json", *words, "--database-url", url)
+    assert result.exit_code == status, result.output
+    found: list[dict[str, Any]] = json.loads(result.stdout)["findings"]
+    return found
+
+
+async def run(url: str, *statements: str) -> None:
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        for statement in statements:
+            await connection.execute(sa.text(statement))
+    await engine.dispose()
+
+
+async def test_a_database_in_order_has_no_findings_while_games_are_played(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, _ = await games_of(caller, 2)
+        await caller.post(
+            "/evaluations", json={"dimension": "selection", "batch": batch, "judge": {"kind": "rule"}}
+        )
+        _, [game] = await caller.create(drive="manual", seats=[{"agent": "random"}])
+        await caller.post(f"/games/{game}/step", json={"until": "phase"})
+        _, [cancelled] = await caller.create(drive="manual")
+        await caller.post(f"/games/{cancelled}/cancel")
+        playing, _ = await caller.create(count=15)
+        assert await doctor(database_url) == []
+        await caller.over(playing)
+    said = await asyncio.to_thread(interintent, "doctor", "--database-url", database_url)
+    assert (said.exit_code, said.stdout, said.stderr) == (0, "", "nothing is wrong\n")
+
+
+BROKEN = {
+    "hole": ("DELETE FROM events WHERE game_id = '{game}' AND seq = 7", "log", "has holes"),
+    "cut off": ("DELETE FROM events WHERE game_id = '{game}' AND seq > 9", "log", "has holes"),
+    "no json": (
+        "UPDATE events SET payload = '{{' WHERE game_id = '{game}' AND seq = 7",
+        "log",
+        "invalid JSON",
+    ),
+    "shown": ("UPDATE events SET audience = 3 WHERE game_id = '{game}' AND seq = 1", "log", "audience"),
+    "winner": ("UPDATE games SET winner = NULL WHERE game_id = '{game}'", "index", "winner is None, the log"),
+    "status": (
+        "UPDATE games SET status = 'running' WHERE game_id = '{game}'",
+        "index",
+        "status is 'running'",
+    ),
+    "defaults": ("UPDATE games SET defaults = '{{}}' WHERE game_id = '{game}'", "index", "defaults is {{}}"),
+    "events": (
+        "INSERT INTO events VALUES ('g_gone', 1, 1, 0, 'x', '{{}}')",
+        "orphan",
+        "1 rows of events are of a game that is not there",
+    ),
+    "inbox": (
+        "INSERT INTO refusals VALUES ('g_gone', '1.1.vote.1', 1, 1, NULL, 'a', 'b', 'c', 'd')",
+        "orphan",
+        "1 rows of refusals",
+    ),
+    "batch": ("UPDATE batches SET count = 1", "batch", "it has 2 games and says 1"),
+    "labels": ("UPDATE batches SET labels = '[]'", "row", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_what_is_broken_is_found_and_mended_if_the_log_says_how(database_url: str, name: str) -> None:
+    statement, kind, what = BROKEN[name]
+    async with calling(database_url) as caller:
+        _, [game, _] = await caller.played(count=2)
+    await run(database_url, statement.format(game=game))
+    found = await doctor(database_url, status=1)
+    assert [one["kind"] for one in found] == [kind], found
+    assert what.replace("{{}}", "{}") in found[0]["what"]
+    assert found[0]["todo"]
+    if kind in ("index", "orphan"):
+        assert [one["mended"] for one in await doctor(database_url, "--mend")] == [True]
+        assert await doctor(database_url) == []
+    else:
+        assert [one["mended"] for one in await doctor(database_url, "--mend", status=1)] == [False]
+
+
+async def test_a_changed_table_and_an_older_schema_are_found(database_url: str) -> None:
+    await run(database_url, "ALTER TABLE games DROP COLUMN fault")
+    found = await doctor(database_url, status=1)
+    assert ("games", "the column fault is missing") in {(one["where"], one["what"]) for one in found}
+    await run(database_url, "UPDATE alembic_version SET version_num = 'a4b8d35e9c17'")
+    [one] = await doctor(database_url, status=1)
+    assert (one["kind"], one["todo"]) == ("schema", "interintent migrate")
+
+
+async def test_damage_of_the_file_is_found(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        await caller.played(count=3)
+    with closing(sqlite3.connect(tmp_path / "games.sqlite")) as there:
+        there.execute("PRAGMA writable_schema = ON")
+        there.execute(
+            "DELETE FROM sqlite_master WHERE name = 'ix_games_status'"
+        )  # its pages belong to nothing
+        there.commit()
+    found = await doctor(url, status=1)
+    assert {one["kind"] for one in found} == {"file"}

@@ -1,0 +1,176 @@
+"""Deleted games are gone with everything that was stored about them, and nothing else is."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import sqlalchemy as sa
+from interintent_client import ApiError, Server
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.store.deleting import OF_GAMES
+from app.store.rows import METADATA
+from tests.app.calling import Caller, calling, problem
+from tests.app.evaluations.test_evaluations_api import games_of
+from tests.app.evaluations.test_judging import judging, over
+from tests.app.evaluations.test_judging_robust import SLOW
+from tests.app.modelling import calling_with, faking
+from tests.app.real_server import local_settings, running_server
+
+
+@pytest.fixture
+async def caller(database_url: str) -> AsyncIterator[Caller]:
+    async with calling(database_url) as one:
+        yield one
+
+
+async def everything(url: str) -> dict[str, list[str]]:
+    """Every row of every table as text."""
+    engine = create_async_engine(url)
+    found = {}
+    async with engine.connect() as connection:
+        for table in METADATA.sorted_tables:
+            rows = (await connection.execute(sa.text(f'SELECT * FROM "{table.name}"'))).all()
+            found[table.name] = sorted(str(tuple(row)) for row in rows)
+    await engine.dispose()
+    return found
+
+
+def named(rows: dict[str, list[str]], name: str) -> set[str]:
+    return {table for table, texts in rows.items() if any(name in text for text in texts)}
+
+
+async def test_a_deleted_game_leaves_one_row_and_its_batch_goes_on_without_it(
+    caller: Caller, database_url: str
+) -> None:
+    batch, [first, gone, last] = await caller.played(count=3)
+    others = [await caller.lines(f"/games/{game}/events") for game in (first, last)]
+    body = {"rater": {"name": "eve", "kind": "human"}, "dimension": "guessing"}
+    page = await caller.get(
+        "/evaluations/items", params={"batch": batch, "dimension": "guessing", "limit": 200}
+    )
+    answers = [
+        {"item_id": item["id"], "intentions": [item["options"][0]["id"]]} for item in page.json()["items"]
+    ]
+    scored = (await caller.post("/evaluations", json={**body, "answers": answers})).json()
+    ruled = await caller.post(
+        "/evaluations", json={"dimension": "selection", "batch": batch, "judge": {"kind": "rule"}}
+    )
+    events = len(await caller.lines(f"/games/{gone}/events"))
+
+    deleted = (await caller.delete(f"/games/{gone}")).json()
+    assert deleted["status"] == "deleted"
+    of_gone = sum(answer["item_id"].startswith(gone) for answer in answers)
+    assert (deleted["games"], deleted["events"], deleted["said"]) == (1, events, of_gone)
+    assert deleted["bytes"] > 10_000
+    rows = await everything(database_url)
+    # The judge's request still names what it was about.
+    assert named(rows, gone) == {"deletions", "evaluations"}
+    assert rows["deletions"][0].startswith(f"('{gone}', '{batch}', ")
+    assert "'keyless'" in rows["deletions"][0]
+
+    problem(await caller.get(f"/games/{gone}"), 404, "not-found")
+    problem(await caller.delete(f"/games/{gone}"), 404, "not-found")
+    view = (await caller.get(f"/batches/{batch}")).json()
+    assert (view["status"], view["count"], view["games"]["finished"]) == ("done", 2, 2)
+    assert [await caller.lines(f"/games/{game}/events") for game in (first, last)] == others
+    export = await caller.lines(f"/batches/{batch}/export")
+    assert export[-1]["games"] == 2
+    # Scores stay, and what is left of the evaluation can be looked at and compared.
+    shown = (await caller.get(f"/evaluations/{scored['evaluation_id']}", params={"per_item": True})).json()
+    assert shown["totals"] == scored["totals"]
+    assert len(shown["per_item"]) == len(answers) - of_gone
+    again = (await caller.get(f"/evaluations/{ruled.json()['evaluation_id']}")).json()
+    assert again["totals"] == ruled.json()["totals"]
+    path = f"/evaluations/{again['evaluation_id']}/compare/{again['evaluation_id']}"
+    assert (await caller.get(path)).status_code in (200, 409)
+    # Games that are played anew take places that are free.
+    await caller.post(f"/games/{last}/invalidate", json={"reason": "x"})
+    anew = await caller.post(f"/batches/{batch}/retry", json={})
+    assert anew.status_code == 200, anew.text
+    assert (await caller.over(batch))["games"]["finished"] == 3
+
+
+async def test_a_batch_goes_with_all_its_games_and_leaves_no_row(caller: Caller, database_url: str) -> None:
+    kept, _ = await caller.played(count=2)
+    headers = {"idempotency-key": "once"}
+    wish = {"count": 45, "seats": [{"agent": "random"}]}
+    made = (await caller.post("/games", json=wish, headers=headers)).json()
+    batch = made["batch_id"]
+    await caller.over(batch)
+    before = await everything(database_url)
+    deleted = (await caller.delete(f"/batches/{batch}")).json()
+    assert deleted["games"] == 45
+    after = await everything(database_url)
+    assert named(after, batch) == {"deletions", "idempotency"}
+    assert len(before["events"]) - len(after["events"]) == deleted["events"]
+    for table in OF_GAMES:
+        assert not any(game["game_id"] in row for row in after[table.name] for game in made["games"])
+    problem(await caller.get(f"/batches/{batch}"), 404, "not-found")
+    problem(await caller.delete(f"/batches/{batch}"), 404, "not-found")
+    assert (await caller.get(f"/batches/{kept}")).json()["games"]["finished"] == 2
+    assert {game["batch_id"] for game in (await caller.get("/games")).json()["games"]} == {kept}
+    # A repeated request is still answered, and makes nothing.
+    repeated = await caller.post("/games", json=wish, headers=headers)
+    assert (repeated.status_code, repeated.json()["batch_id"]) == (201, batch)
+    assert named(await everything(database_url), batch) == {"deletions", "idempotency"}
+
+
+async def test_nothing_is_deleted_that_is_not_over_or_that_a_fork_needs(caller: Caller) -> None:
+    batch, [one, other] = await caller.create(count=2, drive="manual", seats=[{"agent": "random"}])
+    before = await caller.rows()
+    refused = problem(await caller.delete(f"/games/{one}"), 409, "still-needed")
+    assert f"{one} is created: cancel it first" in refused["detail"]
+    await caller.post(f"/games/{one}/step", json={"until": "end"})
+    refused = problem(await caller.delete(f"/games/{one}"), 409, "still-needed")
+    assert f"its batch {batch} is not over" in refused["detail"]
+    problem(await caller.delete(f"/batches/{batch}"), 409, "still-needed")
+    fork = {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+    forked = (await caller.post(f"/games/{one}/fork", json=fork)).json()
+    await caller.post(f"/games/{other}/cancel")
+    refused = problem(await caller.delete(f"/batches/{batch}"), 409, "still-needed")
+    assert f"{forked['game_id']}, a fork of {one}" in refused["detail"]
+    assert (await caller.rows())["games"] == before["games"] + 1
+    await caller.post(f"/games/{forked['game_id']}/cancel")
+    assert (await caller.delete(f"/batches/{batch}")).json()["games"] == 2
+    # The fork stays as it is.
+    assert (await caller.get(f"/games/{forked['game_id']}")).json()["status"] == "cancelled"
+
+
+async def test_games_that_are_judged_are_kept_until_the_judge_is_done_and_then_its_words_go(
+    database_url: str,
+) -> None:
+    async with faking(SLOW) as fake, calling_with(fake, database_url) as caller:
+        batch, [gone, _] = await games_of(caller, 2)
+        evaluation = (await judging(caller, "selection", batch=batch)).json()["evaluation_id"]
+        for path in (f"/games/{gone}", f"/batches/{batch}"):
+            refused = problem(await caller.delete(path), 409, "still-needed")
+            assert f"the evaluation {evaluation} is judging" in refused["detail"]
+        view = await over(caller, evaluation)
+        words = "“"
+        rows = await everything(database_url)
+        assert any(words in row and gone in row for row in rows["judgements"])
+        deleted = (await caller.delete(f"/games/{gone}")).json()
+        assert deleted["said"] > 0
+        rows = await everything(database_url)
+        assert named(rows, gone) == {"deletions", "evaluations", "model_calls"}
+        calls = [row for row in rows["model_calls"] if gone in row]
+        assert calls
+        assert not any("reasonable" in call for call in calls)
+        assert any("reasonable" in call for call in rows["model_calls"])
+        assert (await caller.get(f"/evaluations/{evaluation}")).json()["totals"] == view["totals"]
+
+
+async def test_the_client_deletes(database_url: str) -> None:
+    async with running_server(local_settings(database_url)) as served, Server(served.url) as server:
+        batch = await server.create_games(count=2, seats=[{"agent": "random"}])
+        await batch.done()
+        assert (await batch.games[0].delete())["games"] == 1
+        with pytest.raises(ApiError) as refused:
+            await batch.games[0].delete()
+        assert refused.value.code == "not-found"
+        assert (await batch.delete())["events"] > 0
+
+
+def test_every_table_with_rows_of_games_is_cleared() -> None:
+    of_games = {table.name for table in METADATA.sorted_tables if "game_id" in table.columns}
+    assert {table.name for table in OF_GAMES} == of_games - {"games", "deletions"}

@@ -1,0 +1,191 @@
+"""Jobs on PostgreSQL: one driver a game, whoever else thinks that it drives it; fair turns; waits that take
+no place.
+"""
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pgqueuer.ports.repository import EntrypointExecutionParameter
+from sqlalchemy import text
+
+from app.base.clock import Clock, timestamp, use_clock
+from app.games.schemas import NewGames
+from app.store.db import Conflict
+from app.store.jobs import FIRST, GAME, queries_on
+from app.store.log import GameLog
+from engine.rules import cancel
+from tests.app.calling import Caller, calling, until
+from tests.app.seated import SHORT, remote_game
+from tests.app.seats.test_seats_http import TEAM, answer, asked
+from tests.postgres import PostgresServer, fresh_database
+
+pytestmark = pytest.mark.anyio
+
+RANDOM = [{"agent": "random"}]
+
+
+@pytest.fixture
+def url(postgres: PostgresServer, laid_out_postgres: str) -> Iterator[str]:
+    with fresh_database(postgres, laid_out_postgres) as one:
+        yield one
+
+
+async def _pick(caller: Caller, most: int, stale_s: float = 1000.0) -> list[Any]:
+    """Picks jobs as a process does."""
+    async with caller.services.database.read_engine.connect() as connection:
+        raw = (await connection.get_raw_connection()).driver_connection
+        return await queries_on(raw).dequeue(
+            most,
+            {kind: EntrypointExecutionParameter(0) for kind in (FIRST, GAME)},  # type: ignore[misc]
+            uuid.uuid4(),  # type: ignore[arg-type]
+            None,
+            timedelta(seconds=stale_s),
+        )
+
+
+async def _job(caller: Caller, game: str) -> tuple[int | None, int | None]:
+    row = await caller.services.store.game(game)
+    assert row is not None
+    return row.job, row.driver
+
+
+async def _jobs(caller: Caller) -> list[tuple[str, str]]:
+    """Entrypoint and status of every job in the queue."""
+    rows = await caller.services.database.rows(text("SELECT entrypoint, status FROM pgqueuer ORDER BY id"))
+    return [tuple(row) for row in rows]
+
+
+async def _games_in_order(caller: Caller) -> list[str]:
+    return [job.payload.decode() for job in await _pick(caller, 100)]
+
+
+async def test_only_the_job_that_drives_a_game_appends_to_its_log(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        _, [game] = await caller.create(seats=RANDOM)
+        jobs = caller.services.store.jobs
+        assert jobs is not None
+        [first] = await _pick(caller, 1)
+        assert [begun.game_id for begun in await jobs.begin([first.id])] == [game]
+        head = len(await caller.lines(f"/games/{game}/events"))
+        silent = GameLog(caller.services.database, game, head, job=first.id)
+        # Its process falls silent, and another one picks the same job again.
+        [again] = await _pick(caller, 1, stale_s=0.0)
+        assert again.id == first.id
+        assert await jobs.begin([again.id]) == []
+        await jobs.hand_back(again)
+        with pytest.raises(Conflict):
+            await silent.append(cancel("by a process that woke up"))
+        [second] = await _pick(caller, 1)
+        assert second.id != first.id
+        assert [begun.job for begun in await jobs.begin([second.id])] == [second.id]
+        assert await jobs.kept([first.id, second.id]) == {second.id}
+        with pytest.raises(Conflict):
+            await silent.append(cancel("by a process that woke up"))
+        # What it settles belatedly changes nothing either.
+        await jobs.hand_back(first)
+        await caller.services.store.mark_failed(game, "by a process that woke up", 0, first.id)
+        assert await _job(caller, game) == (second.id, second.id)
+        assert len(await caller.lines(f"/games/{game}/events")) == head
+        await GameLog(caller.services.database, game, head, job=second.id).append(cancel("by its driver"))
+        assert await _job(caller, game) == (None, None)
+
+
+async def test_a_job_that_is_handed_back_begins_at_once_or_when_its_wait_is_over(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        _, [game] = await caller.create(seats=RANDOM)
+        jobs = caller.services.store.jobs
+        assert jobs is not None
+
+        async def begun() -> Any:
+            [job] = await _pick(caller, 1)
+            assert [one.game_id for one in await jobs.begin([job.id])] == [game]
+            return job
+
+        await jobs.hand_back(await begun())
+        await jobs.hand_back(await begun(), after_s=1000.0, endpoint="away")
+        assert await _pick(caller, 1) == []
+        assert await jobs.parked("away") == 1
+        await jobs.wake("elsewhere", 5)
+        assert await _pick(caller, 1) == []
+        await jobs.wake("away", 5)
+        await jobs.hand_back(await begun(), after_s=1000.0)
+        assert await _pick(caller, 1) == []
+        assert await jobs.parked("away") == 0
+
+
+async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
+    async with calling(url, runner=False, api_key="k" * 40) as caller:
+        store = caller.services.store
+
+        async def post(owner: str, count: int) -> list[str]:
+            wish = NewGames.model_validate({"seats": RANDOM, "count": count})
+            made = await caller.services.games.create(wish, owner=owner)
+            return await store.ids(made.batch_id)
+
+        large, later = await post("anna", 12), await post("anna", 4)
+        bert = await post("bert", 6)
+        names = {**dict.fromkeys(large, "A"), **dict.fromkeys(later, "a"), **dict.fromkeys(bert, "b")}
+        order = "".join(names[game] for game in await _games_in_order(caller))
+    # Anna gets every other game while Bert has any, and her two batches take turns meanwhile.
+    assert order[:12].count("b") == 6
+    assert [order[:12].count("A"), order[:12].count("a")] == [3, 3]
+    assert all(order[:n].count("b") in (n // 2, (n + 1) // 2) for n in range(1, 13)), order
+    assert len(order) == 22
+
+
+async def test_games_without_a_job_get_one(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, games = await caller.create(seats=RANDOM, count=3)
+        _, [manual] = await caller.create(seats=RANDOM, drive="manual")
+        # As an earlier version left one, and as a queue that was emptied leaves the others.
+        async with caller.services.database.write_engine.begin() as connection:
+            await connection.execute(
+                text("UPDATE games SET job = NULL WHERE game_id = :game"), {"game": games[0]}
+            )
+            await connection.execute(text("TRUNCATE pgqueuer"))
+    async with calling(url) as caller:
+        assert (await caller.over(batch))["games"]["finished"] == 3
+        assert await _job(caller, manual) == (None, None)
+        await until(lambda: not caller.services.pickup.busy)
+        assert await _jobs(caller) == []
+
+
+async def test_a_game_that_waits_for_a_person_takes_no_memory_and_goes_on_with_the_answer(url: str) -> None:
+    async with calling(url, patience_s=0.1) as caller, calling(url, runner=False) as other:
+        game, tokens = await remote_game(caller, rules=SHORT)
+        await asked(caller, game, tokens[1])
+        services = caller.services
+        await until(lambda: game not in services.runner._over and not services.pickup.busy)
+        job, driver = await _job(caller, game)
+        assert (job is None, driver) == (False, None)
+        # Another process accepts the answer, and the game goes on.
+        assert (await answer(other, game, tokens[1], TEAM, {"team": [2, 3]})).status_code == 200
+        vote = await asked(caller, game, tokens[4])
+        assert vote["request_id"] == "1.1.vote.4"
+
+
+async def test_deadlines_go_by_the_databases_clock(url: str) -> None:
+    class HourAhead(Clock):
+        def now_ms(self) -> int:
+            return super().now_ms() + 3_600_000
+
+    with use_clock(HourAhead()):
+        async with calling(url) as caller:
+            game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"propose_team": 600})
+            asked_for = await asked(caller, game, tokens[1])
+            [now] = await caller.services.database.column(text("SELECT extract(epoch FROM now()) * 1000"))
+    # By its own clock, that process would have written events of the next hour, and missed others' deadlines.
+    assert asked_for["ttl_ms"] <= 600_000
+    assert asked_for["deadline"] < timestamp(int(now) + 600_000)
+
+
+async def test_a_deadline_passes_although_nobody_drives_the_game(url: str) -> None:
+    async with calling(url, patience_s=0.1) as caller:
+        game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"propose_team": 1.0, "vote": 500})
+        vote = await asked(caller, game, tokens[4])
+        assert vote["request_id"] == "1.1.vote.4"
+        log = await caller.lines(f"/games/{game}/events")
+        assert [line["cause"] for line in log if line["type"] == "action_defaulted"] == ["deadline"]

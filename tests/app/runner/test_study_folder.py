@@ -1,0 +1,52 @@
+"""A study's folder that several processes share."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from app.runner.study_folder import StudyFault, StudyFolder
+
+
+def test_notes_that_are_written_at_the_same_time_are_all_there_and_each_once(tmp_path: Path) -> None:
+    def write(writer: int) -> None:
+        for number in range(20):
+            folder = StudyFolder(tmp_path)
+            folder.note("look", known_by=["games"], games=f"{writer}/{number}", words="x" * 200)
+            folder.note("look", known_by=["games"], games=f"all/{number}", words=str(writer))
+
+    with ThreadPoolExecutor(6) as writers:
+        list(writers.map(write, range(6)))
+    found = [note["games"] for note in StudyFolder(tmp_path).notes("look")]
+    each = {f"{writer}/{number}" for writer in (*range(6), "all") for number in range(20)}
+    assert sorted(found) == sorted(each)
+
+
+def test_a_note_that_a_kill_cut_off_is_dropped_by_the_next(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path)
+    folder.note("look", known_by=["games"], games=1)
+    with (folder.store / "notes.jsonl").open("ab") as file:
+        file.write(b'{"kind":"look","gam')
+    assert [note["games"] for note in folder.notes("look")] == [1]
+    folder.note("look", known_by=["games"], games=2)
+    assert [note["games"] for note in folder.notes("look")] == [1, 2]
+
+
+def test_shards_run_side_by_side_and_nothing_else_does(tmp_path: Path) -> None:
+    def refused(number: int = 1, of: int = 1) -> str:
+        with pytest.raises(StudyFault) as fault, StudyFolder(tmp_path).locked(number, of):
+            pass
+        return str(fault.value)
+
+    with StudyFolder(tmp_path).locked(1, 3):
+        with StudyFolder(tmp_path).locked(2, 3):
+            assert "runs shard 2/3" in refused(2, 3)
+        with StudyFolder(tmp_path).locked(2, 3):
+            # Of twelve games, parts of three and parts of two would share some.
+            assert "one of 3 shards, this is one of 2" in refused(2, 2)
+            assert "another process runs this study" in refused()
+    with StudyFolder(tmp_path).locked():
+        assert "another process runs this study" in refused(1, 3)
+        assert "another process runs this study" in refused()
+    with StudyFolder(tmp_path).locked(2, 2), StudyFolder(tmp_path).locked(1, 2):
+        pass

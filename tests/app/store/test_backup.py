@@ -1,0 +1,219 @@
+"""A backup holds what was committed when it began, and games go on from it."""
+
+import asyncio
+import sqlite3
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.store.schema import newest, revisions
+from tests.app.calling import WITHIN_S, Caller, calling
+from tests.app.games.test_deleting import everything
+from tests.app.modelling import DIRECT, calling_with, faking
+from tests.app.typed import interintent
+from tests.postgres import PostgresServer
+
+
+async def typed(*words: object) -> str:
+    """What a command says that succeeds."""
+    result = await asyncio.to_thread(interintent, *words)
+    assert result.exit_code == 0, result.output
+    return result.stderr
+
+
+async def refused(*words: object) -> str:
+    result = await asyncio.to_thread(interintent, *words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+@pytest.fixture
+def other_url(database_url: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of the same kind."""
+    if database_url.startswith("sqlite"):
+        return f"sqlite+aiosqlite:///{tmp_path / 'other.sqlite'}"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.create_database()
+
+
+async def logs_of(caller: Caller, batch: str) -> dict[str, list[object]]:
+    """Each game's events without their times, by its place in the batch."""
+    found = {}
+    for game in await caller.services.store.ids(batch):
+        found[game] = list(await caller.services.reader.events(game))
+    return found
+
+
+async def some(caller: Caller, batch: str, count: int) -> None:
+    """Returns when so many games of the batch have finished."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            if (await caller.services.store.tally(batch)).status.get("finished", 0) >= count:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_backup_is_the_database_and_comes_back_as_it_was(
+    database_url: str, other_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "games.zip"
+    hostile = "Robert'); DROP TABLE games;-- \\N \\. \\\t\u2028 👩‍👩‍👧‍👦"
+    async with calling(database_url) as caller:
+        batch, _ = await caller.played(count=2, labels={"name": hostile})
+        said = await typed("backup", file, "--database-url", database_url)
+    assert "1 batches, 2 games" in said
+    assert file.stat().st_mode & 0o077 == 0
+    before = await everything(database_url)
+    assert any("Robert" in row for row in before["batches"])
+    assert "checked" in await typed("restore", "--check", file, "--database-url", database_url)
+    assert "restored" in await typed("restore", file, "--database-url", other_url)
+    assert await everything(other_url) == before
+    async with calling(other_url) as caller:
+        assert (await caller.get(f"/batches/{batch}")).json()["labels"] == {"name": hostile}
+        await caller.played(count=1)
+
+
+async def test_nothing_is_overwritten_unasked(database_url: str, other_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "games.zip"
+    async with calling(database_url) as caller:
+        await caller.played(count=1)
+    await typed("backup", file, "--database-url", database_url)
+    first = file.read_bytes()
+    assert "--replace" in await refused("backup", file, "--database-url", database_url)
+    assert file.read_bytes() == first
+    await typed("backup", file, "--replace", "--database-url", database_url)
+    before = await everything(database_url)
+    async with calling(database_url) as caller:
+        await caller.played(count=2)
+        after = await everything(database_url)
+        assert "--replace" in await refused("restore", file, "--database-url", database_url)
+        # Not even then, while somebody uses it.
+        words = ("restore", file, "--replace", "--database-url", database_url)
+        assert "in use" in await refused(*words)
+        assert await everything(database_url) == after
+    await typed(*words)
+    assert await everything(database_url) == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+async def test_what_is_no_whole_backup_changes_nothing(
+    database_url: str, other_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "games.zip"
+    async with calling(database_url) as caller:
+        await caller.played(count=2)
+    await typed("backup", file, "--database-url", database_url)
+    whole = file.read_bytes()
+
+    async def is_refused(why: str) -> None:
+        for more in ((), ("--check",)):
+            assert why in await refused("restore", file, *more, "--database-url", other_url)
+        if other_url.startswith("sqlite"):
+            assert not Path(other_url.rpartition("///")[2]).exists()
+        else:
+            engine = create_async_engine(other_url)
+            async with engine.connect() as connection:
+                assert not await connection.run_sync(lambda sync: sa.inspect(sync).get_table_names())
+            await engine.dispose()
+
+    file.write_bytes(whole[: len(whole) // 2])
+    await is_refused("is no backup, or was cut off")
+    with zipfile.ZipFile(file, "w") as members:
+        members.writestr("something else", "")
+    await is_refused("is no backup")
+    # Whole for ZIP, but not what was backed up.
+    with zipfile.ZipFile(tmp_path / "whole.zip", "w") as _:
+        pass
+    (tmp_path / "whole.zip").write_bytes(whole)
+    with zipfile.ZipFile(tmp_path / "whole.zip") as old, zipfile.ZipFile(file, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            new.writestr(name, data if name == "backup.json" else data[:-1] + b"?")
+    await is_refused("in the backup is damaged")
+    with zipfile.ZipFile(tmp_path / "whole.zip") as old, zipfile.ZipFile(file, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(newest().encode(), b"ffffffffffff"))
+    assert "this release does not know" in await refused("restore", file, "--database-url", other_url)
+
+
+async def test_a_backup_of_an_earlier_schema_is_migrated(
+    database_url: str, other_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "games.zip"
+    await typed("backup", file, "--database-url", database_url)
+    with zipfile.ZipFile(file) as members:
+        assert newest().encode() in members.read("backup.json")
+    await typed("restore", file, "--database-url", other_url)
+    assert f"newest, {newest()}" in await typed("migrate", "--check", "--database-url", other_url)
+    assert len(revisions()) > 10
+
+
+async def test_a_damaged_database_is_backed_up_and_said_to_be_damaged(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        await caller.played(count=3)
+    with closing(sqlite3.connect(tmp_path / "games.sqlite")) as there:
+        there.execute("PRAGMA writable_schema = ON")
+        there.execute(
+            "DELETE FROM sqlite_master WHERE name = 'ix_games_status'"
+        )  # its pages belong to nothing
+        there.commit()
+    done = await asyncio.to_thread(interintent, "backup", tmp_path / "b.zip", "--database-url", url)
+    assert done.exit_code == 1
+    assert "the database is damaged" in done.stderr
+    assert (tmp_path / "b.zip").exists()
+
+
+async def test_the_kinds_of_databases_are_not_mixed_up(postgres: PostgresServer, tmp_path: Path) -> None:
+    here = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    await typed("migrate", "--database-url", here)
+    await typed("backup", tmp_path / "b.zip", "--database-url", here)
+    there = postgres.create_database()
+    words = ("restore", tmp_path / "b.zip", "--database-url", there)
+    assert "a backup of sqlite, the database is postgresql" in await refused(*words)
+    assert "there is no database" in await refused(
+        "backup", tmp_path / "c.zip", "--database-url", "sqlite:////nowhere/games.sqlite"
+    )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_backup_taken_under_load_restores_to_games_that_all_go_on(
+    database_url: str, other_url: str, tmp_path: Path
+) -> None:
+    """F23: scripted games, games of a model, and games that people step, at every stage at once."""
+    file = tmp_path / "games.zip"
+    async with faking() as fake:
+        async with calling_with(fake, database_url, parallel_games=24) as caller:
+            scripted, _ = await caller.create(count=120, seeds={"from": 1000})
+            asked, _ = await caller.create(count=12, seats=DIRECT, seeds={"from": 5000})
+            stepped, by_hand = await caller.create(count=4, drive="manual", seats=[{"agent": "random"}])
+            for until, game in zip(("action", "phase", "round"), by_hand, strict=False):
+                await caller.post(f"/games/{game}/step", json={"until": until})
+            await some(caller, scripted, 20)
+            await typed("backup", file, "--database-url", database_url)
+            backed_up = caller.services.store
+            tally = (await backed_up.tally(scripted)).status
+            for batch in (scripted, asked):
+                await caller.over(batch)
+            originals = {batch: await logs_of(caller, batch) for batch in (scripted, asked)}
+        await typed("restore", file, "--database-url", other_url)
+        rows = await everything(other_url)
+        open_games = sum("'running'" in row or "'created'" in row for row in rows["games"])
+        assert open_games > 10, tally  # it was taken under load
+        async with calling_with(fake, other_url) as caller:
+            for batch in (scripted, asked):
+                view = await caller.over(batch)
+                assert (view["status"], view["games"]["finished"]) == ("done", view["count"])
+            for game in by_hand:
+                answer = await caller.post(f"/games/{game}/step", json={"until": "end"})
+                assert answer.status_code == 200, answer.text
+            assert (await caller.get(f"/batches/{stepped}")).json()["status"] == "done"
+            # Played on from the backup, each game of a seed ends as the original did.
+            assert await logs_of(caller, scripted) == originals[scripted]
+            assert [len(log) > 20 for log in (await logs_of(caller, asked)).values()] == [True] * 12

@@ -1,0 +1,151 @@
+"""The schema: what an older program does beside a newer one, and what migrations may do."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.config import CommandLine
+from alembic.util import CommandError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from app.store.db import Database
+from app.store.schema import UnknownSchema, migrate, newest, revisions
+from tests.app.calling import PROJECT, calling
+from tests.app.real_server import local_settings
+from tests.app.typed import interintent
+
+
+async def run(url: str, *statements: str) -> None:
+    engine = create_async_engine(url)
+    async with engine.begin() as connection:
+        for statement in statements:
+            await connection.execute(sa.text(statement))
+    await engine.dispose()
+
+
+async def be_migrated_by_a_newer_program(url: str, *, serves_this: bool) -> None:
+    """What the next release leaves: further columns and a table, and the list of programs that it serves."""
+    await run(
+        url,
+        "ALTER TABLE games ADD COLUMN next_release INTEGER",
+        "ALTER TABLE batches ADD COLUMN next_release INTEGER NOT NULL DEFAULT 7",
+        "CREATE TABLE of_the_next_release (a INTEGER)",
+        "UPDATE alembic_version SET version_num = 'ffffffffffff'",
+        "DELETE FROM schema_programs",
+        "INSERT INTO schema_programs VALUES ('ffffffffffff')",
+        *([f"INSERT INTO schema_programs VALUES ('{newest()}')"] if serves_this else []),
+    )
+
+
+async def test_this_program_plays_on_beside_the_next_release(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        before, _ = await caller.played(count=2)
+        await be_migrated_by_a_newer_program(database_url, serves_this=True)
+        during, _ = await caller.played(count=2)  # it was running when the schema changed
+    async with calling(database_url) as caller:  # and it may start again
+        after, _ = await caller.played(count=2)
+        for batch in (before, during, after):
+            assert (await caller.get(f"/batches/{batch}")).json()["status"] == "done"
+            assert (await caller.get(f"/batches/{batch}/export")).status_code == 200
+    said = await asyncio.to_thread(interintent, "migrate", "--database-url", database_url)
+    assert "a newer release has migrated" in said.stderr
+
+
+async def test_a_schema_that_serves_this_program_no_longer_is_told_in_a_sentence(database_url: str) -> None:
+    await be_migrated_by_a_newer_program(database_url, serves_this=False)
+    database = Database(local_settings(database_url))
+    with pytest.raises(UnknownSchema, match=r"ffffffffffff.*a newer release.*Run that release, or restore"):
+        await database.start()
+    await database.stop()
+    for words in (["migrate"], ["migrate", "--check"], ["keys", "list"]):
+        refused = await asyncio.to_thread(interintent, *words, "--database-url", database_url)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert refused.stderr.count("\n") == 1
+        assert "a newer release has migrated it" in refused.stderr
+
+
+async def test_tables_without_a_revision_are_not_taken_for_an_empty_database(database_url: str) -> None:
+    await run(database_url, "DROP TABLE alembic_version")
+    database = Database(local_settings(database_url))
+    with pytest.raises(UnknownSchema, match="no revision of its schema"):
+        await database.start()
+    await database.stop()
+
+
+def test_the_command_migrates_what_is_behind_and_says_so(empty_database_url: str) -> None:
+    url = ["--database-url", empty_database_url]
+    if not empty_database_url.startswith("sqlite"):
+        behind = interintent("migrate", "--check", *url)
+        assert behind.exit_code == 1
+        assert f"{len(revisions())} migrations to run" in behind.stderr
+    done = interintent("migrate", *url)
+    assert (done.exit_code, "migrated from nothing to" in done.stderr) == (0, True)
+    again = interintent("migrate", "--check", *url)
+    assert (again.exit_code, f"the newest, {newest()}" in again.stderr) == (0, True)
+    missing = interintent("migrate", "--check", "--database-url", "sqlite:////nowhere/games.sqlite")
+    assert missing.exit_code == 2
+
+
+Columns = dict[str, dict[str, sa.engine.interfaces.ReflectedColumn]]
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> Iterator[list[tuple[str, Columns]]]:
+    """Each revision that an older program may meet, with the tables and columns that it leaves."""
+    engine = sa.create_engine(f"sqlite:///{tmp_path / 'steps.sqlite'}")
+    with engine.begin() as connection:
+        chain = [revision.name for revision in revisions()]
+        first = chain.index("b7d2f04c91ae")
+        found = []
+        for revision in chain[first:]:
+            migrate(connection, revision)
+            look = sa.inspect(connection)
+            found.append(
+                (
+                    revision,
+                    {
+                        table: {column["name"]: column for column in look.get_columns(table)}
+                        for table in look.get_table_names()
+                    },
+                )
+            )
+        yield found
+    engine.dispose()
+
+
+def test_a_migration_only_adds_unless_it_says_which_programs_it_ends(
+    steps: list[tuple[str, Columns]],
+) -> None:
+    ends = {revision.name for revision in revisions() if revision.oldest_program is not None}
+    (_, before), *later = steps
+    for name, after in later:
+        if name not in ends:
+            assert before.keys() <= after.keys(), name
+            for table, columns in before.items():
+                assert columns.keys() <= after[table].keys(), (name, table)
+                for column in after[table].keys() - columns.keys():
+                    new = after[table][column]
+                    # The INSERTs of the release before do not name it.
+                    assert new["nullable"] or new["default"] is not None, (name, table, column)
+        before = after
+
+
+def test_what_a_migration_ends_is_known(steps: list[tuple[str, Columns]]) -> None:
+    known = [revision.name for revision in revisions()]
+    for place, revision in enumerate(revisions()):
+        if revision.oldest_program is not None:
+            assert known.index(revision.oldest_program) <= place
+
+
+def test_nothing_is_downgraded_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    monkeypatch.setenv("DATABASE_URL", url)
+    interintent("migrate", "--database-url", url)
+    with pytest.raises((CommandError, SystemExit)):
+        CommandLine().main(["-c", str(PROJECT / "alembic.ini"), "--raiseerr", "downgrade", "-1"])
+    with sa.create_engine(url).connect() as connection:
+        assert sa.inspect(connection).has_table("games")
+        found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+    assert found == newest()

@@ -1,0 +1,278 @@
+"""A full disk, a lock, a database that is away, an unknown schema: said in a sentence, waited for, gone on
+after.
+"""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+import sqlalchemy as sa
+from interintent_client import Server
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
+
+from app.store import db, trouble
+from app.store.schema import UnknownSchema
+from app.store.trouble import DatabaseAway, DatabaseHealth, trouble_of
+from tests.app.calling import WITHIN_S
+from tests.app.real_server import Served, local_settings, running_server
+from tests.app.store.test_schema import be_migrated_by_a_newer_program, run
+from tests.app.watcher import watching
+from tests.postgres import PostgresServer
+
+
+@contextlib.asynccontextmanager
+async def asking(served: Served) -> Any:
+    async with httpx.AsyncClient(base_url=served.url, timeout=60, trust_env=False) as client:
+        yield client
+
+
+async def readyz(client: httpx.AsyncClient, status: int, words: str = "") -> None:
+    """Waits until `/readyz` answers so."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            answer = await client.get("/readyz")
+            if answer.status_code == status:
+                break
+            await asyncio.sleep(0.02)
+    if status == 503:
+        assert answer.headers["retry-after"] == "5"
+        assert words in answer.json()["detail"], answer.json()
+    assert (await client.get("/livez")).status_code == 200
+
+
+async def is_done(client: httpx.AsyncClient, batch: str) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            if (await client.get(f"/batches/{batch}")).json()["status"] == "done":
+                return
+            await asyncio.sleep(0.05)
+
+
+def is_waited_for(answer: httpx.Response, words: str) -> None:
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5"), answer.text
+    body = answer.json()
+    assert body["code"] == "not-ready"
+    assert words in body["detail"]
+
+
+def sentences(said: str, words: str) -> int:
+    """In how many lines of a log these words stand."""
+    return sum(words in line for line in said.splitlines())
+
+
+@pytest.fixture
+def pages() -> Iterator[dict[str, int]]:
+    """The most pages that SQLite files may have on connections that are opened from now on."""
+    limit = {"pages": 2**30}
+
+    def on_connect(raw: Any, _: Any) -> None:
+        if isinstance(getattr(raw, "driver_connection", raw), sqlite3.Connection) or "sqlite" in str(
+            type(raw)
+        ):
+            cursor = raw.cursor()
+            cursor.execute(f"PRAGMA max_page_count = {limit['pages']}")
+            cursor.close()
+
+    sa.event.listen(Engine, "connect", on_connect)
+    yield limit
+    sa.event.remove(Engine, "connect", on_connect)
+
+
+async def test_a_full_disk_is_said_waited_for_and_gone_on_after(
+    tmp_path: Path, pages: dict[str, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "games.sqlite"
+    pages["pages"] = 110
+    async with running_server(local_settings(f"sqlite:///{file}")) as served, asking(served) as client:
+        made = (await client.post("/games", json={"count": 20, "seeds": {"from": 1}})).json()
+        await readyz(client, 503, "the disk of the database is full")
+        is_waited_for(await client.post("/games", json={"count": 200}), "the disk of the database is full")
+        # What is stored can be read.
+        assert (await client.get(f"/batches/{made['batch_id']}")).status_code == 200
+        assert (await client.get("/games")).status_code == 200
+        pages["pages"] = 2**30
+        await served.services.database.write_engine.dispose()
+        await readyz(client, 200)
+        await is_done(client, made["batch_id"])
+        assert (await client.post("/games", json={})).status_code == 201
+    said = capsys.readouterr()
+    assert 1 <= sentences(said.out + said.err, "the disk of the database is full") <= 3
+    assert sentences(said.out + said.err, "the database works again") >= 1
+    assert "Traceback" not in said.out + said.err
+
+
+async def test_a_lock_of_another_program_is_said_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(db, "LOCK_WITHIN_S", 1)
+    monkeypatch.setattr(trouble, "LATE_S", 0.2)
+    file = tmp_path / "games.sqlite"
+    async with running_server(local_settings(f"sqlite:///{file}")) as served, asking(served) as client:
+        made = (await client.post("/games", json={"count": 3})).json()
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            writing = [asyncio.create_task(client.post("/games", json={})) for _ in range(20)]
+            await readyz(client, 503, "lock of the database")
+            begun = asyncio.get_running_loop().time()
+            for answer in await asyncio.gather(*writing):
+                is_waited_for(answer, "another program holds the lock of the database")
+            # Together, not one after the other.
+            assert asyncio.get_running_loop().time() - begun < 12
+            assert (await client.get("/games")).status_code == 200
+            other.execute("ROLLBACK")
+        await readyz(client, 200)
+        assert (await client.post("/games", json={})).status_code == 201
+        await is_done(client, made["batch_id"])
+    said = capsys.readouterr()
+    assert "Traceback" not in said.out + said.err
+
+
+async def test_a_start_waits_for_its_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "LOCK_WITHIN_S", 1)
+    file = tmp_path / "games.sqlite"
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = WAL")
+        other.execute("CREATE TABLE x (y)")
+        other.execute("DROP TABLE x")
+        other.execute("BEGIN EXCLUSIVE")
+        async with running_server(local_settings(f"sqlite:///{file}")) as served, asking(served) as client:
+            await readyz(client, 503, "another program holds the lock of the database")
+            for path in ("/games", "/metrics", "/docs", "/nowhere"):
+                is_waited_for(await client.get(path), "another program holds the lock of the database")
+            is_waited_for(await client.post("/games", json={}), "another program holds the lock")
+            with pytest.raises(Exception, match="503"):
+                async with watching(served.ws_url):
+                    pass
+            other.execute("ROLLBACK")
+            await readyz(client, 200)
+            assert (await client.post("/games", json={})).status_code == 201
+
+
+async def test_an_unknown_schema_is_said_at_the_start_and_while_the_service_runs(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "LOOK_S", 0.1)
+    monkeypatch.setattr(db, "PROBE_S", 0.1)
+    async with running_server(local_settings(database_url)) as served, asking(served) as client:
+        await readyz(client, 200)
+        await be_migrated_by_a_newer_program(database_url, serves_this=False)
+        await readyz(client, 503, "a newer release has migrated it")
+    async with running_server(local_settings(database_url)) as served, asking(served) as client:
+        await readyz(client, 503, "a newer release has migrated it. Run that release, or restore a backup")
+        is_waited_for(await client.get("/games"), "a newer release has migrated it")
+        from app.store.schema import newest
+
+        await run(database_url, f"UPDATE alembic_version SET version_num = '{newest()}'")
+        await readyz(client, 200)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+async def test_a_server_that_is_away_at_the_start_and_later_costs_bots_and_watchers_only_time() -> None:
+    with PostgresServer() as server:
+        url = server.create_database()
+        await asyncio.to_thread(server.stop)
+        async with running_server(local_settings(url)) as served, asking(served) as client:
+            await readyz(client, 503, "the database does not answer")
+            is_waited_for(await client.get("/games"), "the database does not answer")
+            await asyncio.to_thread(server.start)
+            await readyz(client, 200)
+            async with Server(served.url, tries=40) as one:
+                seats = [{"agent": "remote"}] + [{"agent": "random"}] * 4
+                deadlines = {"vote": 600, "speak": 600}
+                batch = await one.create_games(count=1, seats=seats, deadlines_s=deadlines)
+                game = batch.games[0]
+                watched = asyncio.create_task(_all_of(game.events(viewer="public")))
+                played = asyncio.create_task(_plays(game.seat(1)))
+                for mode in ("fast", "immediate"):
+                    await asyncio.sleep(0.3)
+                    await asyncio.to_thread(server.stop, mode)
+                    await readyz(client, 503, "the database does not answer")
+                    is_waited_for(await client.get("/games"), "the database does not answer")
+                    is_waited_for(await client.post("/games", json={}), "the database does not answer")
+                    await asyncio.to_thread(server.start)
+                    await readyz(client, 200)
+                events = await asyncio.wait_for(watched, 120)
+                await asyncio.wait_for(played, 120)
+                assert events[-1].type == "game_ended"
+                assert [event.seq for event in events] == list(range(1, len(events) + 1))
+                stored = await _all_of(game.log(viewer="public"))
+                assert [event.raw for event in events] == [event.raw for event in stored]
+
+
+async def _all_of(found: Any) -> list[Any]:
+    return [one async for one in found]
+
+
+async def _plays(seat: Any) -> None:
+    async for request in seat:
+        await asyncio.sleep(0.05)
+        await seat.act(request, request.legal[0] if request.legal else request.default)
+
+
+def test_every_fault_of_a_database_has_its_sentence() -> None:
+    def of_sqlite(code: int) -> DBAPIError:
+        fault = sqlite3.OperationalError("words")
+        fault.sqlite_errorcode = code
+        return DBAPIError("x", None, fault)
+
+    class OfPostgres(Exception):
+        def __init__(self, state: str) -> None:
+            self.sqlstate = state
+
+    for fault, cause in (
+        (of_sqlite(sqlite3.SQLITE_FULL), "full"),
+        (of_sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT), "locked"),
+        (of_sqlite(sqlite3.SQLITE_IOERR_WRITE), "away"),
+        (of_sqlite(sqlite3.SQLITE_READONLY), "refused"),
+        (of_sqlite(sqlite3.SQLITE_CORRUPT), "damaged"),
+        (asyncpg.DiskFullError("x"), "full"),
+        (DBAPIError("x", None, OfPostgres("53100")), "full"),
+        (asyncpg.TooManyConnectionsError("x"), "away"),
+        (asyncpg.LockNotAvailableError("x"), "locked"),
+        (asyncpg.CannotConnectNowError("x"), "away"),
+        (asyncpg.InvalidPasswordError("x"), "refused"),
+        (asyncpg.InvalidCatalogNameError("x"), "refused"),
+        (asyncpg.ConnectionDoesNotExistError("x"), "away"),
+        (DatabaseAway("x"), "away"),
+        (UnknownSchema("x"), "schema"),
+    ):
+        found = trouble_of(fault)
+        assert found is not None, fault
+        assert found.cause == cause, fault
+        assert "\n" not in found.words
+    for ours in (
+        asyncpg.UndefinedColumnError("x"),
+        of_sqlite(sqlite3.SQLITE_ERROR),
+        ValueError(),
+        KeyError(),
+    ):
+        assert trouble_of(ours) is None
+
+
+def test_the_log_is_told_when_it_begins_and_when_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    health = DatabaseHealth(lambda: now[0])
+    for _ in range(5):
+        health.failed("writing", DatabaseAway("x"))
+        health.worked("reading")
+    assert health.trouble is not None
+    for _ in range(2):
+        health.worked("writing")
+    assert health.trouble is None
+    assert sentences(capsys.readouterr().out, "the database") == 2
+    health.begins_to_write()
+    now[0] = 4.0
+    assert health.trouble is None
+    now[0] = 7.0
+    assert health.trouble is not None
+    assert "waiting for 7 s" in health.trouble.words
+    health.stops_writing()
+    assert health.trouble is None

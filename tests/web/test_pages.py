@@ -1,0 +1,271 @@
+"""What people do on the pages: find a game, watch it, look through others' eyes, read it, compare it."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import orjson
+import pytest
+from interintent_client import Server
+from playwright.async_api import Page, expect
+
+from scripts.web import WEB, install
+from tests.app.real_server import Served
+from tests.web.conftest import DESK, PHONE, WALL, Visits
+
+pytestmark = pytest.mark.long
+
+SCREENS = WEB.parent / "build" / "screens"
+"""Screenshots, kept as output of the tests: to be looked at."""
+
+
+async def played(served: Served, **settings: Any) -> str:
+    """The id of a finished game of scripted seats, equal in every run."""
+    async with Server(served.url) as server:
+        batch = await server.create_games(seeds={"from": 1}, **settings)
+        await batch.done()
+        return batch.games[0].id
+
+
+async def faults_of(page: Page) -> list[str]:
+    """What axe finds on the page as it is."""
+    await asyncio.to_thread(install)
+    await page.evaluate((WEB / "node_modules" / "axe-core" / "axe.min.js").read_text())
+    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{fault['id']}: {node['target']} {node['failureSummary']}"
+        for fault in found["violations"]
+        for node in fault["nodes"]
+    ]
+
+
+async def fits(page: Page) -> bool:
+    """Whether nothing is cut off at the side."""
+    return bool(await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+PLACES: Sequence[tuple[str, str, str]] = (
+    ("watch", "#/", "Games"),
+    ("start", "#/games/{game}?at=1", "The table"),
+    ("talk", "#/games/{game}?at=150", "The table"),
+    ("public", "#/games/{game}?at=100&eyes=public", "The table"),
+    ("seat", "#/games/{game}?at=90&eyes=seat:3", "The table"),
+    ("end", "#/games/{game}", "The table"),
+    ("text", "#/games/{game}/text", "The deal"),
+    ("batches", "#/batches", "Batches"),
+    ("batch", "#/batches/{batch}", "Winners"),
+    ("compare", "#/compare?a={game}&b={other}", "First difference"),
+    ("nowhere", "#/nowhere", "There is no such page"),
+    ("nothing", "#/games/g_nothing", "There is nothing here"),
+)
+
+
+@pytest.mark.parametrize(
+    ("size", "viewport", "scheme"),
+    [("phone", PHONE, "light"), ("desk", DESK, "dark"), ("desk", DESK, "light"), ("wall", WALL, "dark")],
+)
+async def test_axe_finds_nothing_on_any_page(
+    served: Served, visit: Visits, size: str, viewport: dict[str, int], scheme: str
+) -> None:
+    game = await played(served, count=1)
+    other = await played(served, count=1, seats=[{"agent": "random"}])
+    async with Server(served.url) as server:
+        batch = (await server.game(game).view())["batch_id"]
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    found: list[str] = []
+    async with visit(f"{served.url}/ui/", viewport=viewport, color_scheme=scheme, faults=("404",)) as page:
+        for name, place, words in PLACES:
+            # Another document: a change of the hash alone would show the page before for a moment.
+            await page.goto("about:blank")
+            await page.goto(f"{served.url}/ui/{place.format(game=game, other=other, batch=batch)}")
+            await expect(page.get_by_text(words).or_(page.get_by_label(words)).first).to_be_attached()
+            for summary in await page.locator(".entry[aria-current] summary").all():
+                await summary.click()
+            await page.screenshot(path=SCREENS / f"{name}-{size}-{scheme}.png")
+            found += [f"{name}: {fault}" for fault in await faults_of(page)]
+            found += [] if await fits(page) else [f"{name}: wider than the window"]
+    assert not found, "\n".join(found)
+
+
+async def test_a_game_is_gone_through_by_keyboard_alone(served: Served, visit: Visits) -> None:
+    game = await played(served)
+    async with visit(f"{served.url}/ui/") as page:
+        await page.get_by_role("link", name=game.removeprefix("g_")[:7]).first.focus()
+        await page.keyboard.press("Enter")
+        slider = page.get_by_role("slider", name="Moment of the game")
+        await expect(slider).to_have_value("258")
+        # The focus follows to the new page, so that a screen reader begins there.
+        await expect(page.locator("main")).to_be_focused()
+        await page.keyboard.press("ArrowLeft")
+        await expect(slider).to_have_value("257")
+        await page.keyboard.press("Shift+ArrowLeft")
+        await expect(page.get_by_role("heading", name="The assassination")).to_be_visible()
+        await slider.focus()
+        await page.keyboard.press("Home")
+        await expect(slider).to_have_value("1")
+        await page.locator("main").focus()
+        await page.keyboard.press("ArrowRight")
+        await page.keyboard.press("ArrowRight")
+        await expect(page.get_by_role("heading", name="Quest 1, proposal 1")).to_be_visible()
+        await page.keyboard.press(" ")
+        await expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        await page.keyboard.press(" ")
+        await expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+        # The skip link is the first stop, and leads to the page.
+        await page.reload()
+        await page.keyboard.press("Tab")
+        await expect(page.get_by_role("link", name="Skip to the page")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("main")).to_be_focused()
+
+
+async def test_a_screen_reader_is_told_the_table_and_the_talk(served: Served, visit: Visits) -> None:
+    game = await played(served)
+    async with visit(f"{served.url}/ui/#/games/{game}?at=60") as page:
+        table = page.get_by_role("region", name="The table")
+        await expect(table).to_match_aria_snapshot(
+            """
+            - region "The table":
+              - list "Quests":
+                - 'listitem "Quest 1: 2 seats, now"'
+                - 'listitem "Quest 2: 3 seats, to come"'
+              - paragraph: The team is approved
+              - paragraph: Quest 1 · proposal 1 of 2
+              - list "Seats":
+                - listitem:
+                  - button "Seat 1 Player 1 Evil Assassin leads, on the team, voted for"
+                - listitem:
+                  - button "Seat 2 Player 2 Loyal Servant on the team, voted for"
+                - listitem:
+                  - button "Seat 3 Player 3 Loyal Merlin voted for"
+                - listitem:
+                  - button "Seat 4 Player 4 Loyal Percival voted against"
+            """
+        )
+        await expect(page.get_by_role("region", name="What is said and done")).to_match_aria_snapshot(
+            """
+            - region "What is said and done":
+              - list "Earlier proposals":
+                - listitem:
+                  - button "The deal"
+              - region "Quest 1, proposal 1":
+                - heading "Quest 1, proposal 1" [level=2]
+                - list:
+                  - listitem:
+                    - paragraph: Player 1 proposes Player 1 and Player 2.
+                  - listitem:
+                    - text: Player 1
+                    - paragraph: /For quest 1 I propose Player 1 and Player 2/
+                    - group: What Player 1 had in mind
+            """
+        )
+        await expect(page.get_by_role("group", name="Replay")).to_match_aria_snapshot(
+            """
+            - group "Replay":
+              - button "The event before"
+              - button "Play"
+              - button "The next event"
+              - slider "Moment of the game"
+              - combobox "Speed"
+              - button "Copy a link to this moment"
+            """
+        )
+
+
+async def test_every_pair_of_eyes_sees_its_own_and_no_more(served: Served, visit: Visits) -> None:
+    game = await played(served)
+    async with visit(f"{served.url}/ui/#/games/{game}?at=150") as page:
+        eyes = page.get_by_label("Seen by")
+        await expect(page.get_by_role("heading", name="Who takes whom for what")).to_be_visible()
+        await eyes.select_option("seat:3")
+        await expect(page.get_by_role("button", name=re.compile("Player 3 Loyal Merlin"))).to_be_visible()
+        await expect(page.get_by_role("button", name=re.compile("Player 1 Evil Assassin"))).to_have_count(0)
+        await eyes.select_option("public")
+        await expect(page.get_by_text("had in mind")).to_have_count(0)
+        for region in ("The table", "What is said and done"):
+            assert "Merlin" not in await page.get_by_role("region", name=region).inner_text()
+        # The same moment, counted in the public's own events, is in the address.
+        await expect(page).to_have_url(re.compile(r"at=\d+.*eyes=public"))
+        public = page.url
+    async with visit(public) as again:
+        await expect(again.get_by_label("Seen by")).to_have_value("public")
+        await expect(again.get_by_role("heading", name="Quest 3, proposal 1")).to_be_visible()
+
+
+def hostile() -> list[str]:
+    """Speeches that a page must show as text."""
+    return [
+        "<img src=x onerror=alert(1)><script>document.title='owned'</script>",
+        "\N{CLOWN FACE}" * 4000,
+        "\u202eright to left\u202c and back \u2067\u05d0\u05d1\u05d2",
+        "line\n" * 799,
+        "[link](javascript:alert(1)) &lt;b&gt; ${7*7} {{7*7}}",
+    ]
+
+
+async def test_what_a_player_says_is_text_whatever_it_is(served: Served, visit: Visits) -> None:
+    words = hostile()
+    async with httpx.AsyncClient(base_url=served.url, timeout=60) as caller:
+        made = (await caller.post("/games", json={"seats": [{"agent": "remote"}] * 5})).json()["games"][0]
+        game = made["game_id"]
+
+        async def play(number: int, token: str) -> None:
+            bearer = {"Authorization": f"Bearer {token}"}
+            while True:
+                asked = await caller.get(f"/games/{game}/requests?wait_s=20", headers=bearer)
+                if asked.json()["status"] == "finished":
+                    return
+                for request in asked.json()["requests"]:
+                    action = dict(request["default"])
+                    if request["kind"] in ("speak", "propose_team", "reconsider"):
+                        action["text"] = words[number - 1]
+                    await caller.post(
+                        f"/games/{game}/requests/{request['request_id']}/action",
+                        content=orjson.dumps({"action": action}),
+                        headers=bearer,
+                    )
+
+        playing = (play(seat["seat"], seat["token"]) for seat in made["seats"])
+        await asyncio.wait_for(asyncio.gather(*playing), 100)
+    async with visit(f"{served.url}/ui/#/games/{game}/text?eyes=public", viewport=PHONE) as page:
+        for text in words:
+            await expect(page.get_by_text(text.strip()[:60]).first).to_be_attached()
+        shown = await page.locator(".line .speech").all_text_contents()
+        assert set(words) <= set(shown)
+        assert await page.title() != "owned"
+        assert await page.locator("main img, main script").count() == 0
+        assert await fits(page)
+        await page.goto(f"{served.url}/ui/#/games/{game}?at=9&eyes=public")
+        await expect(page.get_by_role("region", name="The table")).to_be_visible()
+        assert await fits(page)
+        assert await page.locator("main img, main script").count() == 0
+        assert await faults_of(page) == []
+
+
+async def test_a_site_opens_from_its_folder(served: Served, visit: Visits, tmp_path: Path) -> None:
+    from app.files.site import LoggedGame, SiteWriter
+
+    game = await played(served)
+    stored = await served.services.reader.events(game)
+    for eyes in ("public", "full"):
+        site = SiteWriter(tmp_path / eyes, "A folder of games", eyes)  # type: ignore[arg-type]
+        assert site.add(LoggedGame(game, list(stored))) is None
+        site.finish()
+        async with visit((tmp_path / eyes / "index.html").as_uri()) as page:
+            assert await faults_of(page) == []
+            await page.get_by_role("link", name=game.removeprefix("g_")[:7]).click()
+            await expect(page.get_by_role("region", name="The table")).to_be_visible()
+            await expect(page.get_by_role("slider")).to_have_value(
+                "258" if eyes == "full" else re.compile("^[0-9]{2}$")
+            )
+            await page.keyboard.press("ArrowLeft")
+            await expect(page).to_have_url(re.compile(r"#/\?at="))
+            assert await faults_of(page) == []
+            await page.get_by_role("link", name="Read as text").click()
+            await expect(page.get_by_role("heading", name="Quest 1, proposal 1")).to_be_visible()
+            await expect(page.get_by_role("heading", name="Thinks")).to_have_count(
+                0 if eyes == "public" else 40
+            )

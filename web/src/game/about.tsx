@@ -1,0 +1,96 @@
+/** What a game is: its rules, its origin, and, for the researcher, who sits where. */
+import type { GameEvent, GameView } from "@interintent/client";
+import type { JSX } from "preact";
+import { href } from "../router.ts";
+import { ROLE, plural } from "./words.ts";
+
+const when = (at: string | undefined): string => (at ? new Date(at).toLocaleString() : "");
+
+export const AboutGame = ({ view, log }: { view?: GameView; log: readonly GameEvent[] }): JSX.Element | null => {
+  const created = log[0];
+  if (created?.type !== "game_created") return null;
+  const { profile } = created;
+  const seated = log.findLast((event) => event.type === "agents_seated");
+  const dealt = log.find((event) => event.type === "roles_dealt");
+  const defaulted = log.filter((event) => event.type === "action_defaulted").length;
+  return (
+    <section class="panel about" aria-labelledby="about-title">
+      <h2 id="about-title">About this game</h2>
+      <dl>
+        <div>
+          <dt>Rules</dt>
+          <dd>
+            {profile.name}, {plural(profile.players, "seat")}: {profile.roles.map((role) => ROLE[role]).join(", ")}
+          </dd>
+        </div>
+        {view && (
+          <div>
+            <dt>Begun</dt>
+            <dd>{when(view.created_at)}</dd>
+          </div>
+        )}
+        {view && (
+          <div>
+            <dt>Batch</dt>
+            <dd>
+              <a href={href(`/batches/${view.batch_id}`)}>{view.batch_id}</a>
+            </dd>
+          </div>
+        )}
+        {dealt?.type === "roles_dealt" && dealt.seed && (
+          <div>
+            <dt>Seed</dt>
+            <dd>{dealt.seed}</dd>
+          </div>
+        )}
+        {view?.forked_from && (
+          <div>
+            <dt>Fork of</dt>
+            <dd>
+              <a href={href(`/games/${view.forked_from.game_id}`)}>{view.forked_from.game_id}</a>{" "}
+              <a href={href("/compare", { a: view.forked_from.game_id, b: view.game_id })}>side by side</a>
+            </dd>
+          </div>
+        )}
+        {defaulted > 0 && (
+          <div>
+            <dt>Defaults</dt>
+            <dd>{plural(defaulted, "decision")} played by default: no decision of the seat</dd>
+          </div>
+        )}
+        {view?.fault && (
+          <div>
+            <dt>Failed</dt>
+            <dd dir="auto">{view.fault}</dd>
+          </div>
+        )}
+        {view?.invalid && (
+          <div>
+            <dt>Excluded</dt>
+            <dd dir="auto">{view.invalid.reason}</dd>
+          </div>
+        )}
+      </dl>
+      {seated?.type === "agents_seated" && (
+        <>
+          <h3>Who plays</h3>
+          <ul class="agents">
+            {Object.entries(seated.agents).map(([seat, agent]) => (
+              <li key={seat} class={`hue-${seat}`}>
+                <span class="chip" aria-hidden="true">
+                  {seat}
+                </span>
+                <span>
+                  <span class="hidden">Seat {seat}: </span>
+                  {agent.agent}
+                  {agent.model ? `, ${agent.model}` : ""}
+                  {typeof agent.parameters["mechanism"] === "string" ? `, ${agent.parameters["mechanism"]}` : ""}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </section>
+  );
+};

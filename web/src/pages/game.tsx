@@ -1,0 +1,89 @@
+/** A game of the server, live or over. */
+import type { GameView, Viewer } from "@interintent/client";
+import type { JSX } from "preact";
+import { useEffect, useMemo } from "preact/hooks";
+import { AboutGame } from "../game/about.tsx";
+import { keepCatalogue } from "../game/catalogue.ts";
+import { GameScreen } from "../game/screen.tsx";
+import { GameSource } from "../game/source.ts";
+import { ShortId } from "../parts/short-id.tsx";
+import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { key, server } from "../session.ts";
+
+/** The source of a game, begun with the page and left with it; begun anew with another key. */
+export const useGame = (game: string): GameSource => {
+  const source = useMemo(() => new GameSource(game), [game, key.value]);
+  useEffect(() => {
+    void source.start();
+    // Without the catalogue, the ids of intentions are shown.
+    server.intentions().then(keepCatalogue, () => undefined);
+    return () => source.stop();
+  }, [source]);
+  return source;
+};
+
+const STATUS: Record<string, string> = {
+  created: "Waiting",
+  running: "Live",
+  suspended: "Suspended",
+  finished: "Finished",
+  cancelled: "Cancelled",
+  failed: "Failed",
+  queued: "Queued",
+  done: "Done",
+};
+
+export const Status = ({ status }: { status: string }): JSX.Element => (
+  <span class={`status status-${status}`}>
+    <span class="dot" aria-hidden="true" />
+    {STATUS[status] ?? status}
+  </span>
+);
+
+const Title = ({ game, view, source }: { game: string; view: GameView; source: GameSource }): JSX.Element => {
+  const over = source.state.value === "over";
+  const status = over && view.status === "running" ? "finished" : view.status;
+  return (
+    <div class="game-title">
+      <h1>
+        <span class="muted">Game</span> <ShortId id={game} />
+      </h1>
+      <Status status={status} />
+      {source.state.value === "cut" && (
+        <span class="cut" role="status">
+          Connection lost; coming back …
+        </span>
+      )}
+      {source.watchers.value !== undefined && <span class="muted">{source.watchers.value} watching</span>}
+    </div>
+  );
+};
+
+export const GamePage = ({ game }: { game: string }): JSX.Element => {
+  const source = useGame(game);
+  const view = source.view.value;
+  const begun = source.log.value.length > 0;
+  if (source.fault.value && !begun) return <Fault whole error={source.fault.value} again={() => location.reload()} />;
+  if (!view) return <Loading what="the game" />;
+  if (!begun)
+    return source.state.value === "over" ? (
+      <Empty whole title="Nothing has happened in this game" />
+    ) : (
+      <Loading what="the game's events" />
+    );
+  return (
+    <>
+      {source.fault.value !== undefined && <Fault error={source.fault.value} />}
+      <GameScreen
+        key={view.viewer}
+        log={source.log}
+        running={source.running}
+        viewer={view.viewer as Viewer}
+        base={`/games/${game}`}
+        title={<Title game={game} view={view} source={source} />}
+        now={{ turn: source.turn.value, making: source.making.value }}
+        about={<AboutGame view={view} log={source.log.value} />}
+      />
+    </>
+  );
+};

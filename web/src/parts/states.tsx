@@ -1,0 +1,41 @@
+/** What stands where nothing can be shown yet, or at all. */
+import type { ComponentChildren, JSX } from "preact";
+import { asking, faultOf } from "../session.ts";
+import { Icon } from "./icons.tsx";
+
+export const Loading = ({ what }: { what: string }): JSX.Element => (
+  <p class="state state-loading" role="status">
+    <span class="spinner" aria-hidden="true" />
+    Loading {what} …
+  </p>
+);
+
+/** `whole`: there is nothing else on the page, so that this is its heading. */
+export const Empty = ({ title, children, whole = false }: { title: string; children?: ComponentChildren; whole?: boolean }): JSX.Element => (
+  <section class="state">
+    {whole ? <h1>{title}</h1> : <h2>{title}</h2>}
+    {children}
+  </section>
+);
+
+export const Fault = ({ error, again, whole = false }: { error: unknown; again?: () => void; whole?: boolean }): JSX.Element => {
+  const fault = faultOf(error);
+  return (
+    <section class="state state-fault" role="alert">
+      {whole ? <h1>{fault.title}</h1> : <h2>{fault.title}</h2>}
+      <p dir="auto">{fault.detail}</p>
+      <p class="row">
+        {fault.key && !import.meta.env.SITE && (
+          <button type="button" class="primary" onClick={() => (asking.value = true)}>
+            <Icon name="key" /> Enter a key
+          </button>
+        )}
+        {again && (fault.again || fault.key) && (
+          <button type="button" onClick={again}>
+            Try again
+          </button>
+        )}
+      </p>
+    </section>
+  );
+};
