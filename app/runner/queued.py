@@ -112,7 +112,7 @@ class Queued:
         self._runner = runner
         self._models = models
         self._places = places
-        self._kept = places // KEPT if places >= KEPT else int(places > 1)
+        self._kept = places // KEPT
         self._stale = timedelta(seconds=stale_s)
         self._drain_s = drain_s
         self._own = cast("QueueManagerId", uuid.uuid4())
@@ -436,8 +436,12 @@ class Queued:
             except PASSING as fault:
                 log.warning("cannot look whether games may go on", cause=type(fault).__name__)
                 continue
-            for begun in driven:
-                if begun.job not in kept and self._driven.get(begun.game_id) is begun:
+            lost = [begun for begun in driven if begun.job not in kept]
+            if lost:
+                # A game that has just ended is no longer driven either: it gets time to say so.
+                await asyncio.sleep(GATHER_S)
+            for begun in lost:
+                if self._driven.get(begun.game_id) is begun:
                     self._drop(begun)
 
     async def _sweep(self) -> None:

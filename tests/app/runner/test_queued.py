@@ -13,11 +13,13 @@ from sqlalchemy import text
 
 from app.base.clock import Clock, timestamp, use_clock
 from app.games.schemas import NewGames
+from app.instruments.fake_model import FakeOptions, read_latency
 from app.store.db import Conflict
 from app.store.jobs import FIRST, GAME, queries_on
 from app.store.log import GameLog
 from engine.rules import cancel
 from tests.app.calling import Caller, calling, until
+from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.seated import SHORT, remote_game
 from tests.app.seats.test_seats_http import TEAM, answer, asked
 from tests.postgres import PostgresServer, fresh_database
@@ -134,6 +136,19 @@ async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
     assert [order[:12].count("A"), order[:12].count("a")] == [3, 3]
     assert all(order[:n].count("b") in (n // 2, (n + 1) // 2) for n in range(1, 13)), order
     assert len(order) == 22
+
+
+async def test_a_small_batch_starts_beside_a_large_one_that_takes_all_it_can_get(url: str) -> None:
+    slow = FakeOptions(latency=read_latency("20"))
+    async with faking(slow) as fake, calling_with(fake, url, parallel_games=8, drain_s=0) as caller:
+        large, _ = await caller.create(seats=DIRECT, count=20)
+        await until(lambda: fake.counts.in_flight >= 7)
+        small, _ = await caller.create(seats=RANDOM)
+        assert (await caller.over(small))["games"]["finished"] == 1
+        # Its place was kept: of the large batch seven games have begun, and none has got anywhere.
+        assert (await caller.get(f"/batches/{large}")).json()["games"]["finished"] == 0
+        assert fake.counts.calls < 20
+        assert (await caller.post(f"/batches/{large}/cancel")).status_code == 202
 
 
 async def test_games_without_a_job_get_one(url: str) -> None:
