@@ -28,21 +28,33 @@ LONGEST_FIRST = (
         "app/test_schemathesis.py",
         "app/instruments/test_bot_check.py",
         "app/runner/test_kill.py",
-        "engine/test_twins.py",
-    ),
-    *(
-        "agents/llm/test_agent.py",
-        "app/test_twins.py",
-        "app/models/test_models_answers.py",
-        "app/seats/test_seats_kill.py",
-    ),
-    *(
-        "app/edge/test_keys.py",
-        "app/play/test_socket.py",
-        "app/games/test_games_api.py",
         "app/models/test_models_api.py",
     ),
-    *("test_docs.py", "examples/test_examples.py", "faults/test_faults.py", "app/models/test_models_kill.py"),
+    *(
+        "test_docs.py",
+        "app/games/test_games_api.py",
+        "agents/llm/test_mechanism.py",
+        "app/seats/test_answers.py",
+    ),
+    *(
+        "app/games/test_fork.py",
+        "app/play/test_socket.py",
+        "app/evaluations/test_evaluations_api.py",
+        "app/models/test_models_answers.py",
+    ),
+    *(
+        "app/store/test_damaged_words.py",
+        "app/cli/test_cli.py",
+        "engine/test_twins.py",
+        "agents/llm/test_agent.py",
+    ),
+    *(
+        "app/test_twins.py",
+        "app/seats/test_seats_kill.py",
+        "app/models/test_models_kill.py",
+        "examples/test_examples.py",
+        "faults/test_faults.py",
+    ),
 )
 """The files that take longest, longest first. If one of them started last, a single process would work on it
 while the others have nothing left to do.
