@@ -64,7 +64,8 @@ def _until_ready(process: "subprocess.Popen[str]") -> None:
 
 
 async def _post(parts: Composition, games: int, owner: str) -> str:
-    new = NewGames.model_validate({"seats": DIRECT, "count": games, "seeds": {"from": 1}})
+    wish = {"seats": DIRECT, "count": games, "seeds": {"from": 1}, "rules": {"max_rejections": 1}}
+    new = NewGames.model_validate(wish)
     made = await parts.games.create(new, owner=owner)
     await parts.games.lay_out(made.batch_id)
     return made.batch_id
@@ -83,12 +84,15 @@ async def _ends(parts: Composition, batch: str, games: int) -> None:
 
 
 async def _share(parts: Composition, batches: Sequence[str], games: int) -> float:
-    """The smaller share of the games that have begun, once half of all have."""
+    """The smaller share of the games that begin from now on, until half of all have."""
+    before = [0 for _ in batches]
     while True:
         counted = await _statuses(parts, batches)
         begun = [games - counted[batch, "created"] for batch in batches]
+        before = before if any(before) else begun
         if sum(begun) >= games:
-            return min(begun) / sum(begun)
+            new = [now - then for now, then in zip(begun, before, strict=True)]
+            return min(new) / sum(new)
         await asyncio.sleep(0.1)
 
 

@@ -143,7 +143,7 @@ async def test_nothing_is_lost_or_repeated_whatever_befalls_the_processes(tmp_pa
                 killed, frozen, stopped = start(), start(), start()
                 for worker in all_of_them:
                     await worker.drives()
-                batch = await _post(serving, seats=DIRECT, count=24, rules=RULES, seeds={"from": 5})
+                batch = await _post(serving, seats=DIRECT, count=12, rules=RULES, seeds={"from": 5})
                 await some_calls()
                 await killed.end(signal.SIGKILL)
                 start()
@@ -159,7 +159,7 @@ async def test_nothing_is_lost_or_repeated_whatever_befalls_the_processes(tmp_pa
                 await asyncio.sleep(0.5)
                 own.start()
                 view = await _over(serving, batch)
-                assert view["games"]["finished"] == 24, view
+                assert view["games"]["finished"] == 12, view
                 await _check_logs(serving, batch)
             # Only what was in flight is asked again: at the kill, the freeze and the cut from the database.
             stored = await stored_calls(url)
