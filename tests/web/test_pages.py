@@ -55,6 +55,7 @@ PLACES: Sequence[tuple[str, str, str]] = (
     ("seat", "#/games/{game}?at=90&eyes=seat:3", "The table"),
     ("end", "#/games/{game}", "The table"),
     ("text", "#/games/{game}/text", "The deal"),
+    ("batches", "#/batches", "Batches"),
     ("batch", "#/batches/{batch}", "Winners"),
     ("compare", "#/compare?a={game}&b={other}", "First difference"),
     ("nowhere", "#/nowhere", "There is no such page"),
@@ -62,34 +63,30 @@ PLACES: Sequence[tuple[str, str, str]] = (
 )
 
 
-async def test_axe_finds_nothing_on_any_page_at_any_size_in_light_and_dark(
-    served: Served, visit: Visits
+@pytest.mark.parametrize(
+    ("size", "viewport", "scheme"),
+    [("phone", PHONE, "light"), ("desk", DESK, "dark"), ("desk", DESK, "light"), ("wall", WALL, "dark")],
+)
+async def test_axe_finds_nothing_on_any_page(
+    served: Served, visit: Visits, size: str, viewport: dict[str, int], scheme: str
 ) -> None:
     game = await played(served, count=1)
     other = await played(served, count=1, seats=[{"agent": "random"}])
     async with Server(served.url) as server:
         batch = (await server.game(game).view())["batch_id"]
     SCREENS.mkdir(parents=True, exist_ok=True)
-    sizes = (
-        ("phone", PHONE, "light"),
-        ("desk", DESK, "dark"),
-        ("desk", DESK, "light"),
-        ("wall", WALL, "dark"),
-    )
     found: list[str] = []
-    for size, viewport, scheme in sizes:
-        async with visit(
-            f"{served.url}/ui/", viewport=viewport, color_scheme=scheme, faults=("404",)
-        ) as page:
-            for name, place, words in PLACES:
-                await page.goto(f"{served.url}/ui/{place.format(game=game, other=other, batch=batch)}")
-                await expect(page.get_by_text(words).or_(page.get_by_label(words)).first).to_be_attached()
-                for summary in await page.locator(".entry[aria-current] summary").all():
-                    await summary.click()
-                await page.screenshot(path=SCREENS / f"{name}-{size}-{scheme}.png")
-                at = f"{name}, {size}, {scheme}"
-                found += [f"{at}: {fault}" for fault in await faults_of(page)]
-                found += [] if await fits(page) else [f"{at}: wider than the window"]
+    async with visit(f"{served.url}/ui/", viewport=viewport, color_scheme=scheme, faults=("404",)) as page:
+        for name, place, words in PLACES:
+            # Another document: a change of the hash alone would show the page before for a moment.
+            await page.goto("about:blank")
+            await page.goto(f"{served.url}/ui/{place.format(game=game, other=other, batch=batch)}")
+            await expect(page.get_by_text(words).or_(page.get_by_label(words)).first).to_be_attached()
+            for summary in await page.locator(".entry[aria-current] summary").all():
+                await summary.click()
+            await page.screenshot(path=SCREENS / f"{name}-{size}-{scheme}.png")
+            found += [f"{name}: {fault}" for fault in await faults_of(page)]
+            found += [] if await fits(page) else [f"{name}: wider than the window"]
     assert not found, "\n".join(found)
 
 
@@ -270,5 +267,5 @@ async def test_a_site_opens_from_its_folder(served: Served, visit: Visits, tmp_p
             await page.get_by_role("link", name="Read as text").click()
             await expect(page.get_by_role("heading", name="Quest 1, proposal 1")).to_be_visible()
             await expect(page.get_by_role("heading", name="Thinks")).to_have_count(
-                0 if eyes == "public" else 54
+                0 if eyes == "public" else 40
             )

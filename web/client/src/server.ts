@@ -1,6 +1,6 @@
 import { ApiError, Unreachable } from "./errors.ts";
 import { AGAIN, pause, sleep } from "./retry.ts";
-import type { BatchCreated, BatchView, GameEvent, GamePage, GameView, Intention, NewGames, Problem, Viewer } from "./types.ts";
+import type { BatchCreated, BatchPage, BatchView, GameEvent, GamePage, GameView, Intention, NewGames, Problem, Viewer } from "./types.ts";
 
 export type Query = Record<string, string | number | boolean | null | undefined>;
 
@@ -77,7 +77,7 @@ export class Server {
 
   // --- games ---
 
-  /** A page of games, the newest batches first. */
+  /** A page of games; `sort` and the filters are those of `GET /games`, `next` is the next page's `cursor`. */
   games(query: Query = {}, signal?: AbortSignal): Promise<GamePage> {
     return this.get("/games", query, signal ? { signal } : {});
   }
@@ -99,6 +99,11 @@ export class Server {
   /** Creates games; an answer that got lost is asked for again, and the games are created once. */
   createGames(settings: Partial<NewGames> = {}): Promise<BatchCreated> {
     return this.post("/games", settings, { repeat: true, headers: { "Idempotency-Key": newId() } });
+  }
+
+  /** A page of batches, the newest first. */
+  batches(query: Query = {}, signal?: AbortSignal): Promise<BatchPage> {
+    return this.get("/batches", query, signal ? { signal } : {});
   }
 
   batch(batch: string, signal?: AbortSignal): Promise<BatchView> {

@@ -38,5 +38,11 @@ export type Welcome = S["Welcome"];
 export type Action = Record<string, unknown>;
 export type Thought = { type: string } & Record<string, unknown>;
 
+export type BatchSummary = H["BatchSummary"];
+export type BatchPage = H["BatchPage"];
+
+/** The schemas of what passes over the socket, by their names in the contract. */
+export type SocketFrames = S;
+
 /** A frame of the socket. Ignore those of a `t` that you do not know. */
 export type Frame = { t: string } & Record<string, unknown>;

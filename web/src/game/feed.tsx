@@ -7,6 +7,7 @@ import { Icon } from "../parts/icons.tsx";
 import { Speech } from "../parts/speech.tsx";
 import type { Table } from "./fold.ts";
 import type { Player } from "./player.ts";
+import type { Making } from "./source.ts";
 import { type Chapter, type Entry, mind } from "./story.ts";
 import { MindView } from "./turn.tsx";
 import { ballots, nameOf, namesOf, outcome, plural, sentence } from "./words.ts";
@@ -201,7 +202,14 @@ const Passed = memo(
   },
 );
 
-export const Feed = ({ player, chosen, live }: { player: Player; chosen: Seat | undefined; live: boolean }): JSX.Element => {
+interface FeedProps {
+  player: Player;
+  chosen: Seat | undefined;
+  live: boolean;
+  making?: Making | undefined;
+}
+
+export const Feed = ({ player, chosen, live, making }: FeedProps): JSX.Element => {
   const box = useRef<HTMLDivElement>(null);
   const at = player.at.value;
   const chapters = player.chapters.value;
@@ -219,7 +227,7 @@ export const Feed = ({ player, chosen, live }: { player: Player; chosen: Seat | 
     const bottom = (newest as HTMLElement).offsetTop + (newest as HTMLElement).offsetHeight;
     const top = (newest as HTMLElement).offsetTop;
     frame.scrollTop = Math.min(top - 12, Math.max(bottom - frame.clientHeight + 16, 0));
-  }, [last, here, player.eyes.value]);
+  }, [last, here, player.eyes.value, making?.text.length]);
   return (
     <div class="feed" ref={box} tabIndex={0} role="region" aria-label="What is said and done">
       {here > 0 && (
@@ -256,6 +264,18 @@ export const Feed = ({ player, chosen, live }: { player: Player; chosen: Seat | 
             })}
           </ol>
           </div>
+          {making && (
+            <div class={`entry said making hue-${making.seat}`}>
+              <span class="who">
+                <span class="chip" aria-hidden="true">
+                  {making.seat}
+                </span>
+                <bdi>{nameOf(table, making.seat)}</bdi>
+              </span>{" "}
+              <span class="muted">{making.text ? "is saying" : `is thinking${making.step ? `: ${making.step.replaceAll("_", " ")}` : ""} …`}</span>
+              {making.text && <Speech text={making.text} />}
+            </div>
+          )}
         </section>
       )}
     </div>

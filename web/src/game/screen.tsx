@@ -9,6 +9,7 @@ import { BeliefMap } from "./beliefs.tsx";
 import { eyesWithin, readEyes, seatOf } from "./eyes.ts";
 import { Feed } from "./feed.tsx";
 import { Player } from "./player.ts";
+import type { Making, Turn } from "./source.ts";
 import { TableView } from "./table-view.tsx";
 import { Transport, onKey } from "./transport.tsx";
 import { VoteHistory } from "./votes.tsx";
@@ -23,6 +24,8 @@ interface Props {
   base: string;
   title: ComponentChildren;
   about?: ComponentChildren;
+  /** What happens beside the log of a running game. */
+  now?: { turn: Turn | undefined; making: Making | undefined };
 }
 
 const TABS = ["talk", "minds", "votes", "about"] as const;
@@ -37,7 +40,7 @@ export const eyesName = (eyes: Viewer, names: readonly string[], roles: Readonly
   return `${nameOf({ names }, seat)}${role ? ` (${ROLE[role]})` : ""}`;
 };
 
-export const GameScreen = ({ log, running, viewer, base, title, about }: Props): JSX.Element => {
+export const GameScreen = ({ log, running, viewer, base, title, about, now }: Props): JSX.Element => {
   const [tab, setTab] = useState<Tab>("talk");
   const [chosen, setChosen] = useState<Seat | undefined>(undefined);
   const player = useMemo(() => {
@@ -77,6 +80,10 @@ export const GameScreen = ({ log, running, viewer, base, title, about }: Props):
   }, [askedAt, askedEyes]);
 
   const table = player.table.value;
+  // What is going on now belongs to the newest moment alone, and a model's making to a researcher's eyes.
+  const newest = live && at >= (player.beats.value.at(-1) ?? 0);
+  const turn = newest ? now?.turn : undefined;
+  const making = newest && eyes === "full" ? now?.making : undefined;
   if (!table) return <p class="state">This game has no readable beginning.</p>;
   const roles = player.tables.value.at(-1)?.roles ?? {};
   const allowed = eyesWithin(viewer, table.players);
@@ -109,7 +116,7 @@ export const GameScreen = ({ log, running, viewer, base, title, about }: Props):
         </div>
       </header>
       <div class="stage">
-        <TableView table={table} chosen={chosen} onChoose={eyes === "public" ? undefined : choose} />
+        <TableView table={table} turn={turn} chosen={chosen} onChoose={eyes === "public" ? undefined : choose} />
       </div>
       <Transport player={player} live={live} link={link} />
       <div class="tabs" role="group" aria-label="What is shown below the table">
@@ -120,7 +127,7 @@ export const GameScreen = ({ log, running, viewer, base, title, about }: Props):
         ))}
       </div>
       <div class="pane pane-talk">
-        <Feed player={player} chosen={chosen} live={follows} />
+        <Feed player={player} chosen={chosen} live={follows} making={making} />
       </div>
       {hasMinds && (
         <div class="pane pane-minds">

@@ -1,5 +1,5 @@
 /** A game of the server: what has happened, and what happens. */
-import { Stream, type Frame, type GameEvent, type GameView, type Viewer } from "@interintent/client";
+import { Stream, type Frame, type GameEvent, type GameView, type Seat, type SocketFrames, type Viewer } from "@interintent/client";
 import { computed, signal } from "@preact/signals";
 import { key, server } from "../session.ts";
 
@@ -13,6 +13,10 @@ export class GameSource {
   readonly fault = signal<unknown>(undefined);
   /** How many people watch, where the server says so. */
   readonly watchers = signal<number | undefined>(undefined);
+  /** Whom the game waits for; none when nobody is told. */
+  readonly turn = signal<Turn | undefined>(undefined);
+  /** What a model is saying, as far as it has come; for the researcher alone. */
+  readonly making = signal<Making | undefined>(undefined);
   readonly running = computed(() => this.state.value === "open" || this.state.value === "cut");
   #stream: Stream | undefined;
   #stopped = new AbortController();
@@ -38,6 +42,7 @@ export class GameSource {
         url: server.url,
         viewer,
         sit: false,
+        live: true,
         token: key.value,
         onState: (state) => {
           if (state !== "connecting") this.state.value = state;
@@ -55,7 +60,42 @@ export class GameSource {
   }
 
   #hear(frame: Frame): void {
-    if (frame.t === "events") this.log.value = [...this.log.value, ...(frame["items"] as GameEvent[])];
-    else if (frame.t === "watchers") this.watchers.value = Number(frame["n"]);
+    const heard = frame as unknown as LiveFrame;
+    switch (heard.t) {
+      case "events":
+        this.log.value = [...this.log.value, ...heard.items];
+        if (heard.items.some((event) => event.type === "utterance_made" && event.seat === this.making.value?.seat))
+          this.making.value = undefined;
+        return;
+      case "watchers":
+        this.watchers.value = heard.n;
+        return;
+      case "turn":
+        this.turn.value = heard.kind === null ? undefined : heard;
+        return;
+      case "speaking":
+        this.making.value = { seat: heard.seat, step: heard.step, text: "" };
+        return;
+      case "utterance_delta": {
+        const known = this.making.value?.seat === heard.seat ? this.making.value : undefined;
+        // Who came late lacks the beginning, and is shown what follows.
+        const text = (known?.text ?? "").slice(0, heard.start) + heard.text;
+        this.making.value = { seat: heard.seat, step: known?.step ?? "", text };
+        return;
+      }
+      case "utterance_withdrawn":
+        if (this.making.value?.seat === heard.seat) this.making.value = undefined;
+    }
   }
+}
+
+type S = SocketFrames;
+type LiveFrame = { t: "events"; items: GameEvent[] } | S["Awaited"] | S["Watchers"] | S["Speaking"] | S["UtteranceDelta"] | S["UtteranceWithdrawn"];
+
+export type Turn = S["Awaited"];
+
+export interface Making {
+  seat: Seat;
+  step: string;
+  text: string;
 }

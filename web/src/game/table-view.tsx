@@ -1,8 +1,9 @@
 /** The round table at one moment. */
-import type { Role, Seat } from "@interintent/client";
+import type { Kind, Role, Seat } from "@interintent/client";
 import type { JSX } from "preact";
 import { Icon } from "../parts/icons.tsx";
 import { type Table, sideOf } from "./fold.ts";
+import type { Turn } from "./source.ts";
 import { ROLE, SIDE, nameOf, namesOf, plural, standing } from "./words.ts";
 
 interface Props {
@@ -10,6 +11,8 @@ interface Props {
   /** The seat whose mind is looked into. */
   chosen: Seat | undefined;
   onChoose?: ((seat: Seat) => void) | undefined;
+  /** Whom a running game waits for. */
+  turn?: Turn | undefined;
 }
 
 export const RoleMark = ({ role }: { role: Role }): JSX.Element => {
@@ -35,7 +38,7 @@ const describe = (table: Table, seat: Seat): string => {
     .join(", ");
 };
 
-const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JSX.Element => {
+const SeatView = ({ table, seat, chosen, onChoose, turn }: Props & { seat: Seat }): JSX.Element => {
   const angle = ((seat - 1) / table.players) * 2 * Math.PI - Math.PI / 2;
   const role = table.roles[seat];
   const vote = table.vote ? table.vote.votes[String(seat)] : table.ballots[seat];
@@ -47,6 +50,7 @@ const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JS
     table.team.includes(seat) && "on-team",
     table.spoke === seat && "speaks",
     chosen === seat && "chosen",
+    turn?.seats.includes(seat) && "awaited",
     table.shot?.target === seat && "shot",
     role && `side-${sideOf(role)}`,
   ];
@@ -94,9 +98,25 @@ const SeatView = ({ table, seat, chosen, onChoose }: Props & { seat: Seat }): JS
         <bdi class="name">{nameOf(table, seat)}</bdi>
         {role && <RoleMark role={role} />}
         <span class="hidden">{describe(table, seat)}</span>
+        {turn?.seats.includes(seat) && <span class="hidden">, is awaited</span>}
       </button>
     </li>
   );
+};
+
+const DOES: Record<Kind, string> = {
+  propose_team: "choose a team",
+  speak: "speak",
+  reconsider: "settle the team",
+  vote: "vote",
+  card: "play a card",
+  summarise: "sum up",
+  assassinate: "name a target",
+};
+
+const awaiting = ({ kind, seats }: Turn, table: Table): string => {
+  const who = seats.length === 1 ? nameOf(table, seats[0]!) : seats.length ? plural(seats.length, "seat") : "the assassin";
+  return `Waiting for ${who} to ${kind ? DOES[kind] : "answer"} …`;
 };
 
 export const QuestTrack = ({ table }: { table: Table }): JSX.Element => (
@@ -122,7 +142,7 @@ export const QuestTrack = ({ table }: { table: Table }): JSX.Element => (
 );
 
 export const TableView = (props: Props): JSX.Element => {
-  const { table } = props;
+  const { table, turn } = props;
   const tried = table.round > 0 && table.phase !== "over" && table.phase !== "assassinate";
   return (
     <section class={`table seats-${table.players}`} aria-label="The table">
@@ -132,6 +152,7 @@ export const TableView = (props: Props): JSX.Element => {
         <p class={`standing ${table.winner ? `wins-${table.winner}` : ""}`}>
           {table.winner && <Icon name={table.winner} />} <bdi>{standing(table)}</bdi>
         </p>
+        {turn && <p class="awaiting">{awaiting(turn, table)}</p>}
         {tried && (
           <p class="where">
             Quest {table.round} · proposal {table.attempt} of {table.profile.max_rejections}

@@ -29,6 +29,8 @@ const STATUS: Record<string, string> = {
   finished: "Finished",
   cancelled: "Cancelled",
   failed: "Failed",
+  queued: "Queued",
+  done: "Done",
 };
 
 export const Status = ({ status }: { status: string }): JSX.Element => (
@@ -79,6 +81,7 @@ export const GamePage = ({ game }: { game: string }): JSX.Element => {
         viewer={view.viewer as Viewer}
         base={`/games/${game}`}
         title={<Title game={game} view={view} source={source} />}
+        now={{ turn: source.turn.value, making: source.making.value }}
         about={<AboutGame view={view} log={source.log.value} />}
       />
     </>

@@ -19,16 +19,15 @@ const SHOW = {
 } as const;
 type Show = keyof typeof SHOW;
 
-const SORT = {
-  newest: { name: "Newest first", by: () => 0 },
-  oldest: { name: "Oldest first", by: (a: GameSummary, b: GameSummary) => a.created_at.localeCompare(b.created_at) },
-  winner: { name: "By winner", by: (a: GameSummary, b: GameSummary) => (a.winner ?? "~").localeCompare(b.winner ?? "~") },
-  players: { name: "By seats", by: (a: GameSummary, b: GameSummary) => b.players - a.players },
-  longest: { name: "By length of play", by: (a: GameSummary, b: GameSummary) => tookMs(b) - tookMs(a) },
-} as const;
-type Sort = keyof typeof SORT;
-
-const tookMs = (game: GameSummary): number => (game.finished_at ? Date.parse(game.finished_at) - Date.parse(game.created_at) : 0);
+const SORT: Record<string, string> = {
+  "-created": "Newest first",
+  created: "Oldest first",
+  "-finished": "Last finished first",
+  status: "By status",
+  winner: "By winner",
+  "-players": "By seats",
+  profile: "By rules",
+};
 
 const ago = (at: string): string => {
   const s = (Date.now() - Date.parse(at)) / 1000;
@@ -51,8 +50,8 @@ const Row = ({ game }: { game: GameSummary }): JSX.Element => (
     <span role="cell" class="c-won">
       {game.winner && <Icon name={game.winner} />} {won(game)}
     </span>
-    <span role="cell" class="c-rules">
-      {plural(game.players, "seat")}, {game.profile}
+    <span role="cell" class="c-rules" title={game.title ?? game.profile}>
+      {plural(game.players, "seat")}, {game.agents?.join(", ") ?? game.profile}
     </span>
     <span role="cell" class="c-batch">
       <a href={href(`/batches/${game.batch_id}`)}><ShortId id={game.batch_id} /></a>
@@ -68,7 +67,7 @@ const Columns = (): JSX.Element => (
     <span role="columnheader" class="c-game">Game</span>
     <span role="columnheader" class="c-status">Status</span>
     <span role="columnheader" class="c-won">Result</span>
-    <span role="columnheader" class="c-rules">Rules</span>
+    <span role="columnheader" class="c-rules">Seats</span>
     <span role="columnheader" class="c-batch">Batch</span>
     <span role="columnheader" class="c-when">Begun</span>
   </>
@@ -78,40 +77,34 @@ const EVERY_MS = 3000;
 const PAGE = 200;
 
 export const WatchPage = (): JSX.Element => {
-  const { show: asked, sort: by, batch } = place.value.query;
+  const { show: asked, sort: by, batch, winner } = place.value.query;
   const show: Show = asked && asked in SHOW ? (asked as Show) : "all";
-  const sort: Sort = by && by in SORT ? (by as Sort) : "newest";
+  const sort = by && by in SORT ? by : "-created";
   const [words, setWords] = useState("");
   const [games, setGames] = useState<readonly GameSummary[] | undefined>(undefined);
+  const [next, setNext] = useState<string | null>(null);
   const [fault, setFault] = useState<unknown>(undefined);
   const [round, setRound] = useState(0);
-  const more = useRef(false);
+  const loading = useRef<AbortController | undefined>(undefined);
+  const query = { status: SHOW[show].status, batch, winner, sort, limit: PAGE };
 
+  // The server sorts and filters; pages come as they are scrolled to, or all of them where words are looked for.
   useEffect(() => {
     const stop = new AbortController();
+    loading.current = stop;
     setGames(undefined);
     setFault(undefined);
-    const load = async (): Promise<void> => {
-      try {
-        const found: GameSummary[] = [];
-        let cursor: string | null | undefined;
-        do {
-          const page = await server.games({ status: SHOW[show].status, batch, limit: PAGE, cursor }, stop.signal);
-          found.push(...page.games);
-          cursor = page.next;
-          // What has come is shown; the rest follows.
-          more.current = cursor !== null;
-          setGames([...found]);
-        } while (cursor && !stop.signal.aborted);
-      } catch (error) {
-        if (!stop.signal.aborted) setFault(error);
-      }
-    };
-    void load();
+    server.games(query, stop.signal).then(
+      (page) => {
+        setGames(page.games);
+        setNext(page.next);
+      },
+      (error: unknown) => stop.signal.aborted || setFault(error),
+    );
     const refresh = setInterval(() => {
-      // The newest games alone: a page of them, laid over those that are known.
-      if (document.hidden || more.current) return;
-      server.games({ status: SHOW[show].status, batch, limit: PAGE }, stop.signal).then(
+      if (document.hidden) return;
+      // What is new or has changed lies on the first page; it is laid over what is known.
+      server.games(query, stop.signal).then(
         ({ games: fresh }) =>
           setGames((known) => {
             const ids = new Set(fresh.map(({ game_id }) => game_id));
@@ -124,15 +117,42 @@ export const WatchPage = (): JSX.Element => {
       stop.abort();
       clearInterval(refresh);
     };
-  }, [show, batch, key.value, round]);
+  }, [show, sort, batch, winner, key.value, round]);
+
+  const busy = useRef(false);
+  const more = (): void => {
+    const stop = loading.current;
+    if (!next || busy.current || !stop) return;
+    busy.current = true;
+    server
+      .games({ ...query, cursor: next }, stop.signal)
+      .then(
+        (page) => {
+          setGames((known) => {
+            const ids = new Set(known?.map(({ game_id }) => game_id));
+            return [...(known ?? []), ...page.games.filter(({ game_id }) => !ids.has(game_id))];
+          });
+          setNext(page.next);
+        },
+        (error: unknown) => stop.signal.aborted || setFault(error),
+      )
+      .finally(() => {
+        busy.current = false;
+      });
+  };
+  useEffect(() => {
+    if (words.trim()) more();
+  }, [words, next]);
 
   const shown = useMemo(() => {
     const wanted = words.trim().toLowerCase();
     const fits = (game: GameSummary): boolean =>
-      !wanted || `${game.game_id} ${game.batch_id} ${game.status} ${game.profile} ${won(game)}`.toLowerCase().includes(wanted);
-    const found = (games ?? []).filter(fits);
-    return sort === "newest" ? found : found.toSorted(SORT[sort].by);
-  }, [games, words, sort]);
+      !wanted ||
+      `${game.game_id} ${game.batch_id} ${game.title ?? ""} ${game.agents?.join(" ") ?? ""} ${game.status} ${game.profile} ${won(game)}`
+        .toLowerCase()
+        .includes(wanted);
+    return (games ?? []).filter(fits);
+  }, [games, words]);
 
   const [making, setMaking] = useState(false);
   const play = async (): Promise<void> => {
@@ -161,7 +181,7 @@ export const WatchPage = (): JSX.Element => {
       <form class="filters" role="search" aria-label="Games" onSubmit={(event) => event.preventDefault()}>
         <label>
           <span class="hidden">Find a game</span>
-          <input type="search" placeholder="Find: id, batch, rules, result" value={words} onInput={(input) => setWords(input.currentTarget.value)} />
+          <input type="search" placeholder="Find: id, title, agent, result" value={words} onInput={(input) => setWords(input.currentTarget.value)} />
         </label>
         <label>
           <span class="hidden">Which games</span>
@@ -174,9 +194,17 @@ export const WatchPage = (): JSX.Element => {
           </select>
         </label>
         <label>
+          <span class="hidden">Result</span>
+          <select value={winner ?? ""} onChange={(change) => amend({ winner: change.currentTarget.value || undefined })}>
+            <option value="">Any result</option>
+            <option value="loyal">Loyal wins</option>
+            <option value="evil">Evil wins</option>
+          </select>
+        </label>
+        <label>
           <span class="hidden">Order</span>
-          <select value={sort} onChange={(change) => amend({ sort: change.currentTarget.value === "newest" ? undefined : change.currentTarget.value })}>
-            {Object.entries(SORT).map(([name, { name: label }]) => (
+          <select value={sort} onChange={(change) => amend({ sort: change.currentTarget.value === "-created" ? undefined : change.currentTarget.value })}>
+            {Object.entries(SORT).map(([name, label]) => (
               <option key={name} value={name}>
                 {label}
               </option>
@@ -184,7 +212,7 @@ export const WatchPage = (): JSX.Element => {
           </select>
         </label>
         <p class="count" role="status">
-          {games ? plural(shown.length, "game") : ""}
+          {games ? `${next ? "more than " : ""}${plural(shown.length, "game")}` : ""}
         </p>
         {batch && (
           <p>
@@ -205,7 +233,7 @@ export const WatchPage = (): JSX.Element => {
         </Empty>
       )}
       {games && games.length > 0 && shown.length === 0 && <Empty title="No game fits these words" />}
-      {shown.length > 0 && <VirtualTable count={shown.length} rowHeight={56} label="Games" columns={<Columns />} row={(index) => <Row game={shown[index]!} />} />}
+      {shown.length > 0 && <VirtualTable count={shown.length} rowHeight={56} label="Games" columns={<Columns />} row={(index) => <Row game={shown[index]!} />} onEnd={more} />}
     </div>
   );
 };
