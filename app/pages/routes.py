@@ -65,6 +65,7 @@ LINKS: Final = (
     _guide("glossary", "What each word means"),
     _guide("architecture", "Where things are in the source"),
     _guide("performance", "How fast it is, and how that is measured"),
+    _guide("scale", "What a core, a process and a database carry"),
     _data("/openapi.json", "OpenAPI document of the HTTP API"),
     _data("/asyncapi.json", "AsyncAPI document of the socket"),
     _data("/intentions", "The catalogue of intentions"),
