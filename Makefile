@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
-.PHONY: help install runtime check format test test-long demo run golden bench lock replay openapi web clean
+.PHONY: help install runtime check format test test-long demo run cluster golden bench lock replay openapi web clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -47,6 +47,10 @@ demo: runtime ## start the service, play 20 games on it, show the results (ARGS=
 
 run: runtime ## serve on localhost (ARGS="--port 9000")
 	@$(IN_VENV) -m app.cli serve $(ARGS)
+
+cluster: install ## PostgreSQL, two APIs, workers, nginx and Prometheus on this machine (ARGS="--workers 2")
+	@scripts/machine
+	@$(IN_VENV) -m tests.cluster $(ARGS)
 
 golden: install ## write the golden playthroughs anew; say why in the commit
 	$(IN_VENV) -m tests.golden $(ARGS)

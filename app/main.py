@@ -52,7 +52,7 @@ from app.pages.ui import router as ui_router
 from app.play.routes import router as seats_router
 from app.play.socket import Sockets
 from app.play.socket import router as socket_router
-from app.runner.claims import claims_of
+from app.runner.claims import Claims, FileClaims
 from app.runner.local import LocalRunner
 from app.runner.pickup import Pickup
 from app.runner.queued import Queued
@@ -92,6 +92,9 @@ OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
 
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
 """An id of a request that is taken over from a proxy."""
+
+CLOCK_S: Final = 60.0
+"""Seconds between two comparisons of this machine's clock with the database's."""
 
 DESCRIPTION = """\
 Plays Avalon with intentions, stores every game as a log of events, and shows each viewer what it may
@@ -315,9 +318,10 @@ class Composition:
             inboxes,
             settings.parallel_games,
         )
-        self.claims = claims_of(settings.database_url)
         self.pickup: Pickup | Queued
+        self.claims: Claims
         if self.store.jobs is None:
+            self.claims = FileClaims.of(settings.database_url)
             self.pickup = Pickup(self.claims, self.store, lambda: self.runner.has_room)
         else:
             self.pickup = Queued(
@@ -331,6 +335,7 @@ class Composition:
                 drain_s=settings.drain_s,
                 on_hung=on_hung,
             )
+            self.claims = self.pickup.claims
         self.runner.on_suspended = self.pickup.let_go
         self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, self.claims)
         self.games = Games(
@@ -348,6 +353,7 @@ class Composition:
         self.limits: asyncio.Task[None] | None = None
         self.watching: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
+        self.clock: asyncio.Task[None] | None = None
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -417,6 +423,7 @@ class Composition:
         """Whether the database can be used; if not, the service says why it is not ready."""
         try:
             await self.database.start()
+            await self.database.agree_on_time()
             self.keys.on_change = self.feed.ring_all
             await self.keys.start()
             await self.models.endpoints.open()
@@ -430,6 +437,7 @@ class Composition:
         return True
 
     async def _begin(self) -> None:
+        self.clock = asyncio.create_task(self._follow_clock(), name="clock")
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
@@ -446,6 +454,15 @@ class Composition:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
 
+    async def _follow_clock(self) -> None:
+        """Notices within a minute that a clock was set."""
+        while not self.database.is_sqlite:
+            await asyncio.sleep(CLOCK_S)
+            try:
+                await self.database.agree_on_time()
+            except PASSING as fault:
+                log.warning("the database does not tell its time", cause=type(fault).__name__)
+
     async def is_idle(self) -> bool:
         """Whether no game and no judge could go on now, here or in another process."""
         if self.pickup.busy or self.evaluations.judges.busy:
@@ -455,14 +472,17 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
-        await end_tasks(self._starting, self.limits, self.watching)
+        await end_tasks(self._starting, self.limits, self.watching, self.clock)
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()
         await self.evaluations.reports.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)
-        await self.claims.stop()
+        if isinstance(self.pickup, Queued):
+            await self.pickup.close()
+        else:
+            await self.claims.stop()
         await self.relays.stop()
         if self.bell is not None:
             await self.bell.stop()

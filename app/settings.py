@@ -5,7 +5,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -34,7 +33,6 @@ __all__ = [
     "InvalidEndpoints",
     "InvalidPrompts",
     "Settings",
-    "is_loopback",
     "read_endpoints",
     "read_prompts",
 ]
@@ -367,13 +365,3 @@ class Settings(BaseSettings):
         if not separator or drivers.get(scheme, scheme) not in drivers.values():
             raise ValueError("DATABASE_URL starts with sqlite:/// or postgresql://")
         return f"{drivers.get(scheme, scheme)}://{rest}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens on this host."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -26,6 +26,7 @@ from rich.table import Table
 
 from app.runner.simulate import Plan, run
 from bench.bots import bot_rows
+from bench.crowd import crowd_rows
 from bench.floor import random_game
 from bench.models import model_rows
 from bench.reports import report_rows
@@ -296,6 +297,7 @@ def measure(scale: float) -> list[Row]:
         rows.append(replays)
     rows += model_rows(scale)
     rows += report_rows(scale)
+    rows += crowd_rows(scale)
     rows += service_rows(scale, speeds["random", "interintent"], speeds["scripted", "interintent"])
     return rows + bot_rows(scale) + watcher_rows(scale)
 

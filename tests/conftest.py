@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests.laying_out import lay_out, migrate
-from tests.postgres import PostgresServer, fresh_database
+from tests.postgres import Databases, PostgresServer, fresh_database
 
 # Until all tests are collected nothing is garbage, and looking for it takes a third of the time.
 gc.disable()
@@ -131,6 +131,12 @@ def laid_out_postgres(postgres: PostgresServer) -> str:
     return url
 
 
+@pytest.fixture(scope="session")
+def postgres_databases(postgres: PostgresServer, laid_out_postgres: str) -> Databases:
+    """Databases with the newest schema, to be lent."""
+    return Databases(postgres, laid_out_postgres)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty database with the newest schema, for this test alone. The test runs on SQLite and
@@ -141,8 +147,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
         lay_out(url)
         yield url
     else:
-        like = request.getfixturevalue("laid_out_postgres")
-        with fresh_database(request.getfixturevalue("postgres"), like) as url:
+        with request.getfixturevalue("postgres_databases").lend() as url:
             yield url
 
 

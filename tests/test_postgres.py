@@ -1,16 +1,19 @@
+import asyncio
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import psutil
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from tests.postgres import PostgresServer, fresh_database
+from tests.postgres import Databases, PostgresServer, fresh_database
 
 
 @asynccontextmanager
@@ -50,6 +53,80 @@ async def test_a_fresh_database_may_still_be_in_use_when_it_goes(postgres: Postg
         postgres.drop_database(engine.url.render_as_string())
         await connection.invalidate()
     await engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def lent(postgres: PostgresServer) -> Databases:
+    like = postgres.create_database()
+    run(
+        like,
+        "CREATE TABLE kept (name text)",
+        "INSERT INTO kept VALUES ('one')",
+        "CREATE TABLE filled (id serial PRIMARY KEY)",
+        "CREATE TABLE pointing (id int REFERENCES filled)",
+    )
+    return Databases(postgres, like)
+
+
+def run(url: str, *statements: str) -> object:
+    """What the last of these statements gives, if it gives anything."""
+
+    async def results() -> object:
+        async with connected(url) as connection:
+            done = [await connection.execute(text(one)) for one in statements]
+            return done[-1].scalar() if done[-1].returns_rows else None
+
+    return asyncio.run(results())
+
+
+def test_a_database_that_is_lent_again_is_as_it_was_made(lent: Databases) -> None:
+    with lent.lend() as first:
+        run(first, *["INSERT INTO filled DEFAULT VALUES"] * 3, "INSERT INTO pointing VALUES (2)")
+    with lent.lend() as again:
+        assert again == first
+        assert run(again, "SELECT count(*) FROM pointing") == 0
+        assert run(again, "INSERT INTO filled DEFAULT VALUES RETURNING id") == 1
+        assert run(again, "SELECT count(*) FROM filled") == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE filled ADD COLUMN more int",
+        "ALTER TABLE pointing DROP CONSTRAINT pointing_id_fkey",
+        "CREATE TABLE added (id int)",
+        "CREATE INDEX filled_again ON filled (id)",
+        "DROP TABLE pointing",
+        "INSERT INTO kept VALUES ('two')",
+        "UPDATE kept SET name = 'other'",
+        "DELETE FROM kept",
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = 9000', current_database()); END $$",
+        "INSERT INTO filled SELECT n FROM generate_series(1, 300000) AS n",
+    ],
+)
+def test_a_database_that_was_changed_more_than_by_new_rows_is_not_lent_again(
+    lent: Databases, change: str
+) -> None:
+    with lent.lend() as changed:
+        run(changed, change)
+    with lent.lend() as next_one:
+        assert next_one != changed
+
+
+def test_a_database_is_lent_again_though_its_last_user_still_holds_it(lent: Databases) -> None:
+    async def hold(url: str) -> Any:
+        connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+        await connection.execute("BEGIN; INSERT INTO filled DEFAULT VALUES")
+        return connection
+
+    with asyncio.Runner() as runner:
+        with lent.lend() as first:
+            held = runner.run(hold(first))
+        with lent.lend() as again:
+            assert again == first
+            assert run(again, "SELECT count(*) FROM filled") == 0
+        runner.get_loop().call_soon(held.terminate)
+        runner.run(asyncio.sleep(0.01))
 
 
 def alive(process: psutil.Process) -> bool:

@@ -132,7 +132,9 @@ class AdaptiveLimit:
         self._lowered_at = -math.inf
         self._turned_away: float | None = None
         """When the last request was sent that was turned away and is not reported yet."""
-        self._slots: list[Slots] = []
+        self.calls = Slots(self)
+        """One queue for everybody who hands calls in, to however many clients."""
+        self._slots = [self.calls]
 
     @property
     def now(self) -> int:
@@ -144,16 +146,16 @@ class AdaptiveLimit:
     @property
     def used(self) -> int:
         """How much is in flight."""
-        return max((slots.used for slots in self._slots), default=0)
+        return max(slots.used for slots in self._slots)
 
     @property
     def wanted(self) -> int:
         """How much would be in flight without this limit."""
-        return max((slots.used + slots.waiting for slots in self._slots), default=0)
+        return max(slots.used + slots.waiting for slots in self._slots)
 
     def slots(self) -> "Slots":
-        """Slots, as many as this limit says at any time. What one queue has handed out, another does not
-        count.
+        """Another queue of slots, as many as this limit says at any time. What one queue has handed out,
+        another does not count.
         """
         self._slots.append(Slots(self))
         return self._slots[-1]

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
@@ -14,6 +13,7 @@ import openai
 
 from agents.model.answer import Failed, HttpAnswer
 from agents.model.completion import CompletionReader, TooMuch
+from agents.model.hosts import is_loopback
 from agents.model.model import Endpoint
 
 __all__ = ["Wire", "nap_s"]
@@ -64,7 +64,7 @@ class _BoundedClient(httpx2.AsyncClient):
         self._tls = tls
         self._max_bytes = endpoint.max_bytes
         # Loopback addresses do not go through the environment's proxy.
-        self._use_proxy = not _is_loopback(urlsplit(endpoint.base_url).hostname or "")
+        self._use_proxy = not is_loopback(urlsplit(endpoint.base_url).hostname or "")
         self._connections: list[httpx2.AsyncClient] = []
         self._free: list[httpx2.AsyncClient] = []
 
@@ -260,15 +260,6 @@ def _answer(status: int, headers: Mapping[str, str], body: bytes, first_s: float
 def _failed(error: BaseException | None, progress: _Transfer) -> Failed:
     cause, sent = _cause(error, progress)
     return Failed(cause, progress.status, progress.received, sent)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _cause(error: BaseException | None, progress: _Transfer) -> tuple[str, bool]:

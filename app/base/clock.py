@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 
-__all__ = ["Clock", "now_ms", "random_bits", "random_name", "timestamp", "use_clock"]
+__all__ = ["APART_MS", "Clock", "agree", "now_ms", "random_bits", "random_name", "timestamp", "use_clock"]
 
 
 class Clock:
@@ -24,12 +24,29 @@ class Clock:
         return secrets.randbits(count)
 
 
+APART_MS = 50
+"""Clocks that differ by no more than this agree."""
+
 _clock = Clock()
+_ahead_ms = 0
+"""How far the database's clock is ahead of this machine's."""
 
 
 def now_ms() -> int:
-    """The time in milliseconds since 1970, UTC."""
-    return _clock.now_ms()
+    """The time in milliseconds since 1970, UTC: PostgreSQL's, which all processes share."""
+    return _clock.now_ms() + _ahead_ms
+
+
+def agree(theirs: int, before: int, after: int) -> int:
+    """Goes by the database's clock from now on. ``theirs``: what it showed at some moment between ``before``
+    and ``after`` by ``now_ms``. Returns by how many milliseconds our time was changed; 0 if the clocks agree.
+    """
+    global _ahead_ms
+    if before - APART_MS <= theirs <= after + APART_MS:
+        return 0
+    change = theirs - (before + after) // 2
+    _ahead_ms += change
+    return change
 
 
 # Cached, since all events of a commit have the same time, and hundreds of viewers may get frames of them.
@@ -53,9 +70,9 @@ def random_name() -> str:
 @contextmanager
 def use_clock(clock: Clock) -> Iterator[None]:
     """Replaces the clock while the block lasts."""
-    global _clock
-    before, _clock = _clock, clock
+    global _clock, _ahead_ms
+    before, _clock, _ahead_ms = (_clock, _ahead_ms), clock, 0
     try:
         yield
     finally:
-        _clock = before
+        _clock, _ahead_ms = before

@@ -19,6 +19,7 @@ __all__ = [
     "append_seconds",
     "batches_driven",
     "batches_suspended",
+    "database_bytes",
     "database_connections",
     "decisions_defaulted",
     "events_written",
@@ -76,6 +77,12 @@ games_oldest = Gauge(
     "interintent_games_oldest_seconds",
     "Seconds since the creation of the oldest of these games; 0 without any. The same in every process",
     ["status"],
+    registry=REGISTRY,
+)
+database_bytes = Gauge(
+    "interintent_database_bytes",
+    "Bytes of each table with its indexes, as they were up to ten minutes ago",
+    ["table"],
     registry=REGISTRY,
 )
 database_connections = Gauge(

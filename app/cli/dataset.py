@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -268,7 +268,9 @@ async def _stored(parts: "Composition", game_id: str, batch: BatchRow) -> Game |
 
 
 class _Calls:
-    """Recorded calls: of one file by the games' seeds, of a folder by the games' ids."""
+    """Recorded calls: of one file by the games' seeds and the models that answered, of a folder by the games'
+    ids.
+    """
 
     def __init__(self, path: Path) -> None:
         self._files = {file.stem: file for file in path.rglob("*.ndjson")} if path.is_dir() else None
@@ -279,11 +281,24 @@ class _Calls:
         if self._files is None:
             seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
             stored = self._recording.calls(str(seed))
+            if not _answered_in(game, stored.values()):
+                stored = {}  # of a game with the same seed that other models played
         else:
             file = self._files.get(game.id)
             stored = {} if file is None else Recording.read(file).calls(game.id)
         for key in sorted(stored, key=astuple):
             yield _call(game.id, stored[key])
+
+
+def _answered_in(game: Game, calls: Iterable[Call]) -> bool:
+    """Whether these calls name the models that the game's provenance names; True where it names none."""
+    if game.provenance is None:
+        return True
+    served: dict[int, set[str]] = {}
+    for call in calls:
+        if call.text is not None:
+            served.setdefault(call.seat, set()).add(call.model)
+    return served == {agent.seat: set(agent.served) for agent in game.provenance.agents if agent.served}
 
 
 def _call(game_id: str, call: Call) -> Row:

@@ -29,6 +29,10 @@ COMMANDS: Final = {
     "migrate": Command("migrate", "Bring the database to the newest schema; a missing database is created."),
     "backup": Command("backup", "Write the whole database to one file, while the service runs."),
     "restore": Command("backup", "Put a backup into a database that is empty or missing."),
+    "database": Command(
+        "sizes",
+        "Show the schema of the database, and the rows and bytes of each table, with its indexes.",
+    ),
     "prune": Command(
         "prune", "Delete old batches with their games for good, and say how many bytes that frees."
     ),

@@ -18,9 +18,9 @@ from app.cli.arguments import Batches, DatabaseUrl, Sources
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
 from app.cli.terminal import byte_bar, count_bar, echo, fail, note, reason, writing
-from app.evaluations.schemas import JudgementSpec, JudgementView, RaterSpec
+from app.evaluations.schemas import JudgementView
 from app.evaluations.sheet import FIELDS, read_sheet, write_sheet
-from app.evaluations.tasks import Prepared, overlaid
+from app.evaluations.tasks import Prepared, judgement_row, overlaid
 from app.files.games import Unusable, bundles, games_in
 from app.files.judgements import UnreadableFile, read_judgements
 from app.files.label_studio import CONFIG, label_studio_tasks, read_label_studio
@@ -31,7 +31,6 @@ from app.settings import Settings
 from app.store.rows import JudgementRow
 from engine.errors import AvalonError, CorruptLog
 from evaluators.ground.drawing import Candidate, Drawing, DrawnTurn, candidates, why_nothing
-from evaluators.ground.items import parse_id
 from evaluators.ground.turns import Game
 
 __all__ = ["CALLER", "sheets_app"]
@@ -396,28 +395,10 @@ def _read(file: Path, rater: str | None, kind: str, mute: list[str]) -> Iterator
         fail(f"cannot read {file}: {reason(fault)}")
 
 
-def _row(rater: RaterSpec, judgement: JudgementSpec) -> JudgementRow:
-    parts = parse_id(judgement.item_id)
-    return JudgementRow(
-        game_id=parts.game_id,
-        request_id=parts.request_id,
-        stage=parts.stage,
-        intention=judgement.intention,
-        dimension=parts.dimension,
-        caller=CALLER,
-        rater=rater.name,
-        kind=rater.kind,
-        reasonable=judgement.reasonable,
-        think=judgement.think,
-        speak=judgement.speak,
-        comment=judgement.comment,
-    )
-
-
 def _refuse_twice(filled: Sequence[Filled]) -> None:
     seen: dict[tuple[str, ...], Filled] = {}
     for one in filled:
-        row = _row(one.rater, one.judgement)
+        row = judgement_row(CALLER, one.rater, one.judgement)
         before = seen.setdefault((row.rater, *row.key), one)
         if before is not one:
             raise InvalidRequest(
@@ -473,10 +454,10 @@ def _written(out: Path, filled: Sequence[Filled], *, revise: bool) -> tuple[int,
         except (OSError, UnicodeDecodeError) as fault:
             fail(f"cannot read {out}: {fault}")
         try:
-            held = [_row(line.rater, line.judgement) for line in read_sheet(text)]
+            held = [judgement_row(CALLER, line.rater, line.judgement) for line in read_sheet(text)]
         except InvalidRequest as fault:
             raise InvalidRequest(f"{out}: {fault}", "") from None
-    given = [_row(one.rater, one.judgement) for one in filled]
+    given = [judgement_row(CALLER, one.rater, one.judgement) for one in filled]
     changes = overlaid(held, given)
     if changes.contrary and not revise:
         raise _contrary(filled[changes.contrary[0]])

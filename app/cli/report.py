@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,9 +32,10 @@ from evaluators.report.columns import (
     read_conditions,
     read_contrasts,
 )
-from evaluators.report.contrasts import FOUND_BELOW, MISSING
+from evaluators.report.contrasts import CONTRASTS, FOUND_BELOW, MISSING
 from evaluators.report.sections import make_report
-from evaluators.report.tables import Report, ReportTable, TableRow, as_csv
+from evaluators.report.tables import Report, ReportTable
+from evaluators.report.tables import as_csv as as_csv_text
 from evaluators.statistics.figures import Figure
 from evaluators.study.told import notes_of
 
@@ -348,7 +349,7 @@ def _content(report: Report, form: str) -> bytes:
 
         return as_html(report).encode()
     if form == "csv":
-        return as_csv(report).encode()
+        return as_csv_text(report).encode()
     if form == "latex":
         from evaluators.report.latex import as_latex
 
@@ -391,25 +392,39 @@ def compare_command(
         list[str] | None,
         typer.Option(help="Only pairs with this rater; given twice: only this pair. Left out: every pair."),
     ] = None,
+    contrast: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Compare conditions instead of raters, as interintent report does: preset=paper,direct. "
+            "Repeatable."
+        ),
+    ] = None,
     where: Where = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON, all digits.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the table as CSV, all digits.")] = False,
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Compare raters pair by pair on the items they share: who guesses, summarises or judges better.
+    """Compare raters pair by pair on the items they share: who guesses, summarises or judges better; with
+    --contrast conditions, such as two presets or models, by all that seats did and said.
 
     Each row has both raters' figures, their difference with its 95 % interval over games, the p value of
     a permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs
     (Holm), and the numbers of items that only one of them has. The table is that of interintent report.
 
-    The exit status is 2 if there was no game, or if no two raters answered or judged the same item.
+    The exit status is 2 if there was no game, if no two raters answered or judged the same item, or if no
+    game has both levels of a contrast.
     """
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
-    split = read_split(None, where)
+    if as_json and as_csv:
+        fail("--json or --csv, not both")
+    if contrast and rater:
+        fail("--rater is for raters: a contrast compares conditions")
+    split = read_split(None, where, contrast)
     if sources:
-        if answers is None and judgements is None:
+        if answers is None and judgements is None and not contrast:
             fail("name a file with --answers or --judgements; only a batch brings its own")
         builder = _of_files(
             sources,
@@ -429,7 +444,24 @@ def compare_command(
             fail("a batch brings its judgements and answers; --judgements and --answers are for files")
         builder = _of_batches(batch, "compare", split, exclude_above, database_url)
     _note_passed_over(builder)
-    table = make_report(builder).table("raters")
+    report = make_report(builder)
+    tables = _contrasts(report) if contrast else [_pairs(report, rater)]
+    if as_json:
+        told = [table.as_json() for table in tables]
+        print_json(told if contrast else told[0])
+    elif as_csv:
+        echo(as_csv_text(replace(report, tables=tuple(tables))).rstrip("\n"))
+    elif contrast:
+        _print_contrasts(tables[0])
+        for said in report.notes_on_gold:
+            note(said)
+    else:
+        _print_pairs(tables[0])
+
+
+def _pairs(report: Report, rater: list[str] | None) -> ReportTable:
+    """The comparison of raters, of those that are named. Ends the command if there is none."""
+    table = report.table("raters")
     rows = tuple(row for row in table.rows if set(rater or ()) <= set(row.labels[1:]))
     if not rows:
         known = sorted({name for row in table.rows for name in row.labels[1:]})
@@ -438,25 +470,44 @@ def compare_command(
             if known
             else "no two raters answered or judged the same item"
         )
-    if as_json:
-        chosen = ReportTable(
-            table.name, table.section, table.title, table.caption, table.heads, table.columns, rows
+    return replace(table, rows=rows)
+
+
+def _contrasts(report: Report) -> list[ReportTable]:
+    """The tables of contrasts, the main figures first. Ends the command if no game has both levels."""
+    tables = [table for table in report.tables if table.name.startswith(CONTRASTS.rstrip("s"))]
+    if not tables[0].rows:
+        fail(tables[0].empty)
+    return tables
+
+
+def _print_contrasts(table: ReportTable) -> None:
+    out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+    printed = Table(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
+    for head in (*table.heads, "difference %", "p, Holm", "first %", "second %", "games"):
+        printed.add_column(head, justify="left" if head in table.heads else "right")
+    for row in table.rows:
+        difference = row.figures["difference"]
+        printed.add_row(
+            *row.labels,
+            _share(difference, signed=True),
+            _p(row.figures["p, Holm"]),
+            *(_share(row.figures[name], signed=False) for name in ("first", "second")),
+            "" if difference.games is None else f"{difference.games:,}",
         )
-        print_json(chosen.as_json())
-        return
-    _print_pairs(table, rows)
+    out.print(printed)
 
 
 _SHARES: Final = ("first", "second", "difference")
 
 
-def _print_pairs(table: ReportTable, rows: Iterable[TableRow]) -> None:
+def _print_pairs(table: ReportTable) -> None:
     # Wide outside terminals, so that the table is never cut for a program.
     out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
     printed = Table(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
     for head in (*table.heads, *(f"{name} %" for name in _SHARES), "p", "p, Holm", "items", "games", "alone"):
         printed.add_column(head, justify="left" if head in table.heads else "right")
-    for row in rows:
+    for row in table.rows:
         difference = row.figures["difference"]
         alone = " · ".join(_number(row.figures[name]) for name in ("first only", "second only"))
         printed.add_row(

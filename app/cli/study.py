@@ -639,7 +639,8 @@ def _print_finds(found: dict[str, Any]) -> None:
         echo(f"  nothing can be said of {measure} before there are pilot games")
         return
     several = any(one["difference_corrected"] != one["difference"] for one in shown)
-    heads = ["with 80 % power it finds", *(["with Holm"] if several else []), "games", "deviation", "alike"]
+    heads = ["finds (80 % power)", *(["with Holm"] if several else []), "games", "10 points take"]
+    heads += ["deviation", "alike"]
     table = _table("figure", *heads, "from")
     for one in shown:
         names = ("difference", "difference_corrected") if several else ("difference",)
@@ -647,6 +648,7 @@ def _print_finds(found: dict[str, Any]) -> None:
             one["figure"],
             *(_difference(one[name], one["unit"]) for name in names),
             f"{one['games']:,}",
+            "-" if one["games_for_10_points"] is None else f"{one['games_for_10_points']:,} games",
             f"{one['sd']:.2f}",
             f"{one['correlation']:.2f}",
             "ASSUMED: the worst case" if one["assumed"] else f"{one['measured_in']} pilot games",

@@ -55,6 +55,7 @@ _JUDGEMENTS: Final = "judgements.json"
 _ANSWERS: Final = "answers.jsonl"
 _TOLD: Final = "study.json"
 _CALLS: Final = "calls"
+_RATER_CALLS: Final = "rater-calls"
 _FIGURES: Final = "figures"
 _DATA_SET: Final = "dataset"
 
@@ -272,7 +273,7 @@ def pack(
         on_step("items")
         _write_items(folder, design, part / "items")
         on_step("stored answers")
-        _write_calls(folder, design, part / _CALLS)
+        _write_calls(folder, study, design, part)
         arguments = report_arguments(study, part)
         reports = [["--out", name] for name in REPORTS]
         if _can_draw():
@@ -329,20 +330,32 @@ def _write_items(folder: StudyFolder, design: Design, where: Path) -> None:
             file.close()
 
 
-def _write_calls(folder: StudyFolder, design: Design, where: Path) -> None:
-    """The stored answers of each game, sorted by question: they were stored as they came."""
+def _write_calls(folder: StudyFolder, study: Study, design: Design, part: Path) -> None:
+    """The stored answers about each game, of its models and of each judge and guesser."""
+    raters = [rater_key(one) for one in study.evaluations if one.kind != "raters"]
     for cell in design.cells:
         for game in design.games(cell):
-            file = folder.store / "answers" / cell.id / f"{game.id}.ndjson"
-            if not folder.has(cell.id, game.id) or not file.exists():
+            if not folder.has(cell.id, game.id):
                 continue
-            calls = Recording.read(file).calls(game.id)
-            signature, out = Signature(), where / cell.id / file.name
-            out.parent.mkdir(parents=True, exist_ok=True)
-            with out.open("wb") as lines:
-                for key in sorted(calls, key=lambda key: (key.request_id, key.step, key.about, key.attempt)):
-                    lines.write(signature.add(line_of(game.id, calls[key])))
-                lines.write(signature.line())
+            name = f"{game.id}.ndjson"
+            _write_answers(game.id, folder.store / "answers" / cell.id / name, part / _CALLS / cell.id / name)
+            for key in raters:
+                _write_answers(
+                    game.id, folder.store / "raters" / key / name, part / _RATER_CALLS / key / name
+                )
+
+
+def _write_answers(game: str, file: Path, out: Path) -> None:
+    """Sorted by question, since they were stored as they came. Does nothing where there are none."""
+    if not file.exists():
+        return
+    calls = Recording.read(file).calls(game)
+    signature = Signature()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("wb") as lines:
+        for key in sorted(calls, key=lambda key: (key.request_id, key.step, key.about, key.attempt)):
+            lines.write(signature.add(line_of(game, calls[key])))
+        lines.write(signature.line())
 
 
 def _can_draw() -> bool:
@@ -367,7 +380,7 @@ study.json        what was played, asked and served; deviations and early looks
 games.ndjson      the games' whole logs
 items/            what raters are asked, with gold, a file for each dimension
 judgements.json   judgements of people and models; answers.jsonl: guesses and summaries
-calls/            every stored answer of the games' models
+calls/            every stored answer of the games' models; rater-calls/: of judges and guessers
 report.*          the report, and its plots in figures/
 dataset/          the games as tables; its README.md says what every column means
 make-report.sh    makes report, plots and data set anew from these files (sh make-report.sh)

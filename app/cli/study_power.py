@@ -12,7 +12,7 @@ from app.runner.study_folder import StudyFault, StudyFolder
 from evaluators.report.columns import Contrast
 from evaluators.report.contrasts import ContrastCounts, FigureOfCells, figures_of_cells, range_of
 from evaluators.report.tables import Unit
-from evaluators.statistics.power import WORST_SD, smallest_difference, variation
+from evaluators.statistics.power import WORST_SD, games_for, smallest_difference, variation
 from evaluators.study.design import Design
 
 __all__ = ["finds"]
@@ -22,9 +22,11 @@ _SCORES: Final = "any score from 1 to 5"
 
 _ALPHA: Final = 0.05
 
+_TEN_POINTS: Final = 0.1
+
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Smallest:
     """The smallest difference in one figure."""
 
     figure: str
@@ -35,6 +37,8 @@ class _Found:
     difference: float | None
     difference_corrected: float | None
     """With Holm's correction, in its first step."""
+    needed: int | None
+    """Games of each condition that would find 10 points; None for other figures than rates."""
     sd: float
     correlation: float
     measured: int
@@ -49,6 +53,7 @@ class _Found:
             "games": self.games,
             "difference": self.difference,
             "difference_corrected": self.difference_corrected,
+            "games_for_10_points": self.needed,
             "sd": self.sd,
             "correlation": self.correlation,
             "assumed": not self.measured,
@@ -103,7 +108,7 @@ def _finds(
 
 
 def _told(
-    question: str, contrast: str, measure: str, decides: Sequence[_Found], figures: Sequence[_Found]
+    question: str, contrast: str, measure: str, decides: Sequence[_Smallest], figures: Sequence[_Smallest]
 ) -> dict[str, Any]:
     found = [*decides, *(one for one in figures if one not in decides)]
     return {
@@ -117,7 +122,7 @@ def _told(
 
 def _measured(
     design: Design, figures: Sequence[FigureOfCells], per_cell: float, alphas: Sequence[float]
-) -> Iterator[_Found]:
+) -> Iterator[_Smallest]:
     for one in figures:
         known = variation(one.cells, one.kind, paired=one.paired, limits=one.limits)
         if known is None:
@@ -134,20 +139,25 @@ def _measured(
             )
             for alpha in alphas
         ]
-        yield _Found(
+        yield _Smallest(
             one.name,
             one.is_main,
             one.unit,
             games,
             differences[0],
             differences[-1],
+            games_for(
+                _TEN_POINTS, sd=known.sd, correlation=known.correlation, paired=known.paired, alpha=alphas[-1]
+            )
+            if one.unit == "share"
+            else None,
             known.sd,
             known.correlation,
             known.units,
         )
 
 
-def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Found]:
+def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Smallest]:
     """The worst case: half of the games at one end of the figure and half at the other, pairs not alike."""
     if measure:
         unit, limits = range_of(measure) or ("share", None)
@@ -163,7 +173,8 @@ def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) 
             _possible(smallest_difference(games, sd=sd, alpha=alpha).difference, high - low)
             for alpha in alphas
         ]
-        found.append(_Found(name, True, unit, games, differences[0], differences[-1], sd, 0.0, 0))
+        needed = games_for(_TEN_POINTS, sd=sd, alpha=alphas[-1]) if unit == "share" else None
+        found.append(_Smallest(name, True, unit, games, differences[0], differences[-1], needed, sd, 0.0, 0))
     return found
 
 

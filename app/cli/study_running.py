@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +20,7 @@ from app.runner.study_games import Failure, StudyGames
 from app.seats.seating import LLM
 from app.settings import EndpointSettings, read_prompts
 from app.store.call import Use, UseKey, total, use_of
+from app.store.rows import Outage
 from evaluators.study.design import Design, PlannedGame, StudyCell
 from evaluators.study.file import Study
 
@@ -151,6 +152,7 @@ async def _run(
         len(work),
         len(work) - len(left),
         limits.max_cost,
+        lambda: endpoints.outages(settings),
     )
     try:
         with work_bar("study") as show:
@@ -234,6 +236,8 @@ class _RunProgress:
     of: int
     games: int
     max_cost: float | None
+    outages: Callable[[], Sequence[Outage]]
+    """The endpoints that do not answer now: what asks them waits."""
     played: int = 0
     calls: int = 0
     """Calls of the games that this run finished."""
@@ -269,7 +273,13 @@ class _RunProgress:
         left = seconds / calls * (expected - calls) if calls else None
         budget = "" if self.max_cost is None else f" of {self.max_cost:,.4g}"
         parts = [f"games {self.games:,} of {self.of:,}", f"cost {used.cost:,.4g}{budget}"]
-        if left:
+        away = self.outages()
+        if away:
+            named = ", ".join(f"{one.endpoint} ({one.cause})" for one in away)
+            parts.append(
+                f"WAITING for an answer from {named}: check base_url and network; Ctrl-C loses nothing"
+            )
+        elif left:
             parts.append(f"about {_span(left)} left")
         if self.words:
             parts.append(self.words)

@@ -15,11 +15,12 @@ from typing import Final
 
 import structlog
 
+from agents.model.hosts import is_loopback
 from app.base.clock import now_ms
 from app.base.errors import Forbidden, Unauthenticated
 from app.base.tasks import end_tasks
 from app.edge.tokens import Grant, Secrets
-from app.settings import Settings, is_loopback
+from app.settings import Settings
 from app.store.games import GameStore
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, Damaged, GameRow, TokenSecret

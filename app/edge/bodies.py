@@ -23,6 +23,7 @@ from app.base.json_reader import MAX_BODY, MAX_DEPTH, read_json
 from app.base.off_loop import off_loop
 from app.base.schemas import MAX_MEMBERS
 from app.edge.deps import Guard, caller_of, forget_caller
+from app.edge.queries import check_query
 from app.settings import Settings
 
 __all__ = ["BodyRoute", "Bounds", "takes"]
@@ -110,7 +111,11 @@ class BodyRoute(APIRoute):
         path_params = self.dependant.path_params
 
         async def guarded(request: Request) -> Response:
-            caller = None if bounds.open else await caller_of(request)
+            if bounds.open:
+                caller = None
+                check_query(request)
+            else:
+                caller = await caller_of(request)
             if faults := request_params_to_args(path_params, request.path_params)[1]:
                 raise RequestValidationError(faults)
             for guard in guards:

@@ -70,7 +70,7 @@ def _follows_a_link(scope: Scope) -> bool:
     return (
         scope["type"] == "http"
         and scope["method"] in ("GET", "HEAD")
-        and (scope["path"] in _FOR_PEOPLE or scope["path"].startswith("/docs/"))
+        and (scope["path"] in _FOR_PEOPLE or scope["path"].startswith(("/docs/", "/ui/")))
         and _values(scope, b"sec-fetch-mode") == ["navigate"]
         and _values(scope, b"sec-fetch-dest") == ["document"]
     )

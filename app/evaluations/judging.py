@@ -62,7 +62,7 @@ the calls anyway.
 
 
 class _Ended(Exception):
-    """The evaluation was cancelled: nothing more is to be judged."""
+    """The evaluation was cancelled, or another process has judged on: its row says what is left to do."""
 
 
 class _NotJudged(Exception):
@@ -437,7 +437,9 @@ class Judges:
             shown = set(turns.values())
 
         async def write(connection: AsyncConnection) -> None:
-            if not await self._store.advance(connection, row.evaluation_id, after.result):
+            if not await self._store.advance(
+                connection, row.evaluation_id, progress.games_done, after.result
+            ):
                 raise _Ended
             await self._store.lock_rater(connection, row.caller, row.rater)
             at = self._database.writer.stamp()

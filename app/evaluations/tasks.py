@@ -38,7 +38,7 @@ from evaluators.errors import UnknownItem
 from evaluators.ground.drawing import Drawing, candidates, why_nothing
 from evaluators.ground.items import Item, items, parse_id
 
-__all__ = ["Changes", "Prepared", "Tasks", "overlaid"]
+__all__ = ["Changes", "Prepared", "Tasks", "judgement_row", "overlaid"]
 
 log = structlog.get_logger()
 
@@ -275,20 +275,7 @@ class Tasks:
                 )
         elif judgement.reasonable is not None or (judgement.think is None and judgement.speak is None):
             raise InvalidRequest("a following item takes think, speak, or both, 1 to 5", pointer, "fields")
-        return JudgementRow(
-            game_id=item.game_id,
-            request_id=item.request_id,
-            stage=item.stage,
-            intention=intention,
-            dimension=item.dimension,
-            caller=prepared.caller,
-            rater=rater.name,
-            kind=rater.kind,
-            reasonable=judgement.reasonable,
-            think=judgement.think,
-            speak=judgement.speak,
-            comment=judgement.comment,
-        )
+        return replace(judgement_row(prepared.caller, rater, judgement), intention=intention)
 
     async def _item(self, prepared: "Prepared", item_id: str, pointer: str) -> Item:
         unknown = InvalidRequest(
@@ -331,6 +318,25 @@ class Changes(NamedTuple):
     """How many change nothing."""
     contrary: list[int]
     """Which ones, by place, contradict an earlier value."""
+
+
+def judgement_row(caller: str, rater: RaterSpec, judgement: JudgementSpec) -> JudgementRow:
+    """The judgement as it is stored. Raises UnknownItem if its item's id is none."""
+    parts = parse_id(judgement.item_id)
+    return JudgementRow(
+        game_id=parts.game_id,
+        request_id=parts.request_id,
+        stage=parts.stage,
+        intention=judgement.intention,
+        dimension=parts.dimension,
+        caller=caller,
+        rater=rater.name,
+        kind=rater.kind,
+        reasonable=judgement.reasonable,
+        think=judgement.think,
+        speak=judgement.speak,
+        comment=judgement.comment,
+    )
 
 
 def overlaid(before: Iterable[JudgementRow], given: Sequence[JudgementRow]) -> Changes:

@@ -27,7 +27,8 @@ __all__ = ["Lists", "router"]
 
 router = APIRouter(route_class=BodyRoute)
 
-LABEL: Final = r"^[^=]{1,64}=.{0,256}$"
+LABEL: Final = r"^[^=\x00]{1,64}=[^\x00\n]{0,256}$"
+"""No label holds U+0000, and no database takes it."""
 
 Label = Annotated[
     str | None,

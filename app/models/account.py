@@ -55,15 +55,14 @@ class Account:
         self._total = total(uses.values())
         self._games: dict[str, Use] = {}
         self._purse = leases.batch(batch_id)
-        self._calls = leases.calls(batch_id)
-        self._slots = self._calls.slots()
+        self._parallel = leases.calls(batch_id)
         self.limit(budget)
 
     def limit(self, budget: Budget) -> None:
         """Replaces the budget. Calls that have begun may finish."""
         self.budget = budget
         if budget.max_parallel is not None:
-            self._calls.resize(Parallel.read(budget.max_parallel))
+            self._parallel.resize(Parallel.read(budget.max_parallel))
         if self._purse is not None:
             self._purse.max_tokens, self._purse.max_cost = budget.batch.max_tokens, budget.batch.max_cost
 
@@ -121,4 +120,4 @@ class Account:
         slot is free.
         """
         if self.budget.max_parallel is not None:
-            await stack.enter_async_context(self._slots.turn())
+            await stack.enter_async_context(self._parallel.calls.turn())

@@ -74,7 +74,7 @@ class Source:
             self._parallel = AdaptiveLimit(parallel)
         else:
             self._parallel = leases.endpoint(name, parallel)
-        self.slots = self._parallel.slots()
+        self.slots = self._parallel.calls
         """Limits concurrent calls, over all games and processes, to what the server bears now; batches take
         turns. A call that waits here has cost nothing yet, and goes with its game."""
         self.health = EndpointHealth(name, outages=outages)

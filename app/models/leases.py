@@ -27,7 +27,7 @@ RENEW_S: Final = 0.5
 """Seconds between two renewals of a lease. So much later at most, a process sees what others want."""
 
 SHORT_S: Final = 0.2
-"""Seconds between two renewals while somebody waits for more."""
+"""Seconds between two renewals while somebody waits who has got nothing yet."""
 
 GAP_S: Final = 0.02
 """The fewest seconds between two renewals."""
@@ -130,8 +130,10 @@ class _Lease:
 
     @property
     def short(self) -> bool:
-        """Whether somebody waits for more than was granted."""
-        if self.limit is not None and (self.limit.wanted > self.limit.now or not self.limit.share):
+        """Whether somebody waits and nothing was granted. Who has something sees soon enough what others
+        leave.
+        """
+        if self.limit is not None and self.limit.wanted and not (self.limit.now and self.limit.share):
             return True
         return self.purse is not None and not self.purse.open
 
@@ -169,6 +171,7 @@ class Leases:
         self._storage = storage
         self._leases: dict[str, _Lease] = {}
         """By name, those that are held or wanted."""
+        self._endpoints: dict[str, AdaptiveLimit] = {}
         self._short = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -178,10 +181,16 @@ class Leases:
         return self._storage is not None
 
     def endpoint(self, name: str, parallel: Parallel) -> AdaptiveLimit:
-        """The limit of an endpoint's calls, with this process's share of its rates."""
+        """The limit of an endpoint's calls, with this process's share of its rates. After a change of the
+        settings it is the same one, since calls of games that began before are still made.
+        """
         if self._storage is None:
             return AdaptiveLimit(parallel)
-        limit = AdaptiveLimit(parallel, lambda: self._want(name, lease))
+        known = self._endpoints.get(name)
+        if known is not None:
+            known.resize(parallel)
+            return known
+        limit = self._endpoints[name] = AdaptiveLimit(parallel, lambda: self._want(name, lease))
         lease = _Lease(limit, None, metrics.places_leased.labels(name))
         return limit
 
@@ -220,7 +229,6 @@ class Leases:
                 log.warning("leases are not given back, and expire", cause=type(fault).__name__)
 
     def _want(self, name: str, lease: _Lease) -> None:
-        # Of two limits with one name, after a change of the settings, the newer one counts.
         self._leases[name] = lease
         self._short.set()
 

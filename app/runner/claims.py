@@ -1,56 +1,29 @@
-"""Claims: a batch or a judging has one driver at a time, and gets another one when the driver dies.
+"""Claims: a judging has one process that works on it at a time, and gets another one when that dies.
 
-A claim ends at once with the process that holds it, without a timeout: on PostgreSQL it is an advisory lock
-of the session, on SQLite a lock on a file beside the database. Claims save money, not correctness: two
-drivers of one game would write one log, since its positions are unique, but pay its models twice.
+On PostgreSQL a claim is a row of the queue that its process beats for; on SQLite, where it also stands for
+all games, it is a lock on a file beside the database. Claims save money, not correctness: of two that judge
+the same, only one can store each step.
 """
 
-import asyncio
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, Protocol
+from typing import IO, Protocol
+from uuid import UUID
 
 import structlog
-from sqlalchemy import text
 from sqlalchemy.engine import make_url
-from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.pool import NullPool
 
-from app.base.tasks import end_tasks
-from app.store.db import postgres_engine
+from app.store.jobs import JobStore
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Claims", "FileClaims", "SessionClaims", "claims_of"]
+__all__ = ["Claims", "FileClaims", "JobClaims"]
 
 log = structlog.get_logger()
-
-BEAT_S: Final = 5.0
-"""Seconds between two checks that the session with the claims is alive."""
-
-_PATIENCE_S: Final = 5.0
-"""Seconds without an answer after which a session counts as broken."""
-
-_AGAIN_S: Final = 0.5
-
-_KEEPALIVES: Final = (
-    "SET tcp_keepalives_idle = 10",
-    "SET tcp_keepalives_interval = 5",
-    "SET tcp_keepalives_count = 3",
-)
-"""With these, a server drops the session of a vanished machine after 25 s instead of two hours."""
-
-_TAKE: Final = text(
-    "SELECT key FROM unnest(CAST(:keys AS bigint[])) WITH ORDINALITY AS wanted(key, place) "
-    "WHERE pg_try_advisory_lock(key) ORDER BY place"
-)
-_GIVE_BACK: Final = text("SELECT pg_advisory_unlock(:key)")
 
 
 class Claims(Protocol):
@@ -77,15 +50,6 @@ class Claims(Protocol):
     async def give_back(self, name: str) -> None: ...
 
 
-def claims_of(url: str) -> Claims:
-    """The claims of a process on this database."""
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return SessionClaims(url)
-    held = parsed.database
-    return FileClaims(Path(held + ".driver") if held and held != ":memory:" else None)
-
-
 class FileClaims:
     """All or nothing: the process that locks the file drives every game of the database.
 
@@ -93,6 +57,12 @@ class FileClaims:
     """
 
     sole = True
+
+    @classmethod
+    def of(cls, url: str) -> "FileClaims":
+        """The claims of a process on the SQLite database at this URL."""
+        file = make_url(url).database
+        return cls(Path(file + ".driver") if file and file != ":memory:" else None)
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -140,123 +110,52 @@ class FileClaims:
         return True
 
 
-class SessionClaims:
-    """Advisory locks of one PostgreSQL session, which does nothing else.
-
-    A broken session loses its locks, while its games go on. The process that gets a lock once the database
-    is back goes on alone; the other process learns of the loss by ``on_lost``.
+class JobClaims:
+    """Claims in the queue of a PostgreSQL database. Whoever made them beats for ``held``, and calls ``look``
+    now and then.
     """
 
     sole = False
 
-    def __init__(self, url: str) -> None:
-        self._engine = postgres_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
-        self._connection: AsyncConnection | None = None
-        self._held: set[str] = set()
-        self._turn = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
+    def __init__(self, jobs: JobStore, own: UUID, stale_s: float) -> None:
+        """``own``: names this process. ``stale_s``: seconds without a beat until a claim is anybody's."""
+        self._jobs = jobs
+        self._own = own
+        self._stale_s = stale_s
+        self._held: dict[str, int] = {}
+        """The row of each name that is claimed."""
         self.on_lost: list[Callable[[str], None]] = []
 
+    @property
+    def held(self) -> list[int]:
+        """The rows of this process's claims."""
+        return list(self._held.values())
+
     async def start(self) -> None:
-        async with self._turn:
-            await self._look()
-        self._task = asyncio.create_task(self._keep(), name="claims")
+        """Does nothing: rows need no session."""
 
     async def stop(self) -> None:
-        await end_tasks(self._task)
-        async with self._turn:
-            await self._drop()
-        self._held.clear()
-        await self._engine.dispose()
+        for name in list(self._held):
+            await self.give_back(name)
 
     async def take(self, names: Sequence[str]) -> list[str]:
-        if not names:
-            return []
-        async with self._turn:
-            taken = await self._try(names)
-            self._held.update(taken)
-        return taken
+        taken = await self._jobs.claim(names, self._own, self._stale_s) if names else {}
+        self._held.update(taken)
+        return list(taken)
 
     async def give_back(self, name: str) -> None:
-        async with self._turn:
-            if name in self._held:
-                self._held.discard(name)
-                with suppress(_Broken):
-                    await self._run(_GIVE_BACK, {"key": _key(name)})
+        row = self._held.pop(name, None)
+        if row is not None:
+            await self._jobs.unclaim(row, self._own)
 
-    async def _keep(self) -> None:
-        """Checks the session now and then, and takes a broken session's claims again."""
-        while True:
-            await asyncio.sleep(BEAT_S if self._connection is not None else _AGAIN_S)
-            async with self._turn:
-                await self._look()
-
-    async def _look(self) -> None:
-        if self._connection is not None:
-            with suppress(_Broken):
-                await self._run(text("SELECT 1"), {})
-        if self._connection is None:
-            held = sorted(self._held)
-            try:
-                self._connection = await self._open()
-            except Exception as fault:
-                log.warning("no session to hold claims", cause=type(fault).__name__, held=len(held))
-                return
-            regained = set(await self._try(held)) if held else set()
-            if self._connection is None:
-                return
-            for name in held:
-                if name not in regained:
-                    self._held.discard(name)
-                    for tell in self.on_lost:
-                        tell(name)
-
-    async def _try(self, names: Sequence[str]) -> list[str]:
-        by_key = {_key(name): name for name in names}
-        try:
-            rows = await self._run(_TAKE, {"keys": list(by_key)})
-        except _Broken:
-            return []
-        return [by_key[row[0]] for row in rows]
-
-    async def _open(self) -> AsyncConnection:
-        async with asyncio.timeout(_PATIENCE_S):
-            connection = await self._engine.connect()
-            try:
-                for setting in _KEEPALIVES:
-                    await connection.execute(text(setting))
-            except BaseException:
-                await connection.close()
-                raise
-        return connection
-
-    async def _run(self, statement: Any, values: dict[str, Any]) -> list[Any]:
-        if self._connection is None:
-            raise _Broken
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                return list((await self._connection.execute(statement, values)).all())
-        except asyncio.CancelledError:
-            await self._drop()
-            raise
-        except Exception as fault:
-            log.warning("the session that holds claims is gone", cause=type(fault).__name__)
-            await self._drop()
-            raise _Broken from fault
-
-    async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(Exception):
-                await connection.invalidate()
-            with suppress(Exception):
-                await connection.close()
-
-
-class _Broken(Exception):
-    """The session is broken."""
-
-
-def _key(name: str) -> int:
-    """The lock's number: 64 bits of a hash, so that two names practically never share it."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), signed=True)
+    async def look(self) -> None:
+        """Finds out which claims another process has taken over."""
+        if not self._held:
+            return
+        asked = dict(self._held)
+        kept = await self._jobs.claimed(list(asked.values()), self._own)
+        for name, row in asked.items():
+            if row not in kept and self._held.get(name) == row:
+                del self._held[name]
+                for tell in self.on_lost:
+                    tell(name)

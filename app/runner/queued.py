@@ -22,6 +22,7 @@ from app.base.tasks import end_tasks
 from app.models.registry import ModelRegistry
 from app.models.stops import GameParks
 from app.runner.beats import Beats, end_process
+from app.runner.claims import JobClaims
 from app.runner.local import Ended, LocalRunner
 from app.seats.inboxes import GameWaits
 from app.store.db import PASSING, is_ours, postgres_engine
@@ -111,7 +112,7 @@ class Queued:
         self._runner = runner
         self._models = models
         self._places = places
-        self._kept = places // KEPT if places >= KEPT else int(places > 1)
+        self._kept = places // KEPT
         self._stale = timedelta(seconds=stale_s)
         self._drain_s = drain_s
         self._own = cast("QueueManagerId", uuid.uuid4())
@@ -129,7 +130,9 @@ class Queued:
         self._settling: set[asyncio.Task[None]] = set()
         self._laying: set[asyncio.Task[None]] = set()
         self._unparking: dict[str, asyncio.Task[None]] = {}
-        self._beats = Beats(url, lambda: list(self._held), stale_s, on_hung)
+        self.claims = JobClaims(jobs, self._own, stale_s)
+        """What this process judges."""
+        self._beats = Beats(url, lambda: [*self._held, *self.claims.held], stale_s, on_hung)
         self._lay_out: LayOut | None = None
         self._stopping = False
 
@@ -165,6 +168,13 @@ class Queued:
                 await self._clear(queries)
         except PASSING as fault:
             log.warning("the queue learns later which games are over", cause=type(fault).__name__)
+
+    async def close(self) -> None:
+        """Gives back what was judged, and ends the beats."""
+        try:
+            await self.claims.stop()
+        except PASSING as fault:
+            log.warning("judges are left to others", cause=type(fault).__name__)
         await self._beats.stop()
 
     async def offer(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
@@ -418,15 +428,20 @@ class Queued:
                     await self._look_again.wait()
             self._look_again.clear()
             driven = list(self._driven.values())
-            if not driven:
-                continue
             try:
+                await self.claims.look()
+                if not driven:
+                    continue
                 kept = await self._jobs.kept([begun.job for begun in driven])
             except PASSING as fault:
                 log.warning("cannot look whether games may go on", cause=type(fault).__name__)
                 continue
-            for begun in driven:
-                if begun.job not in kept and self._driven.get(begun.game_id) is begun:
+            lost = [begun for begun in driven if begun.job not in kept]
+            if lost:
+                # A game that has just ended is no longer driven either: it gets time to say so.
+                await asyncio.sleep(GATHER_S)
+            for begun in lost:
+                if self._driven.get(begun.game_id) is begun:
                     self._drop(begun)
 
     async def _sweep(self) -> None:

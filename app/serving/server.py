@@ -13,11 +13,12 @@ from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 from uvicorn.loops.auto import auto_loop_factory
 
+from agents.model.hosts import is_loopback
 from app.base.listening import stop_listening
 from app.protocol.messages import MAX_MESSAGE
 from app.serving.http_limits import HttpProtocol
 from app.serving.socket_limits import SocketProtocol
-from app.settings import Settings, is_loopback
+from app.settings import Settings
 from app.store.db import Database, sqlite_exists
 from app.store.keys import KeyStore
 from app.store.trouble import trouble_of

@@ -322,7 +322,8 @@ async def restore(database: Database, file: Path, tell: Progress, *, replace: bo
         else:
             async with database.write_engine.begin() as connection:
                 await _restore_postgres(connection, members, manifest, meter, replace=replace)
-    await database.migrate()
+    if database.is_sqlite:
+        await database.migrate()
     return manifest
 
 
@@ -385,6 +386,9 @@ async def _restore_postgres(
         if copied != f"COPY {manifest.rows[table]}":
             raise CannotRestore(f"{table} has not the rows that the backup says it has: take another backup")
     await driver.execute(_SEQUENCES)
+    await connection.run_sync(migrate)
+    # The queue is empty: jobs and drivers of then mean nothing here, and the next service gives new ones.
+    await driver.execute("UPDATE games SET job = NULL, driver = NULL WHERE job IS NOT NULL")
 
 
 async def _pieces(part: _Checked) -> AsyncIterator[bytes]:

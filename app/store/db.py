@@ -54,7 +54,7 @@ from sqlalchemy.pool import (
 )
 
 from app.base import metrics
-from app.base.clock import now_ms
+from app.base.clock import agree, now_ms
 from app.base.tasks import end_tasks
 from app.settings import Settings
 from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
@@ -86,6 +86,9 @@ ASK_AFTER_S: Final = 30.0
 
 CONNECTS_WITHIN_S: Final = 1.0
 """Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
+
+FROZEN_S: Final = 30
+"""Seconds after which PostgreSQL ends a transaction whose process stands still: others wait for its locks."""
 
 LOCK_WITHIN_S: Final = 10
 """Seconds that a write waits for a lock of somebody else's, before it fails with words that say so."""
@@ -251,6 +254,18 @@ class Database:
         """The values of the first column of everything that a query finds."""
         return [row[0] for row in await self.rows(query)]
 
+    async def agree_on_time(self) -> None:
+        """Goes by PostgreSQL's clock, which all processes share: no deadline may depend on whose clock is
+        wrong.
+        """
+        if self.is_sqlite:
+            return
+        before = now_ms()
+        [theirs] = await self.column(_THEIR_CLOCK)
+        changed = agree(int(theirs), before, now_ms())
+        if changed:
+            log.warning("the clock of this machine is wrong; the database's counts", off_by_s=changed / 1000)
+
     async def trouble(self) -> DatabaseTrouble | None:
         """Why the database cannot be used now; None if it answers, and wrote when it wrote last."""
         try:
@@ -307,6 +322,7 @@ _PROBE_SQLITE: Final = (
 _PROBE_POSTGRES: Final = (
     text("CREATE TEMPORARY TABLE interintent_probe ON COMMIT DROP AS SELECT repeat('x', 1000) AS x"),
 )
+_THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 
 def postgres_engine(url: str, **options: Any) -> AsyncEngine:
@@ -320,7 +336,11 @@ async def _connect(*arguments: Any, **options: Any) -> Any:
     """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
     asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
-    settings = {"lock_timeout": f"{LOCK_WITHIN_S}s", **options.pop("server_settings", {})}
+    settings = {
+        "lock_timeout": f"{LOCK_WITHIN_S}s",
+        "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
+        **options.pop("server_settings", {}),
+    }
     connecting = asyncio.create_task(
         asyncpg.connect(*arguments, **{"timeout": CONNECT_WITHIN_S, **options}, server_settings=settings)
     )

@@ -148,15 +148,18 @@ class EvaluationStore:
             )
 
     async def advance(
-        self, connection: AsyncConnection, evaluation_id: str, result: Mapping[str, Any]
+        self, connection: AsyncConnection, evaluation_id: str, done: int, result: Mapping[str, Any]
     ) -> bool:
-        """Writes a judge's progress, in the caller's transaction. False: it was cancelled in the meantime."""
-        written = await connection.execute(
-            update(evaluations)
-            .where(evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
-            .values(result=dict(result))
-        )
-        return bool(written.rowcount)
+        """Writes a judge's progress after ``done`` games, in the caller's transaction. False: it was
+        cancelled in the meantime, or another process has judged on.
+        """
+        this = (evaluations.c.evaluation_id == evaluation_id, evaluations.c.status == "judging")
+        query = select(evaluations.c.result).where(*this).with_for_update()
+        stored = (await connection.execute(query)).one_or_none()
+        if stored is None or ((stored[0] or {}).get("progress") or {}).get("games_done", 0) != done:
+            return False
+        await connection.execute(update(evaluations).where(*this).values(result=dict(result)))
+        return True
 
     async def judged_by(self, evaluation_id: str, games: Collection[str]) -> Rows[JudgementRow]:
         """The judgements of this evaluation's judge in these games."""

@@ -7,7 +7,21 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar, get_args
 
-from sqlalchemy import Select, Text, and_, case, cast, func, insert, or_, select, update
+from sqlalchemy import (
+    CTE,
+    Boolean,
+    Select,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_bits, timestamp
@@ -31,6 +45,27 @@ DRIVEN: Final = ("created", "running")
 
 OPEN: Final = (*DRIVEN, "suspended")
 """The statuses of games that are not over."""
+
+# As the index has it: a bound value would not be known to be one of those that it holds.
+_IS_OPEN: Final = literal_column("games.status IN ('created', 'running', 'suspended')", Boolean)
+
+_IS_DRIVEN: Final = literal_column("games.drive = 'auto' AND games.status IN ('created', 'running')", Boolean)
+
+
+def _batches_with_open_games() -> CTE:
+    """Each batch with an open game, found by leaps from one to the next in the index of open games."""
+    first = select(func.min(games.c.batch_id).label("batch_id")).where(_IS_OPEN)
+    leaps = first.cte("open_batches", recursive=True)
+    following = (
+        select(func.min(games.c.batch_id))
+        .where(_IS_OPEN, games.c.batch_id > leaps.c.batch_id)
+        .correlate(leaps)
+        .scalar_subquery()
+    )
+    return leaps.union_all(select(following).where(leaps.c.batch_id.is_not(None)))
+
+
+_BATCHES_WITH_OPEN_GAMES: Final = _batches_with_open_games()
 
 _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
 
@@ -268,18 +303,18 @@ class GameStore:
         return await self._database.column(query)
 
     async def open_batches(self) -> list[str]:
-        """Batches with games that still have to be driven or cancelled; oldest first."""
+        """Batches with games that still have to be driven or cancelled; oldest first. It takes a few steps of
+        an index for each batch that is not over, however many games there are.
+        """
+        c = batches.c
+        # On SQLite no game has a job, so the index of games without one holds just those.
+        known = [games.c.job.is_(None)] if self._database.is_sqlite else []
+        driven = select(games.c.game_id).where(games.c.batch_id == c.batch_id, *known, _IS_DRIVEN).exists()
         query = (
-            select(games.c.batch_id)
-            .join(batches, batches.c.batch_id == games.c.batch_id)
-            .where(
-                or_(
-                    and_(games.c.status.in_(OPEN), batches.c.cancelled),
-                    and_(games.c.status.in_(DRIVEN), games.c.drive == "auto", batches.c.suspended.is_(None)),
-                )
-            )
-            .group_by(games.c.batch_id)
-            .order_by(func.min(games.c.created_at), games.c.batch_id)
+            select(c.batch_id)
+            .join(_BATCHES_WITH_OPEN_GAMES, _BATCHES_WITH_OPEN_GAMES.c.batch_id == c.batch_id)
+            .where(or_(c.cancelled, and_(c.suspended.is_(None), driven)))
+            .order_by(c.created_at, c.batch_id)
         )
         return await self._database.column(query)
 
@@ -307,12 +342,13 @@ class GameStore:
 
     async def unlaid_batches(self) -> list[str]:
         """Batches whose games are not all stored yet, and that are neither cancelled nor suspended."""
-        laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
+        # Positions are given one after the other, so the last one says how many there were.
+        of_batch = games.c.batch_id == batches.c.batch_id
+        laid = select(func.max(games.c.position) + 1).where(of_batch).scalar_subquery()
         query = (
             select(batches.c.batch_id)
-            .outerjoin(laid, laid.c.batch_id == batches.c.batch_id)
             .where(
-                func.coalesce(laid.c.n, 0) < batches.c.count,
+                func.coalesce(laid, 0) < batches.c.count,
                 batches.c.cancelled.is_(False),
                 batches.c.suspended.is_(None),
             )

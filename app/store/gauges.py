@@ -5,16 +5,21 @@ from typing import Any, Final, cast
 
 import structlog
 from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
 
 from app.base import metrics
 from app.base.clock import now_ms
 from app.store.db import PASSING, Database
 from app.store.games import OPEN
+from app.store.sizes import table_bytes
 from app.store.tables import games
 
 __all__ = ["DatabaseGauges"]
 
 log = structlog.get_logger()
+
+SIZES_FRESH_S: Final = 600.0
+"""The same for the sizes of tables, since SQLite looks at every page of its file for them."""
 
 FRESH_S: Final = 2.0
 """The database is asked again after this many seconds at the earliest, however often the metrics are read."""
@@ -29,6 +34,7 @@ class DatabaseGauges:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._read_at: float | None = None
+        self._sized_at: float | None = None
         self._reading = asyncio.Lock()
 
     async def refresh(self) -> None:
@@ -42,6 +48,9 @@ class DatabaseGauges:
             if self._read_at is not None and now - self._read_at < FRESH_S:
                 return
             self._read_at = now
+            if self._sized_at is None or now - self._sized_at >= SIZES_FRESH_S:
+                self._sized_at = now
+                await self._size()
             query = (
                 select(games.c.status, func.count(), func.min(games.c.created_at))
                 .where(games.c.status.in_(OPEN))
@@ -61,3 +70,14 @@ class DatabaseGauges:
                 metrics.games_open.labels(status).set(count)
                 age_ms = 0 if type(oldest) is not int else max(0, now_ms() - oldest)
                 metrics.games_oldest.labels(status).set(age_ms / 1000)
+
+    async def _size(self) -> None:
+        metrics.database_bytes.clear()
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                sizes = await table_bytes(self._database)
+        except (DBAPIError, *PASSING, TimeoutError) as fault:
+            log.warning("metrics go without the sizes of tables", cause=type(fault).__name__)
+            return
+        for table, size in sizes.items():
+            metrics.database_bytes.labels(table).set(size)

@@ -12,6 +12,7 @@ A game that waits for long has a job too, which begins when the wait is over at 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import UUID
 
 from sqlalchemy import bindparam, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -147,12 +148,33 @@ _UNLINK: Final = text(
     "UPDATE games SET job = NULL, driver = NULL WHERE job IS NOT NULL "
     "AND NOT EXISTS (SELECT 1 FROM pgqueuer WHERE pgqueuer.id = games.job AND pgqueuer.status <> 'failed')"
 )
+_LEFT: Final = text(
+    "DELETE FROM pgqueuer WHERE entrypoint = 'judge' AND heartbeat < now() - interval '1 hour'"
+)
+"""Claims of processes that died when they had just judged."""
+
 _LAID_OUT: Final = text(
     "SELECT convert_from(payload, 'UTF8') FROM pgqueuer WHERE entrypoint = 'batch' AND status <> 'failed'"
 )
 _CANCELLED: Final = text(
     "SELECT DISTINCT games.batch_id FROM games JOIN batches ON batches.batch_id = games.batch_id "
     "WHERE games.status IN ('created', 'running', 'suspended') AND batches.cancelled"
+)
+
+_CLAIM: Final = text(
+    "INSERT INTO pgqueuer (priority, queue_manager_id, status, entrypoint, dedupe_key) "
+    "SELECT 0, CAST(:own AS uuid), 'picked', 'judge', name "
+    "FROM unnest(CAST(:names AS text[])) AS wanted(name) "
+    "ON CONFLICT (dedupe_key) WHERE status IN ('queued', 'picked') AND dedupe_key IS NOT NULL "
+    "DO UPDATE SET queue_manager_id = excluded.queue_manager_id, heartbeat = now() "
+    "WHERE pgqueuer.heartbeat < now() - make_interval(secs => :stale) RETURNING id, dedupe_key"
+)
+_CLAIMED: Final = text("SELECT id FROM pgqueuer WHERE id = ANY(:rows) AND queue_manager_id = :own")
+_UNCLAIM: Final = text("DELETE FROM pgqueuer WHERE id = :row AND queue_manager_id = :own")
+
+_WAITING: Final = text(
+    "SELECT count(*) FROM pgqueuer WHERE status = 'queued' AND execute_after <= now() "
+    "OR status = 'picked' AND heartbeat > now() - interval '10 minutes'"
 )
 
 LOCK_GAME: Final = (
@@ -280,7 +302,8 @@ class JobStore:
         endpoint: str | None = None,
         waits_for: Sequence[str] = (),
     ) -> None:
-        """Ends a job that drives a game, and gives the game a new one if it is to go on.
+        """Ends a job that drives a game, and gives the game a new one if it is to go on. Raises the error of
+        the database if somebody else holds the game's row.
 
         ``after_s``: seconds until the new job begins at the latest. ``endpoint``: it may begin as soon as
         this endpoint answers. ``waits_for``: requests; if one of them has its outcome, the new job begins at
@@ -297,6 +320,8 @@ class JobStore:
         )
 
         async def work(connection: AsyncConnection) -> None:
+            # A process that stands still may hold the row: nothing else must wait for it meanwhile.
+            await connection.execute(text("SET LOCAL lock_timeout = '500ms'"))
             row = (await connection.execute(query)).one_or_none()
             if row is not None and row[0] == job.id:
                 _, status, drive, wanted, cancelled = row
@@ -349,6 +374,26 @@ class JobStore:
         """How many games wait for this endpoint."""
         return int((await self._database.column(_PARKED.bindparams(endpoint=endpoint)))[0])
 
+    # --- claims -----------------------------------------------------------------------------
+
+    async def claim(self, names: Sequence[str], own: UUID, stale_s: float) -> dict[str, int]:
+        """Claims names for the process ``own``. Returns the rows of those that it got: nobody else beats for
+        them.
+        """
+        values = {"names": sorted(names), "own": own, "stale": stale_s}
+
+        async def work(connection: AsyncConnection) -> dict[str, int]:
+            return {name: row for row, name in await connection.execute(_CLAIM, values)}
+
+        return await self._database.writer.run(work)
+
+    async def claimed(self, rows: Sequence[int], own: UUID) -> set[int]:
+        """Those of these rows that are still claims of the process ``own``."""
+        return set(await self._database.column(_CLAIMED.bindparams(rows=list(rows), own=own)))
+
+    async def unclaim(self, row: int, own: UUID) -> None:
+        await self._database.writer.execute(_UNCLAIM.bindparams(row=row, own=own))
+
     # --- care -------------------------------------------------------------------------------
 
     async def sweep(self, unlaid: Sequence[str] | None = None) -> int:
@@ -366,6 +411,7 @@ class JobStore:
                 return 0
             if unlaid is not None:
                 await connection.execute(_UNLINK)
+                await connection.execute(_LEFT)
                 known = set((await connection.execute(_LAID_OUT)).scalars())
                 cancelled = (await connection.execute(_CANCELLED)).scalars()
                 for batch_id in sorted({*unlaid, *cancelled} - known):
@@ -387,8 +433,7 @@ class JobStore:
 
     async def waiting(self) -> int:
         """Jobs that are due, or that some process works on."""
-        query = text("SELECT count(*) FROM pgqueuer WHERE status = 'picked' OR execute_after <= now()")
-        return int((await self._database.column(query))[0])
+        return int((await self._database.column(_WAITING))[0])
 
     async def prune(self, older_s: float) -> None:
         """Empties the queue's own log: every job leaves three rows there."""

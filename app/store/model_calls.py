@@ -233,16 +233,17 @@ class CallStore:
         return _call(row)
 
     async def open_account(self, game: str, batch_id: str, tokens: int, cost: float) -> None:
-        """Sets what the game has spent so far; the calls that are stored from now on are added.
+        """Notes what the game has spent so far, unless more is noted; calls stored from now on are added.
 
         An earlier version of the program, which may run beside this one, stores calls without adding them.
         """
         dialect: Any = sqlite if self._database.is_sqlite else postgresql
+        larger = func.max if self._database.is_sqlite else func.greatest
         put = dialect.insert(model_spending).values(game_id=game, batch_id=batch_id, tokens=tokens, cost=cost)
+        # Not simply set: a call may have been stored since these sums were made.
+        changes = {name: larger(model_spending.c[name], put.excluded[name]) for name in ("tokens", "cost")}
         await self._database.writer.execute(
-            put.on_conflict_do_update(
-                index_elements=["game_id"], set_={"tokens": put.excluded.tokens, "cost": put.excluded.cost}
-            )
+            put.on_conflict_do_update(index_elements=["game_id"], set_=changes)
         )
 
     async def spent(self, batch_id: str) -> tuple[int, float]:

@@ -239,6 +239,9 @@ _SCORES: Final = range(1, 6)
 _JOBLESS: Final = text("job IS NULL AND drive = 'auto' AND status IN ('created', 'running')")
 """Games that nobody drives, although somebody should."""
 
+_OPEN: Final = text("status IN ('created', 'running', 'suspended')")
+"""Games that are not over."""
+
 
 @_stored("batches", Index("ix_batches_created", "created_at", "batch_id", unique=True))
 @dataclass(frozen=True, slots=True, repr=False)
@@ -269,6 +272,7 @@ class BatchRow:
     Index("ix_games_status", "status", "created_at"),
     Index("ix_games_job", "job"),
     Index("ix_games_jobless", "batch_id", postgresql_where=_JOBLESS, sqlite_where=_JOBLESS),
+    Index("ix_games_open", "batch_id", postgresql_where=_OPEN, sqlite_where=_OPEN),
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:

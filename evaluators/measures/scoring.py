@@ -475,14 +475,13 @@ class Bin(NamedTuple):
 
 
 class RoleScores:
-    """Counts role guesses, in total, by role and by game, with their confidence."""
+    """Counts role guesses, in total and by role, with their confidence."""
 
     def __init__(self) -> None:
         self.right = Rate(0, 0)
         """Right guesses, of all guesses that name a role."""
         self.by_role: dict[Role, Rate] = {}
         """By the speaker's true role."""
-        self.by_game: dict[str, Rate] = {}
         self.confusion: dict[tuple[Role, Role], int] = {}
         """The number of guesses by (true role, guessed role)."""
         self._squares = 0.0
@@ -503,7 +502,6 @@ class RoleScores:
         rate = Rate(int(right), 1)
         self.right = self.right.plus(rate)
         tally(self.by_role, role, rate)
-        tally(self.by_game, item.game_id, rate)
         self.confusion[role, guess.role] = self.confusion.get((role, guess.role), 0) + 1
         if guess.confidence is not None:
             self._count_confidence(guess.confidence, right)

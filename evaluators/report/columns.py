@@ -246,7 +246,7 @@ def _of_agents(
     columns = ("agent", "model", "preset", "steps", "prompts", "memory", "timing")
     of_seats = {column: tuple(str(row.get(column) or row["agent"]) for row in rows) for column in columns}
     of_seats["served"] = tuple(
-        _AND.join(sorted(served.get(seat, ()))) or (NOT_KNOWN if row["agent"] == "llm" else str(row["agent"]))
+        (_AND.join(sorted(served.get(seat, ()))) or NOT_KNOWN) if row["agent"] == "llm" else str(row["agent"])
         for seat, row in enumerate(rows, 1)
     )
     return of_seats

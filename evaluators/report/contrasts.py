@@ -143,9 +143,6 @@ _MEASURES: Final[Mapping[tuple[str, str], tuple[_Measure, ...]]] = {
 _HEADLINES: Final = frozenset({"all", "judge"})
 """The groups whose figures are totals."""
 
-_TOTALS: Final = frozenset({"play", "seats"})
-"""Tables whose rows by side are main figures: who won, and how a side plays."""
-
 _DEFAULT_GROUPS: Final = frozenset({"all"})
 
 
@@ -674,14 +671,14 @@ def _row(asked: Contrast, told: _Told, p: float, questions: int, level: float) -
             for at, level in ((0, asked.by.first), (2, asked.by.second))
         )
     return {
-        "first": first,
-        "second": second,
         "difference": replace(
             _figure(told.excluded, games, told.items, _sentence(told.excluded, p, unit, level)),
             of_games=told.of_games,
         ),
-        "p": _p(told.excluded.p_value, games, _TESTS[told.excluded.test]),
         "p, Holm": _p(p, games, f"of {questions} contrasts" if questions > 1 else "of one contrast"),
+        "first": first,
+        "second": second,
+        "p": _p(told.excluded.p_value, games, _TESTS[told.excluded.test]),
         "as played": _figure(told.played, None, None, _changed(told.excluded, told.played)),
         "as played: p": _p(told.played.p_value, None, ""),
         "worst case": nothing("the figure has no limits")
@@ -861,9 +858,12 @@ def _table(name: str, rows: Sequence[TableRow], empty: str, *, mixed: bool = Fal
         "difference." + (" Mixed model: a second opinion, over the games' own figures." if mixed else ""),
         heads,
         (
-            *(Column(column, unit) for column in ("first", "second", "difference")),
-            Column("p", "number"),
+            # What matters first, since a narrow screen shows two columns.
+            Column("difference", unit),
             Column("p, Holm", "number"),
+            Column("first", unit),
+            Column("second", unit),
+            Column("p", "number"),
             Column("as played", unit),
             Column("as played: p", "number"),
             Column("worst case", unit),

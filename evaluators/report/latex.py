@@ -2,15 +2,17 @@ r"""The paper's tables, and the study's, in LaTeX: to be put into a paper with `
 
 A file needs the packages booktabs and longtable. Shares are percentages; below each figure stands its 95 %
 interval. Published figures are in italics. A figure without a number is a dash; the reasons are in the page
-and in JSON.
+and in JSON, and so are further p values of contrasts (``as played: p``).
 """
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from textwrap import wrap
 from typing import Final
 
 from engine.intentions import BY_ID
-from evaluators.report.tables import PAPER, QUESTIONS, Report, ReportTable, TableRow, Unit
+from evaluators.report.tables import PAPER, QUESTIONS, Column, Report, ReportTable, TableRow, Unit
 from evaluators.statistics.figures import Figure
 
 __all__ = ["as_latex", "escaped"]
@@ -39,31 +41,49 @@ def _one_line(text: str) -> str:
 
 
 def _table(table: ReportTable) -> Iterator[str]:
+    table = replace(table, columns=tuple(one for one in table.columns if not one.name.endswith(": p")))
     columns = "".join(_label_columns(table)) + "r" * len(table.columns)
-    heads = [
-        *map(escaped, table.heads),
-        *(escaped(column.name) + (r" \%" if column.unit == "share" else "") for column in table.columns),
-    ]
+    heads = [*map(escaped, table.heads), *map(_head, table.columns)]
     head = " & ".join(heads) + r" \\"
-    caption = rf"\caption{{{escaped(table.title)}. {escaped(table.caption)}}}\label{{tab:{table.name}}}"
+    stop = "" if table.title.endswith("?") else "."
+    size = r"\small\setlength{\tabcolsep}{3pt}"
+    if len(table.columns) > _MANY:
+        size = r"\scriptsize\setlength{\tabcolsep}{2pt}"
+    caption = rf"\caption{{{escaped(table.title)}{stop} {escaped(table.caption)}}}\label{{tab:{table.name}}}"
     body = [line for row in table.rows for line in _row(table, row)]
     if len(table.rows) > _SHORT:
-        yield r"{\small\setlength{\tabcolsep}{3pt}"
+        yield "{" + size
         yield rf"\begin{{longtable}}{{{columns}}}"
         yield caption + r" \\"
         yield from (r"\toprule", head, r"\midrule", r"\endfirsthead", r"\toprule", head, r"\midrule")
         yield from (r"\endhead", r"\bottomrule", r"\endfoot", *body, r"\end{longtable}", "}")
         return
-    yield from (r"\begin{table}[tbp]", r"\centering\small\setlength{\tabcolsep}{3pt}", caption)
+    yield from (r"\begin{table}[tbp]", r"\centering" + size, caption)
     yield rf"\begin{{tabular}}{{{columns}}}"
     yield from (r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}")
 
 
+def _head(column: Column) -> str:
+    """The name of a column, in several lines if it is long."""
+    lines = [escaped(line) for line in wrap(column.name, _NARROW, break_long_words=False)]
+    if column.unit == "share":
+        lines[-1] += r" \%"
+    return lines[0] if len(lines) == 1 else r"\shortstack[r]{" + r"\\".join(lines) + "}"
+
+
+_MANY: Final = 7
+"""With more columns of numbers, a table is set in smaller letters."""
+
+_NARROW: Final = 10
+"""The letters of a line of a column's name."""
+
+
 def _label_columns(table: ReportTable) -> Iterator[str]:
-    """Long labels, as the sentences of intentions, are broken within half of the line."""
+    """Long labels, as the sentences of intentions, are broken within what the numbers leave of the line."""
     for at in range(len(table.heads)):
         longest = max(len(_words(row.labels[at])) for row in table.rows)
-        yield "l" if longest <= _WIDE else rf"p{{{0.5 / len(table.heads):.2f}\linewidth}}"
+        share = max(0.2, min(0.5, 1 - 0.1 * len(table.columns)))
+        yield "l" if longest <= _WIDE else rf"p{{{share / len(table.heads):.2f}\linewidth}}"
 
 
 _WIDE: Final = 26

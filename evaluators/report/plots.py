@@ -79,7 +79,7 @@ def _drawn(report: Report, ink: str) -> Iterator[tuple[str, str, str, dict[str, 
             spec["config"] = _config(ink)
             spec["background"] = None
             # The reader's font may be wider than the one that measured the labels.
-            spec["padding"] = {"left": 40, "top": 5, "right": 24, "bottom": 5}
+            spec["padding"] = {"left": 16, "top": 5, "right": 20, "bottom": 5}
             yield name, table, title, spec
 
 
@@ -156,6 +156,16 @@ def _percent(axis: str, title: str, **kwargs: Any) -> alt.X | alt.Y:
     return channel("value:Q", title=title, axis=alt.Axis(format=".0%"), **kwargs)
 
 
+_WIDTH: Final = 220
+"""Of every plot without its labels: with them, a telephone shows it without shrinking it."""
+
+
+def _named() -> alt.Axis:
+    """An axis of names, with long ones in several lines."""
+    broken = r"split(replace(datum.label, regexp('(.{12,20}?) ', 'g'), '$1\n'), '\n')"
+    return alt.Axis(labelExpr=broken, labelLimit=130, labelLineHeight=11)
+
+
 _SCORE_COLOURS: Final = ["#b2182b", "#ef8a62", "#d0d0d0", "#67a9cf", "#2166ac"]
 _COLOURS: Final = ["#3b7dd8", "#c46f16", "#268a5c", "#b45fb4", "#c23b3b", "#7a7a7a", "#95791d", "#1f8f94"]
 
@@ -170,11 +180,11 @@ def _following(report: Report) -> Iterator[Chart]:
     ]
     if points:
         chart = (
-            alt.Chart(_data(points), width=340, height=alt.Step(28))
+            alt.Chart(_data(points), width=_WIDTH, height=alt.Step(28))
             .mark_bar()
             .encode(
                 _percent("x", "share of scores", stack="zero"),
-                alt.Y("of:N", title=None),
+                alt.Y("of:N", title=None, axis=_named()),
                 alt.Color("score:N", scale=alt.Scale(domain=scores, range=_SCORE_COLOURS), title="score"),
                 alt.Order("score:N"),
             )
@@ -191,7 +201,7 @@ def _over_rounds(report: Report) -> Iterator[Chart]:
         if labels[1] != "all" and not labels[0].endswith("only what was followed")
     ]
     if points:
-        base = alt.Chart(_data(points), width=340, height=260).encode(
+        base = alt.Chart(_data(points), width=_WIDTH, height=260).encode(
             # Said here, since a legend of dashes is lost beside one of colours.
             alt.X("round:O", title="round (dashed: without history)", axis=alt.Axis(labelAngle=0)),
             alt.Color("guesser:N", title=None, scale=alt.Scale(range=_COLOURS)),
@@ -243,7 +253,7 @@ def _link(report: Report) -> Iterator[Chart]:
     ]
     if points:
         chart = (
-            alt.Chart(_data(points), width=360, height=alt.Step(18))
+            alt.Chart(_data(points), width=_WIDTH, height=alt.Step(18))
             .mark_bar()
             .encode(
                 _percent("x", "share of quests and games", stack="zero"),
@@ -266,7 +276,7 @@ def _reliability(report: Report) -> Iterator[Chart]:
         if right.value is not None and stated.value is not None:
             points.append({**_point(right, rater=row.labels[0]), "stated": stated.value})
     if points:
-        base = alt.Chart(_data(points), width=320, height=320).encode(
+        base = alt.Chart(_data(points), width=_WIDTH, height=_WIDTH).encode(
             alt.X("stated:Q", title="stated", axis=alt.Axis(format=".0%"), scale=alt.Scale(domain=[0, 1])),
             alt.Color("rater:N", title=None, scale=alt.Scale(range=_COLOURS)),
         )
@@ -288,9 +298,9 @@ def _with_intervals(
 ) -> alt.LayerChart:
     """Points with their intervals, one line each, beside published points without intervals."""
     base = alt.Chart(
-        _data(points), width=340, height=alt.Step.from_dict({"step": 34, "for": "position"})
+        _data(points), width=_WIDTH, height=alt.Step.from_dict({"step": 34, "for": "position"})
     ).encode(
-        alt.Y("label:N", title=None, sort=None),
+        alt.Y("label:N", title=None, sort=None, axis=_named()),
         alt.YOffset("by:N", sort=None),
         alt.Color("by:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),
     )

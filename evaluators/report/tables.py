@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from engine.intentions import BY_ID, CATALOGUE
-from engine.terms import Role, Side
+from engine.terms import Role, Side, side_of
 from evaluators.measures.judged import ASPECTS, PARTS
 from evaluators.statistics.figures import Figure, GameSet, nothing
 
@@ -99,8 +99,9 @@ class ReportTable:
     one reveal that part."""
 
     def as_json(self, sources: "_Sources | None" = None) -> dict[str, Any]:
-        """``words``: the sentence of each intention that a label names, by id. ``items``: the dimension of
-        the items that the figures count, and whether only followed ones; the labels name rater and group.
+        """``words``: the sentence of each intention that a label names, by id. ``items`` of the table: the
+        dimension of the items that the figures count, and whether only followed ones; ``items`` of a row:
+        which of them.
         """
         return {
             "name": self.name,
@@ -115,6 +116,7 @@ class ReportTable:
                 {
                     "labels": list(row.labels),
                     **_with_words(row),
+                    **({"items": _items_of(self, row)} if self.name in _ITEMS_OF else {}),
                     "figures": {name: _figure_json(figure, sources) for name, figure in row.figures.items()},
                 }
                 for row in self.rows
@@ -155,7 +157,40 @@ _ITEMS_OF: Final[dict[str, dict[str, Any]]] = {
     },
 }
 """By table. There are too many items to be listed for every figure: those of a figure are the items of this
-dimension in the figure's games, in the group that the row names, that the row's rater answered or judged."""
+dimension in the figure's games, as ``_items_of`` describes them."""
+
+_FIELDS: Final = {"guesser": "rater", "intention": "gold", "role": "speaker_role"}
+"""What a head, or a group, is called in an item, if not by its own name."""
+
+
+def _items_of(table: ReportTable, row: TableRow) -> dict[str, Any]:
+    """Which items a row's figures count: by field of an item, the values that it may have; and ``rater``, who
+    answered or judged them. A field that is no field of an item (``player``, ``place``, ``category``) says it
+    in words.
+    """
+    fields: dict[str, Any] = {}
+    labels = dict(zip(table.heads, row.labels, strict=True))
+    group = labels.pop("group", "all")
+    by = labels.pop("by", "all")
+    labels.pop("figure", None)
+    labels.pop("named instead", None)
+    if "part and stage" in labels:
+        part, _, stage = labels.pop("part and stage").partition(", ")
+        fields["part"] = part
+        if stage != "both stages":
+            fields["stage"] = [stage]
+    for head, label in [*labels.items(), (by, group)]:
+        name = _FIELDS.get(head, head)
+        if head == "side" and label in set(Side):
+            fields["speaker_role"] = [role.value for role in Role if side_of(role).value == label]
+        elif name == "rater":
+            fields[name] = label
+        elif label not in ("all", "all players"):
+            fields[name] = [int(label) if head in ("round", "confidence") else label]
+    if by == "intention":
+        judged = table.name.startswith(("selection", "following"))
+        fields["asked" if judged else "gold or named"] = fields.pop("gold")
+    return fields
 
 
 def _with_words(row: TableRow) -> dict[str, dict[str, str]]:

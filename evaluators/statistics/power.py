@@ -24,6 +24,7 @@ __all__ = [
     "WORST_SD",
     "SmallestDifference",
     "Variation",
+    "games_for",
     "power_of",
     "smallest_difference",
     "variation",
@@ -36,6 +37,8 @@ WORST_SD: Final = 0.5
 
 FEWEST: Final = 4
 """Units of each level, and pairs of them, from which variation and pairing are reckoned."""
+
+_MOST_GAMES: Final = 1_000_000
 
 _MOST_ALIKE: Final = 0.8
 """The largest correlation of pairs that few games are believed."""
@@ -113,6 +116,36 @@ def smallest_difference(
             high *= 2
         difference = float(brentq(lacking, 0.0, high, xtol=1e-9)) if sd and correlation < 1 else 0.0
     return SmallestDifference(difference, games, sd, correlation, alpha, power)
+
+
+def games_for(
+    difference: float,
+    *,
+    sd: float = WORST_SD,
+    correlation: float = 0.0,
+    paired: bool = True,
+    alpha: float = 0.05,
+    power: float = POWER,
+) -> int | None:
+    """The fewest games in each condition that find this difference with this power; None: more than a
+    million.
+    """
+
+    def finds(games: int) -> bool:
+        return (
+            power_of(difference, games, sd=sd, correlation=correlation, paired=paired, alpha=alpha) >= power
+        )
+
+    enough = 2
+    while not finds(enough):
+        if enough > _MOST_GAMES:
+            return None
+        enough *= 2
+    below = enough // 2
+    while enough - below > 1:
+        middle = (below + enough) // 2
+        below, enough = (below, middle) if finds(middle) else (middle, enough)
+    return enough
 
 
 def variation(

@@ -9,7 +9,7 @@ import pytest
 from agents.agent import MakeAgent, Setup
 from agents.conformance import check_agent_kind
 from agents.kinds import kinds
-from agents.scripted.agent import RandomAgent, ScriptedAgent
+from agents.scripted.agent import RandomAgent
 from engine.actions import CastVote, PlayCard, ProposeTeam, SeatAction, Speak
 from engine.events import ChoiceExplained, IntentionsSelected
 from engine.terms import Kind
@@ -134,9 +134,9 @@ def test_a_kind_may_be_declared_nondeterministic() -> None:
 def test_options_reach_the_agent() -> None:
     seen: list[Any] = []
 
-    def make(setup: Setup) -> ScriptedAgent:
+    def make(setup: Setup) -> RandomAgent:
         seen.append(setup.options)
-        return ScriptedAgent(setup)
+        return RandomAgent(setup)
 
     check_agent_kind(make, options={"mood": "calm"})
     assert all(options == {"mood": "calm"} for options in seen)

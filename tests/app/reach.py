@@ -448,7 +448,7 @@ class Explorer:
             said: list[Any] = []
             try:
                 async with watching(self.laboratory.served.ws_url) as one:
-                    welcome = await one.identify(target.game_id, token=credential, **more)
+                    welcome = await one.identify(target.game_id, token=credential, live=True, **more)
                     await one.until_seq(welcome["head"])
                     said = one.frames
             except (ConnectionClosed, AssertionError):

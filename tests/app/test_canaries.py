@@ -127,7 +127,7 @@ def _metrics(process: Process) -> str:
 
 async def _socket(kept: Kept, process: Process, game: str, viewer: Viewer) -> str:
     async with watching(process.url.replace("http", "ws") + "/ws") as one:
-        welcome = await one.identify(game, token=kept.credential(game, viewer))
+        welcome = await one.identify(game, token=kept.credential(game, viewer), live=True)
         await one.until_seq(welcome["head"])
         await one.send(t="act", id="a", request_id="1.1.vote.1", action={"approve": True})
         while (await one.next())["t"] not in ("ack", "error"):

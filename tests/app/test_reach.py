@@ -67,6 +67,7 @@ UNANSWERED = {
     "GET /docs/{name}",  # no guide is called so
     "POST /models/{name}/try",  # there is no model
     "GET /ws",  # 426: it is a socket
+    "GET /ui",  # 303: it leads on
     "POST /evaluations/{evaluation_id}/cancel",  # rules judge at once
     "GET /evaluations/compare",  # nobody has answered what another has
     "GET /evaluations/{evaluation_id}/compare/{other}",

@@ -1,10 +1,14 @@
 /** Every page and its address. A page to be added: a line here, and a link in `NAVIGATION` if people look for it. */
 import type { ComponentType } from "preact";
+import { AnnotatePage } from "./pages/annotate.tsx";
 import { BatchPage } from "./pages/batch.tsx";
 import { BatchesPage } from "./pages/batches.tsx";
+import { ClaimPage, ClaimedPage } from "./pages/claim.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
+import { PlayPage } from "./pages/play.tsx";
 import { ReadPage } from "./pages/read.tsx";
+import { SeatPage } from "./pages/seat.tsx";
 import { WatchPage } from "./pages/watch.tsx";
 
 export interface Route {
@@ -20,11 +24,18 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/games/:game/text", title: ({ game }) => `Game ${game} as text`, page: ReadPage },
   { pattern: "/batches", title: () => "Batches", page: BatchesPage },
   { pattern: "/batches/:batch", title: ({ batch }) => `Batch ${batch}`, page: BatchPage },
+  { pattern: "/annotate", title: () => "Judge", page: AnnotatePage },
+  { pattern: "/play", title: () => "Play", page: PlayPage },
+  { pattern: "/play/:game", title: () => "Your seat", page: SeatPage },
+  { pattern: "/claim", title: () => "Your seat", page: ClaimedPage },
+  { pattern: "/claim/:code", title: () => "Your seat", page: ClaimPage },
   { pattern: "/compare", title: () => "Two games side by side", page: ComparePage },
 ];
 
 export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/", name: "Watch" },
   { to: "/batches", name: "Batches" },
+  { to: "/play", name: "Play" },
+  { to: "/annotate", name: "Judge" },
   { to: "/compare", name: "Side by side" },
 ];

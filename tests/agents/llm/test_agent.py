@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from agents import conformance
 from agents.agent import Setup
-from agents.conformance import check_agent_kind
 from agents.errors import InvalidAgent
 from agents.llm.agent import LlmAgent
 from agents.llm.options import OURS, STEPS, SeatOptions, mechanism_name, read_options
@@ -291,11 +291,15 @@ async def test_an_agent_made_anew_asks_no_stored_answer_again() -> None:
     assert sum(len(session.sent) for session in sessions.values()) == asked
 
 
-def test_an_llm_seat_conforms() -> None:
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.long)])
+def test_an_llm_seat_conforms(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The quick tier plays every sixth game of the suite.
+    chosen = list(conformance.games())[::every]
+    monkeypatch.setattr(conformance, "games", lambda: iter(chosen))
     # The preset with the fewest prompts to build: the other presets play whole games above. What a seat
     # made anew has answered before, its session still knows.
     session = ByQuestion(FunctionModel(noise()))
-    check_agent_kind(lambda setup: LlmAgent(setup, session), options={"mechanism": "one_pass"})
+    conformance.check_agent_kind(lambda setup: LlmAgent(setup, session), options={"mechanism": "one_pass"})
 
 
 class ByQuestion(MemorySession):

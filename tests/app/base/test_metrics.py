@@ -10,7 +10,8 @@ from sqlalchemy import update
 
 from app.runner import metering
 from app.store.tables import games
-from tests.app.calling import PROJECT, Caller, calling
+from tests.app.calling import PROJECT, Caller, calling, read_ndjson
+from tests.app.modelling import DIRECT, calling_with, faking
 
 ROW = re.compile(r"^\| `([a-z_]+)(?:\{([a-z_,]+)\})?` \| ([a-z]+) \|", re.MULTILINE)
 
@@ -131,3 +132,23 @@ def test_phases_are_named_as_the_game_names_them() -> None:
         "summary",
         "assassinate",
     }
+
+
+async def test_phases_of_games_of_models_are_timed(tmp_path: Any) -> None:
+    async with faking() as fake, calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+
+        async def counted() -> dict[str, float]:
+            shown = await scraped(caller)
+            return {
+                one.labels["phase"]: one.value
+                for one in shown["interintent_phase_seconds"].samples
+                if one.name.endswith("_count")
+            }
+
+        before = await counted()
+        _, [game] = await caller.played(seats=DIRECT * 5)
+        after = await counted()
+        lines = read_ndjson((await caller.get(f"/games/{game}/events")).content)
+        events = [line.get("type") for line in lines]
+        for phase, end in (("vote", "votes_revealed"), ("quest", "quest_resolved")):
+            assert after[phase] - before.get(phase, 0) == events.count(end)

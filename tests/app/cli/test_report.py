@@ -1,5 +1,6 @@
 """The commands ``items`` and ``report``: two commands from nothing to one's own paper."""
 
+import csv
 import json
 import sys
 from pathlib import Path
@@ -106,6 +107,30 @@ def test_raters_in_files_are_compared_as_the_report_compares_them(games: Path, t
     assert other.exit_code == 2
     assert "compared are seer, silent" in " ".join(other.output.split())
     assert interintent("compare", games).exit_code == 2
+
+
+def test_conditions_are_compared_as_a_report_does(tmp_path: Path) -> None:
+    files = []
+    for mood, agents in (("calm", "scripted"), ("wild", "random")):
+        files.append(tmp_path / f"{mood}.ndjson")
+        named = ("--agents", agents, "--label", f"mood={mood}", "--out", files[-1])
+        assert interintent("simulate", "-n", "3", "--seed", "1", *named).exit_code == 0
+    asked = *files, "--contrast", "mood=calm,wild"
+    report = json.loads(interintent("report", *asked).stdout)
+    told = json.loads(interintent("compare", *asked, "--json").stdout)
+    of_report = [table for table in report["tables"] if table["name"].startswith("contrast")]
+    for ours, theirs in zip(told, of_report, strict=True):
+        assert [row["labels"] for row in ours["rows"]] == [row["labels"] for row in theirs["rows"]]
+        for row, other in zip(ours["rows"], theirs["rows"], strict=True):
+            assert row["figures"]["difference"]["value"] == other["figures"]["difference"]["value"]
+    lines = list(csv.DictReader(interintent("compare", *asked, "--csv").stdout.splitlines()))
+    assert {line["table"] for line in lines} == {table["name"] for table in told}
+    shown = interintent("compare", *asked)
+    assert "mood: calm − wild   win rate, loyal" in shown.stdout
+    assert "paired by 3 deals or games" in shown.stderr
+    assert "--rater is for raters" in interintent("compare", *asked, "--rater", "ann").stderr
+    nothing = interintent("compare", files[0], "--contrast", "mood=calm,wild")
+    assert (nothing.exit_code, "no game has both levels" in nothing.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("ending", [".html", ".csv", ".tex"])

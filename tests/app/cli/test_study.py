@@ -285,6 +285,7 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     (assumed,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
     assert (assumed["assumed"], assumed["sd"], assumed["games"]) == (True, 0.5, 4)
     assert assumed["difference"] is None, "four games find nothing"
+    assert assumed["games_for_10_points"] == 395, "two-sided t test of pairs, half of the games, 80 % power"
     interintent("study", "run", folder, "--yes", "--pilot", "6")
     (found,) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
     assert (found["figure"], found["assumed"], found["measured_in"]) == ("win rate, loyal", False, 6)
@@ -454,6 +455,25 @@ async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path
         await stack.enter_async_context(large.serving())
         models_file(folder, small=small, large=large)
         assert (await studying("run", folder, "--yes")).exit_code == 0
+
+
+@pytest.mark.long
+async def test_a_run_says_which_model_it_waits_for_and_goes_on_when_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.cli.terminal._LINE_S", 0.0)
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        await large.stop()
+        running = asyncio.create_task(studying("run", folder, "--yes"))
+        await asyncio.sleep(5)
+        await large.start(port=int(large.url.rpartition(":")[2]))
+        done = await running
+    assert done.exit_code == 0, done.output
+    assert "WAITING for an answer from large (refused): check base_url" in done.output
+    assert "2 of 2 games are there" in done.output
 
 
 async def test_a_judge_that_is_refused_is_named_and_asked_when_that_is_over(tmp_path: Path) -> None:

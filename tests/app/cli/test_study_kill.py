@@ -125,6 +125,8 @@ async def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp
         assert packed.exit_code == 0, packed.output
     first, second = (dict(content(tmp_path / f"{name}.pack")) for name in ("whole", "killed"))
     assert first.keys() == second.keys()
+    answers = [name for name in first if name.startswith(("calls/", "rater-calls/"))]
+    assert len(answers) == 8 + 2 * 8, "of eight games, their models' and two raters'"
     for name, value in first.items():
         assert second[name] == value, name
     # A question whose every answer was stored when the run was killed is never asked again.

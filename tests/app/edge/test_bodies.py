@@ -101,6 +101,10 @@ def taking(app: FastAPI) -> list[str]:
     ]
 
 
+OPEN = "/claims"
+"""The one route that anybody may send a body to, and a small one: a code is its own credential."""
+
+
 def test_no_route_reads_a_body_but_through_the_guard() -> None:
     app = create_app(local_settings("sqlite://"))
     assert unguarded(app) == []
@@ -121,7 +125,7 @@ async def test_a_body_is_not_read_before_route_credential_and_scope_are_checked(
         key = ApiKey("k_1", "useless", hash_of(useless), ("metrics:read",), 1)
         await KeyStore(caller.services.database).add(key)
         good = {"authorization": f"Bearer {KEY}"}
-        for path in [path.format(**NAMES) for path in taking(app)]:
+        for path in [path.format(**NAMES) for path in taking(app) if path != OPEN]:
             # Who may answer for no seat is not told whether the game exists.
             refused = 404 if path.endswith("/action") else 403
             for bearer, expected in ((None, 401), (KEY + "x", 401), (useless, refused)):
@@ -130,6 +134,8 @@ async def test_a_body_is_not_read_before_route_credential_and_scope_are_checked(
             assert await ask(app, "PATCH", path, poisoned, **good) == 405
             too_long = {"content-length": str(MAX_RECORD + 1), **good}
             assert await ask(app, "POST", path, poisoned, **too_long) == 413
+        assert await ask(app, "POST", OPEN, poisoned, **{"content-length": "1025"}) == 413
+        assert await ask(app, "POST", OPEN, whole(b" " * 1025)) == 413
         for path in ("/nowhere", "/games/", "/games/g_abc/action", "/x/import"):
             assert await ask(app, "POST", path, poisoned, **good) == 404
         assert await ask(app, "POST", "/games/NONE/step", poisoned, **good) == 422
@@ -251,19 +257,23 @@ TIMES = {"surrogate pairs, then a doubled key": 9} | dict.fromkeys(
 costs about 7 times: the parser that knows its place is slow with them.
 """
 
-ROUNDS = 60
+ATTEMPTS = 8
+ROUNDS = 10
 """Measurements of a cost that looks too high: others compute on the machine too."""
 
 
-def cpu(work: Callable[[], object]) -> float:
+def cpu(work: Callable[[], object], times: int = 1) -> float:
+    """Seconds that this process computes while it does the work so many times."""
     began = time.process_time()
-    work()
+    for _ in range(times):
+        work()
     return time.process_time() - began
 
 
 class Least:
     """The least that each of several things took. They are measured in turns, so that whatever else the
-    machine does slows all of them.
+    machine does slows all of them. What is compared takes equally long, by repetition if need be: something
+    shorter would find an undisturbed moment sooner.
     """
 
     def __init__(self) -> None:
@@ -274,6 +284,21 @@ class Least:
 
     def add(self, name: str, seconds: float) -> None:
         self._least[name] = min(seconds, self._least.get(name, inf))
+
+
+def rounds() -> Iterator[Least]:
+    """What is known at each measurement. An attempt forgets what those before it found, since once in a while
+    one of the two happens to find its memory in better order. Objects are not looked through for garbage
+    meanwhile.
+    """
+    gc.disable()
+    try:
+        for _ in range(ATTEMPTS):
+            least = Least()
+            for _ in range(ROUNDS):
+                yield least
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("size", [30_000, 300_000])
@@ -292,14 +317,14 @@ def test_reading_takes_about_4_times_what_json_does_at_most(size: int) -> None:
     # Also where json.loads stops at the first byte, as it does for quotes: so do we. What is added are the
     # few calls that any body costs.
     for name, body in shapes(size).items():
-        least = Least()
-        for _ in range(ROUNDS):
+        times = TIMES.get(name, 4)
+        for least in rounds():
             least.add("ours", cpu(partial(read, body)))
-            least.add("json", cpu(partial(loads, body)))
-            if least["ours"] <= TIMES.get(name, 4) * least["json"] + 0.00005:
+            least.add("json", cpu(partial(loads, body), times))
+            if least["ours"] <= least["json"] + 0.00005:
                 break
         else:
-            pytest.fail(f"{name}: {least['ours'] / least['json']:.1f} times json.loads")
+            pytest.fail(f"{name}: {least['ours'] / least['json'] * times:.1f} times json.loads")
 
 
 def lines_run(work: Callable[[], object]) -> int:
@@ -326,11 +351,13 @@ def test_reading_runs_no_python_for_each_element_or_letter() -> None:
 
 
 @pytest.mark.timeout(600)
-async def test_a_body_costs_little_at_every_entrance(caller: Caller) -> None:
+@pytest.mark.parametrize("size", [30_000, pytest.param(200_000, marks=pytest.mark.long)])
+async def test_a_body_costs_little_at_every_entrance(caller: Caller, size: int) -> None:
     batch, [game] = await caller.create(drive="manual")
     ids = {**NAMES, "game_id": game, "batch_id": batch}
     for path in taking(caller.app):
-        await _costs_little(caller, path.format(**ids), 30_000 if "{request_id}" in path else 200_000)
+        if path != OPEN:  # too small for a costly one
+            await _costs_little(caller, path.format(**ids), 30_000 if "{request_id}" in path else size)
 
 
 async def _costs_little(caller: Caller, at: str, size: int) -> None:
@@ -345,16 +372,17 @@ async def _costs_little(caller: Caller, at: str, size: int) -> None:
         return time.process_time() - began
 
     for name, body in shapes(size * 9 // 10).items():
-        least = Least()
-        for _ in range(ROUNDS):
+        times = TIMES.get(name, 4)
+        for least in rounds():
             least.add("any", await spent(harmless))
             least.add("ours", await spent(body))
-            least.add("json", cpu(partial(loads, body)))
-            if least["ours"] <= TIMES.get(name, 4) * least["json"] + 2 * least["any"]:
+            least.add("json", cpu(partial(loads, body), times))
+            if least["ours"] <= least["json"] + 2 * least["any"]:
                 break
         else:
             over = least["ours"] - least["any"]
-            pytest.fail(f"{at}, {name}: {over / least['json']:.1f} times json.loads, {over * 1e3:.2f} ms")
+            told = f"{over / least['json'] * times:.1f} times json.loads, {over * 1e3:.2f} ms"
+            pytest.fail(f"{at}, {name}: {told}")
 
 
 async def test_a_body_has_at_most_50000_elements(caller: Caller) -> None:
@@ -566,16 +594,15 @@ def test_a_message_costs_little_more_than_json_does() -> None:
     # What any message costs that is refused.
     harmless = partial(hear, json.dumps({"t": "ping", "id": ["x"], "q": 0, "text": "x" * 30_000}))
     for name, text in frames().items():
-        least = Least()
-        for _ in range(ROUNDS):
+        for least in rounds():
             least.add("any", cpu(harmless))
             least.add("ours", cpu(partial(hear, text)))
-            least.add("json", cpu(partial(loads, text.encode())))
-            if least["ours"] <= 4 * least["json"] + 2 * least["any"] + 0.0005:
+            least.add("json", cpu(partial(loads, text.encode()), 4))
+            if least["ours"] <= least["json"] + 2 * least["any"] + 0.0005:
                 break
         else:
             over = least["ours"] - least["any"]
-            pytest.fail(f"{name}: {over / least['json']:.1f} times json.loads, {over * 1e3:.2f} ms")
+            pytest.fail(f"{name}: {over / least['json'] * 4:.1f} times json.loads, {over * 1e3:.2f} ms")
         gc.collect()
         tracemalloc.start()
         hear(text)

@@ -189,7 +189,7 @@ async def test_requests_from_other_sites_pages_are_refused(caller: Caller, site:
 async def test_a_link_leads_to_a_page_and_changes_nothing(caller: Caller) -> None:
     batch, _ = await caller.played(seats=[{"agent": "random"}])
     before = await caller.rows()
-    for path in ("/", "/docs", "/docs/bots.md", f"/reports?batch={batch}"):
+    for path in ("/", "/docs", "/docs/bots.md", "/ui/", "/ui/index.html", f"/reports?batch={batch}"):
         assert (await caller.get(path, headers=LINKED)).status_code == 200, path
     # Some of these remember what they have shown, and to whom.
     for path in (

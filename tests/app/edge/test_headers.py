@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.edge.headers import DATA_POLICY, HEADERS, REPORT_POLICY
+from app.store.listing import Listing
 from tests.app.calling import Caller
 from tests.app.edge.test_callers import HANDSHAKE, said
 from tests.app.real_server import Served
@@ -84,7 +85,7 @@ async def test_internal_errors_have_them_too(caller: Caller, monkeypatch: pytest
     async def breaks(*_: Any, **__: Any) -> None:
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(caller.services.store, "page", breaks)
+    monkeypatch.setattr(Listing, "games", breaks)
     with capture_logs():
         answer = await caller.get("/games")
     assert answer.status_code == 500

@@ -12,14 +12,14 @@ from tests.app.edge.test_keys import make_key
 from tests.app.evaluations.test_evaluations_api import deal, judged
 
 
-async def judge(caller: Caller, rater: str, batch: str, scores: list[int], **more: Any) -> int:
-    """Deals the shared turns to a rater and judges as many as there are scores; returns the judgements."""
+async def judge(caller: Caller, rater: str, batch: str, scores: list[int]) -> list[dict[str, Any]]:
+    """Deals the shared turns to a rater and judges as many as there are scores; returns what was sent."""
     tasks = (await deal(caller, rater, batch=batch, limit=10, shared=10))["tasks"]
     sent = [one for task, score in zip(tasks, scores, strict=False) for one in judged(task, score)]
-    body = {"rater": {"name": rater, "kind": "human"}, "judgements": sent, **more}
+    body = {"rater": {"name": rater, "kind": "human"}, "judgements": sent}
     answer = await caller.post("/annotations", json=body)
     assert answer.status_code == 201, answer.text
-    return len(sent)
+    return sent
 
 
 async def test_progress_and_agreement_grow_with_the_judgements(caller: Caller) -> None:
@@ -37,23 +37,18 @@ async def test_progress_and_agreement_grow_with_the_judgements(caller: Caller) -
     await deal(caller, "bob", batch=batch, limit=10, shared=10)
     begun = (await caller.get(path)).json()
     assert begun["raters"] == [
-        {"rater": "ann", "dealt": 10, "judged": 10, "judgements": sent},
+        {"rater": "ann", "dealt": 10, "judged": 10, "judgements": len(sent)},
         {"rater": "bob", "dealt": 10, "judged": 0, "judgements": 0},
     ]
     assert begun["agreement"][1]["items"] == 0
-    await judge(caller, "bob", batch, scores)
+    sent = await judge(caller, "bob", batch, scores)
     full = {one["judged"]: one for one in (await caller.get(path)).json()["agreement"]}
     assert full["think"]["items"] > 0
     assert full["think"]["raters"] == 2
     assert full["think"]["kappa"] == pytest.approx(1)
     assert full["think"]["alpha"] == pytest.approx(1)
     # Undoing is judging again: the last judgement counts.
-    tasks = (await caller.get(f"/annotations?batch={batch}&rater=bob")).json()["judgements"]
-    again = [
-        {"item_id": one["item_id"], "intention": one["intention"], "think": 1, "speak": 1}
-        for one in tasks
-        if one["think"] is not None
-    ]
+    again = [{**one, "think": 1, "speak": 1} for one in sent if "think" in one]
     body = {"rater": {"name": "bob", "kind": "human"}, "judgements": again, "revise": True}
     assert (await caller.post("/annotations", json=body)).status_code == 201
     revised = {one["judged"]: one for one in (await caller.get(path)).json()["agreement"]}

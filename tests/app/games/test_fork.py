@@ -15,6 +15,7 @@ from engine.state import fold
 from engine.terms import Phase
 from tests.app.calling import PROJECT, Caller, Line, calling, problem, undisturbed, without_times, written
 from tests.app.edge.test_keys import bearer, make_key, store_of
+from tests.tiers import postgres_in_long_tier
 
 SEED = 77
 
@@ -51,6 +52,7 @@ async def _answers(profile: str, agent: str) -> tuple[list[Line], list[tuple[str
         ("official", "random"),
     ],
 )
+@postgres_in_long_tier
 async def test_a_fork_with_the_same_agents_repeats_the_game_from_every_answer_on(
     database_url: str, profile: str, agent: str
 ) -> None:

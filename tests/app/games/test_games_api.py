@@ -29,6 +29,7 @@ from tests.app.calling import (
     written,
 )
 from tests.app.real_server import local_settings, running_server
+from tests.tiers import postgres_in_long_tier
 
 RANDOM = [{"agent": "random"}]
 
@@ -108,6 +109,7 @@ async def test_each_viewer_reads_its_own_projection_and_nothing_more(database_ur
 
 
 @pytest.mark.parametrize("reveal", ["none", "roles", "all"])
+@postgres_in_long_tier
 async def test_a_view_is_the_fold_of_what_its_viewer_may_see(database_url: str, reveal: str) -> None:
     async with calling(database_url) as caller:
         _, [game] = await caller.create(reveal=reveal, drive="manual")
@@ -416,6 +418,7 @@ async def test_an_unfinished_batch_is_exported_only_in_part(database_url: str) -
 
 
 @pytest.mark.parametrize("start", [7, 2**100], ids=["small seeds", "seeds beyond 64 bits"])
+@postgres_in_long_tier
 async def test_a_large_batch_is_accepted_at_once_and_laid_out_behind(database_url: str, start: int) -> None:
     async with calling(database_url) as caller:
         wish = {"count": 450, "seats": RANDOM, "seeds": {"from": start}, "drive": "manual"}
@@ -543,6 +546,7 @@ async def test_a_cancelled_game_keeps_its_log_and_takes_no_more(database_url: st
         problem(await caller.post(f"/games/{game}/step", json={}), 409, "already-over")
 
 
+@postgres_in_long_tier
 async def test_cancelling_a_batch_cancels_its_open_games(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, _ = await caller.create(count=450, drive="manual", seats=RANDOM)  # while it is laid out

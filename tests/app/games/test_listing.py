@@ -148,6 +148,8 @@ async def test_a_line_says_what_people_look_for(many: tuple[Caller, list[dict[st
 async def test_wrong_filters_are_refused(caller: Caller) -> None:
     for query in (
         "sort=secret",
+        "label=%00%3Da",
+        "label=a%3D%00",
         "sort=--created",
         "since=yesterday",
         "since=2026-01-01T00:00:00",

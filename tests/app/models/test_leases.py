@@ -97,7 +97,7 @@ async def test_four_processes_keep_one_limit_and_use_all_of_it(database: Databas
 
     async def call(limit: AdaptiveLimit, process: int) -> None:
         nonlocal in_flight, most
-        async with limit._slots[0].turn():
+        async with limit.calls.turn():
             in_flight += 1
             by_process[process] += 1
             most = max(most, in_flight)
@@ -112,8 +112,6 @@ async def test_four_processes_keep_one_limit_and_use_all_of_it(database: Databas
 
     async with processes(database, 4) as every:
         limits = [leases.endpoint("m1", Parallel.read(16)) for leases in every]
-        for limit in limits:
-            limit.slots()
         # Each of them alone would fill the endpoint.
         callers = [
             asyncio.create_task(caller(limit, number))
@@ -182,7 +180,7 @@ async def test_what_processes_learn_of_an_endpoint_holds_for_all(database: Datab
 async def test_leases_are_given_back_when_the_process_stops(database: Database) -> None:
     async with processes(database, 2) as every:
         for leases in every:
-            async with leases.endpoint("m1", Parallel.read(4)).slots().turn():
+            async with leases.endpoint("m1", Parallel.read(4)).calls.turn():
                 pass
         assert len(await rows(database)) == 2
     assert await rows(database) == []
@@ -215,7 +213,7 @@ class TestInTime:
     async def test_a_call_that_finds_a_free_place_asks_nobody(self) -> None:
         storage = Storage()
         leases = Leases(storage)
-        slots = leases.endpoint("m1", Parallel.read(4)).slots()
+        slots = leases.endpoint("m1", Parallel.read(4)).calls
         leases.start()
         async with slots.turn():
             asked = len(storage.asked)
@@ -228,7 +226,7 @@ class TestInTime:
     async def test_an_expired_lease_admits_no_call_until_it_is_renewed(self) -> None:
         storage = Storage()
         leases = Leases(storage)
-        slots = leases.endpoint("m1", Parallel.read(4)).slots()
+        slots = leases.endpoint("m1", Parallel.read(4)).calls
         leases.start()
         async with slots.turn():
             storage.away = True
@@ -247,7 +245,7 @@ class TestInTime:
     async def test_an_idle_process_gives_its_lease_back(self) -> None:
         storage = Storage()
         leases = Leases(storage)
-        slots = leases.endpoint("m1", Parallel.read(4)).slots()
+        slots = leases.endpoint("m1", Parallel.read(4)).calls
         leases.start()
         async with slots.turn():
             pass
@@ -258,6 +256,19 @@ class TestInTime:
         assert len(storage.asked) == asked
         async with slots.turn():  # and takes a new one when it needs it
             assert len(storage.asked) == asked + 1
+        await leases.stop()
+
+    async def test_other_settings_of_an_endpoint_keep_its_limit(self) -> None:
+        storage = Storage()
+        leases = Leases(storage)
+        before = leases.endpoint("m1", Parallel.read(4))
+        leases.start()
+        async with before.calls.turn():
+            after = leases.endpoint("m1", Parallel.read(30))
+            await asyncio.sleep(1)
+            # Games that began with the old settings and new ones wait in one line.
+            assert after.calls.used == 1
+            assert storage.asked[-1].bounds == (1, 30, 30)
         await leases.stop()
 
     async def test_rates_follow_the_share_and_nothing_saved_is_handed_on(self) -> None:
@@ -283,7 +294,7 @@ class TestInTime:
         assert await take(2) == pytest.approx(2, abs=0.01)
 
     async def test_batches_take_turns_at_an_endpoint(self) -> None:
-        slots = AdaptiveLimit(Parallel.read(2)).slots()
+        slots = AdaptiveLimit(Parallel.read(2)).calls
         order: list[str] = []
 
         async def call(batch: str) -> None:
@@ -373,3 +384,22 @@ async def test_concurrent_calls_of_a_batch_are_limited_over_processes(database: 
             model.let.set()
             assert await asyncio.gather(*games) == [3] * 15
     assert model.most_at_once == 5
+
+
+async def test_what_a_game_has_spent_is_noted_with_each_call(database_url: str) -> None:
+    database = Database(local_settings(database_url))
+    await database.start()
+    try:
+        calls = CallStore(database)
+        # Calls that an earlier version has stored, or that were stored before the game was opened again.
+        await calls.open_account("g_1", "b_1", 200, 1.0)
+        batch = Batch(database, Leases(), Budget())
+        await batch.play("g_1", Scripted(lambda _: reply(value={"approve": True})), 3)
+        assert await calls.spent("b_1") == (200 + 3 * 110, 1.0 + 3 * 0.5)
+        # Sums from before the last call take nothing away.
+        await calls.open_account("g_1", "b_1", 420, 2.0)
+        assert await calls.spent("b_1") == (530, 2.5)
+        await calls.open_account("g_1", "b_1", 700, 3.0)
+        assert await calls.spent("b_1") == (700, 3.0)
+    finally:
+        await database.stop()

@@ -22,6 +22,7 @@ from app.store.call import StoredQuestion, Use, UseKey, answered, failed
 from tests.app.calling import calling, problem, read_ndjson, without_place, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 from tests.app.typed import interintent
+from tests.tiers import postgres_in_long_tier
 
 SEEDS = {"from": 70}
 WISH: dict[str, Any] = {"seats": COMPACT, "count": 2, "seeds": SEEDS}
@@ -64,6 +65,7 @@ def events(path: Path) -> list[dict[str, Any]]:
     return [line for line in read_ndjson(path.read_bytes()) if "type" in line]
 
 
+@postgres_in_long_tier
 async def test_an_exported_batch_is_repeated_without_a_model_byte_for_byte(
     database_url: str, tmp_path: Path
 ) -> None:
@@ -96,6 +98,7 @@ async def test_an_exported_batch_is_repeated_without_a_model_byte_for_byte(
     assert fake.counts.calls == calls
 
 
+@postgres_in_long_tier
 async def test_an_answer_that_is_not_recorded_fails_the_game_and_nothing_is_made_up(
     database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

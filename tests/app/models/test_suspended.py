@@ -20,6 +20,7 @@ from engine.terms import Kind
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
 from tests.app.evaluations.test_reports_api import report_of
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
+from tests.tiers import postgres_in_long_tier
 
 SEEDS = {"from": 1}
 ONE_SEAT = [*DIRECT, *[{"agent": "random"}] * 4]
@@ -52,6 +53,7 @@ async def _defaults(caller: Caller, batch: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("fault", "cause"), [("quota", "quota"), ("status_401", "status_401"), ("status_404", "status_404")]
 )
+@postgres_in_long_tier
 async def test_what_the_account_refuses_suspends_the_batch_until_it_is_resumed(
     database_url: str, fault: str, cause: str
 ) -> None:

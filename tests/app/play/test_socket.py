@@ -16,6 +16,7 @@ from engine.terms import FULL, PUBLIC
 from tests.app.calling import WITHIN_S, until
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import projection, watched_to_the_end, watching
+from tests.tiers import postgres_in_long_tier
 
 PUBLIC_TYPES = {name for name, kind in EVENT_TYPES.items() if kind.seen_by == "public"}
 VIEWERS = {"public": PUBLIC, "full": FULL, "seat:1": 1, "seat:4": 4}
@@ -187,6 +188,7 @@ async def test_a_failed_game_ends_the_stream(served: Served) -> None:
     assert one.items == await projection(served.services, game, PUBLIC)
 
 
+@postgres_in_long_tier
 async def test_many_spectators_of_a_running_game_all_get_its_projection(served: Served) -> None:
     game = await new_game(served, drive="manual")
     watchers = [
@@ -206,6 +208,7 @@ async def test_many_spectators_of_a_running_game_all_get_its_projection(served: 
 CLIENTS, CUTS = 20, 20
 
 
+@postgres_in_long_tier
 async def test_streams_cut_at_random_and_resumed_have_no_gap_and_no_repeat(served: Served) -> None:
     """F7 in small: 20 clients, each cut 20 times without a goodbye, while the game goes on."""
     game = await new_game(served, drive="manual")
@@ -412,6 +415,7 @@ async def test_a_broken_part_closes_with_1011_and_says_nothing_of_what_broke(
 
 
 @pytest.mark.parametrize("viewer", VIEWERS)
+@postgres_in_long_tier
 async def test_a_hole_that_appears_under_a_watcher_closes_it_and_drops_nothing(
     served: Served, viewer: str
 ) -> None:

@@ -11,12 +11,15 @@ import pytest
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
+from app.base.clock import Clock, timestamp, use_clock
 from app.games.schemas import NewGames
+from app.instruments.fake_model import FakeOptions, read_latency
 from app.store.db import Conflict
 from app.store.jobs import FIRST, GAME, queries_on
 from app.store.log import GameLog
 from engine.rules import cancel
 from tests.app.calling import Caller, calling, until
+from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.seated import SHORT, remote_game
 from tests.app.seats.test_seats_http import TEAM, answer, asked
 from tests.postgres import PostgresServer, fresh_database
@@ -135,6 +138,19 @@ async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
     assert len(order) == 22
 
 
+async def test_a_small_batch_starts_beside_a_large_one_that_takes_all_it_can_get(url: str) -> None:
+    slow = FakeOptions(latency=read_latency("20"))
+    async with faking(slow) as fake, calling_with(fake, url, parallel_games=8, drain_s=0) as caller:
+        large, _ = await caller.create(seats=DIRECT, count=20)
+        await until(lambda: fake.counts.in_flight >= 7)
+        small, _ = await caller.create(seats=RANDOM)
+        assert (await caller.over(small))["games"]["finished"] == 1
+        # Its place was kept: of the large batch seven games have begun, and none has got anywhere.
+        assert (await caller.get(f"/batches/{large}")).json()["games"]["finished"] == 0
+        assert fake.counts.calls < 20
+        assert (await caller.post(f"/batches/{large}/cancel")).status_code == 202
+
+
 async def test_games_without_a_job_get_one(url: str) -> None:
     async with calling(url, runner=False) as caller:
         batch, games = await caller.create(seats=RANDOM, count=3)
@@ -164,6 +180,21 @@ async def test_a_game_that_waits_for_a_person_takes_no_memory_and_goes_on_with_t
         assert (await answer(other, game, tokens[1], TEAM, {"team": [2, 3]})).status_code == 200
         vote = await asked(caller, game, tokens[4])
         assert vote["request_id"] == "1.1.vote.4"
+
+
+async def test_deadlines_go_by_the_databases_clock(url: str) -> None:
+    class HourAhead(Clock):
+        def now_ms(self) -> int:
+            return super().now_ms() + 3_600_000
+
+    with use_clock(HourAhead()):
+        async with calling(url) as caller:
+            game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"propose_team": 600})
+            asked_for = await asked(caller, game, tokens[1])
+            [now] = await caller.services.database.column(text("SELECT extract(epoch FROM now()) * 1000"))
+    # By its own clock, that process would have written events of the next hour, and missed others' deadlines.
+    assert asked_for["ttl_ms"] <= 600_000
+    assert asked_for["deadline"] < timestamp(int(now) + 600_000)
 
 
 async def test_a_deadline_passes_although_nobody_drives_the_game(url: str) -> None:

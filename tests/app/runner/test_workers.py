@@ -63,8 +63,11 @@ class Worker:
         return await self.wait()
 
     async def wait(self) -> int:
-        status = await asyncio.to_thread(self.process.wait, WITHIN_S)
-        await asyncio.to_thread(self._reader.join, WITHIN_S)
+        return await asyncio.to_thread(self.close)
+
+    def close(self) -> int:
+        status = self.process.wait(WITHIN_S)
+        self._reader.join(WITHIN_S)
         assert self.process.stderr is not None
         self.process.stderr.close()
         return status
@@ -80,6 +83,7 @@ def workers() -> Iterator[list[Worker]]:
         for worker in all_of_them:
             worker.send(signal.SIGCONT)
             worker.send(signal.SIGKILL)
+            worker.close()
 
 
 async def _post(process: Process, **wish: Any) -> str:

@@ -331,6 +331,13 @@ async def test_the_calls_of_simulated_games_come_from_the_file_of_their_answers(
     assert len(calls) == told["models"][0]["calls"]
     assert calls.prompt_tokens.sum() + calls.completion_tokens.sum() == told["tokens"]
     assert set(calls.game_id) == set(pandas.read_parquet(folder / "games.parquet").game_id)
+    # A game of the same seed that no model played has none of them.
+    scripts, both = tmp_path / "scripts.ndjson", tmp_path / "both"
+    done = await asyncio.to_thread(interintent, "simulate", "-n", 1, "--seed", 7, "--out", scripts)
+    assert done.exit_code == 0, done.output
+    assert interintent("dataset", both, games, scripts, "--calls", answers).exit_code == 0
+    assert len(pandas.read_parquet(both / "games.parquet")) == 2
+    assert pandas.read_parquet(both / "calls.parquet").game_id.tolist() == calls.game_id.tolist()
     [seat] = pandas.read_parquet(folder / "seats.parquet").query("agent == 'llm'").itertuples()
     assert (seat.mechanism, seat.model, list(seat.served)) == ("direct", "fake", ["fake"])
 

@@ -211,7 +211,6 @@ def test_brier_score_and_reliability_curve_by_hand() -> None:
     # |0.2-0|/4 + |0.8-1|/4 + |1-1/2| 2/4 = 0.05 + 0.05 + 0.25
     assert scores.calibration_error == pytest.approx(0.35)
     assert scores.confusion == {(right, right): 3, (right, wrong): 2}
-    assert list(scores.by_game.values()) == [Rate(3, 5)]
 
 
 def test_a_mean_confidence_falls_to_the_nearest_step() -> None:

@@ -6,7 +6,7 @@ from scipy.stats import ttest_rel
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
 from evaluators.statistics.contrasts import contrast
-from evaluators.statistics.power import power_of, smallest_difference, variation
+from evaluators.statistics.power import games_for, power_of, smallest_difference, variation
 
 
 @pytest.mark.parametrize("games", [5, 15, 30, 200])
@@ -47,6 +47,21 @@ def test_one_game_finds_nothing_and_no_variance_finds_everything() -> None:
     assert smallest_difference(10, sd=0.0).difference == 0.0
     assert power_of(0.3, 1, sd=0.5, correlation=0, paired=True, alpha=0.05) == 0.0
     assert power_of(0.0, 50, sd=0.5, correlation=0, paired=True, alpha=0.05) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("difference", "sd"), [(0.1, 0.5), (0.5, 0.3), (0.03, 0.2)])
+def test_as_many_games_as_are_needed_find_the_difference_and_one_less_does_not(
+    difference: float, sd: float
+) -> None:
+    games = games_for(difference, sd=sd, correlation=0.2)
+    assert games is not None
+    found, less = (
+        smallest_difference(count, sd=sd, correlation=0.2).difference for count in (games, games - 1)
+    )
+    assert found is not None
+    assert found <= difference
+    assert less is None or less > difference
+    assert games_for(1e-6) is None
 
 
 def test_pairing_helps() -> None:

@@ -1,0 +1,254 @@
+"""The files of deploy/: complete, consistent with the program, and accepted by the tools that read them."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from typer.main import get_command
+
+from app.base.metrics import REGISTRY
+from app.cli import serve as serving
+from app.cli import work as working
+from app.models import metrics as of_models
+from app.settings import Settings
+from app.stream import metrics as of_sockets
+from tests.cluster import DEPLOY, nginx_files, program, prometheus_files
+
+assert of_models.REGISTRY is of_sockets.REGISTRY is REGISTRY
+
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [one for one in yaml.safe_load_all(path.read_text("utf-8")) if one]
+
+
+def compose() -> dict[str, Any]:
+    (read,) = documents(DEPLOY / "compose.yaml")
+    return read
+
+
+def series() -> set[str]:
+    """Every name that the metrics may have in a query."""
+    names = set()
+    for metric in REGISTRY.collect():
+        if metric.type == "counter":
+            names.add(f"{metric.name}_total")
+        elif metric.type == "histogram":
+            names |= {f"{metric.name}_{part}" for part in ("bucket", "sum", "count")}
+        else:
+            names.add(metric.name)
+    return names
+
+
+def alerts() -> Iterator[dict[str, Any]]:
+    for group in documents(DEPLOY / "prometheus" / "alerts.yml")[0]["groups"]:
+        yield from group["rules"]
+
+
+def panels() -> list[dict[str, Any]]:
+    text = (DEPLOY / "grafana" / "dashboards" / "interintent.json").read_text("utf-8")
+    return [panel for panel in json.loads(text)["panels"] if panel["type"] != "row"]
+
+
+def queries() -> list[str]:
+    shown = [target["expr"] for panel in panels() for target in panel["targets"]]
+    return [*shown, *(alert["expr"] for alert in alerts())]
+
+
+def test_every_metric_in_alerts_and_dashboard_is_one_of_ours() -> None:
+    asked = {name for query in queries() for name in re.findall(r"\b(?:interintent|process)_\w+", query)}
+    assert len(asked) > 20
+    assert asked <= series()
+
+
+def test_the_dashboard_shows_what_an_operator_looks_for() -> None:
+    shown = " ".join(target["expr"] for panel in panels() for target in panel["targets"])
+    for metric in (
+        *("games_open", "games_oldest_seconds", "game_seconds", "phase_seconds", "decisions_defaulted_total"),
+        *("model_seconds", "model_tokens_total", "model_cost_total", "model_endpoint_away", "sockets_open"),
+        *("database_connections", "loop_lag_seconds", "build_info"),
+    ):
+        assert f"interintent_{metric}" in shown
+    assert len({panel["id"] for panel in panels()}) == len(panels())
+
+
+@pytest.mark.long
+def test_prometheus_accepts_its_files_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    main = prometheus_files(tmp_path, "key", ["127.0.0.1:1", "127.0.0.1:2"], ["127.0.0.1:3"])
+    rules = [{"record": f"shown:{number}", "expr": query} for number, query in enumerate(queries())]
+    shown = tmp_path / "shown.yml"
+    shown.write_text(json.dumps({"groups": [{"name": "shown", "rules": rules}]}))
+    for command in (["check", "config", str(main)], ["check", "rules", str(shown)]):
+        done = subprocess.run([program("promtool"), *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
+    prometheus_files(tmp_path, "key", [], [])
+    (tmp_path / "tests.yml").write_text(
+        json.dumps(
+            {
+                "rule_files": ["alerts.yml"],
+                "evaluation_interval": "1m",
+                "tests": [
+                    {
+                        "interval": "1m",
+                        "input_series": [
+                            {"series": 'up{job="interintent-api",instance="a"}', "values": "1x60"},
+                            {"series": 'up{job="interintent-worker",instance="w"}', "values": "1x30 0x30"},
+                            {
+                                "series": 'interintent_games_open{status="created",instance="a"}',
+                                "values": "5x60",
+                            },
+                            {"series": 'interintent_events_total{instance="w"}', "values": "0+10x30 300x30"},
+                        ],
+                        "alert_rule_test": [
+                            {"eval_time": "29m", "alertname": "InterIntentQueueStands", "exp_alerts": []},
+                            {"eval_time": "29m", "alertname": "InterIntentNoWorker", "exp_alerts": []},
+                            {"eval_time": "59m", "alertname": "InterIntentNoApi", "exp_alerts": []},
+                        ],
+                        "promql_expr_test": [
+                            {
+                                "eval_time": "59m",
+                                "expr": 'count(ALERTS{alertstate="firing",'
+                                'alertname=~"InterIntent(QueueStands|NoWorker|ProcessDown)"})',
+                                "exp_samples": [{"labels": "{}", "value": 3}],
+                            }
+                        ],
+                    }
+                ],
+            }
+        )
+    )
+    done = subprocess.run(
+        [program("promtool"), "test", "rules", "tests.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_nginx_accepts_its_configuration(tmp_path: Path) -> None:
+    main = nginx_files(tmp_path, ["127.0.0.1:1", "127.0.0.1:2"], 10443, 10080)
+    done = subprocess.run(
+        [program("nginx"), "-t", "-p", str(tmp_path), "-c", str(main)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_kubernetes_accepts_the_manifests(path: Path) -> None:
+    for document in documents(path):
+        kubernetes_validate.validate(document, "1.33", strict=True)
+        assert document["kind"] == "Namespace" or document["metadata"]["namespace"] == "interintent"
+
+
+def test_manifests_fit_together() -> None:
+    every = {(one["kind"], one["metadata"]["name"]): one for path in MANIFESTS for one in documents(path)}
+    for name in ("interintent-api", "interintent-worker"):
+        pods = every["Deployment", name]["spec"]["template"]
+        selected = every["Deployment", name]["spec"]["selector"]["matchLabels"]
+        assert selected.items() <= pods["metadata"]["labels"].items()
+        assert every["PodDisruptionBudget", name]["spec"]["selector"]["matchLabels"] == selected
+        [container] = pods["spec"]["containers"]
+        assert {"livenessProbe", "readinessProbe"} <= container.keys()
+        drain = (
+            container["args"][container["args"].index("--drain") + 1] if "--drain" in container["args"] else 5
+        )
+        assert pods["spec"]["terminationGracePeriodSeconds"] > int(drain)
+        for source in container["envFrom"]:
+            [(kind, named)] = source.items()
+            assert ({"configMapRef": "ConfigMap", "secretRef": "Secret"}[kind], named["name"]) in every
+    scaled = every["HorizontalPodAutoscaler", "interintent-worker"]["spec"]
+    assert ("Deployment", scaled["scaleTargetRef"]["name"]) in every
+    [metric] = scaled["metrics"]
+    adapter = every["ConfigMap", "interintent-adapter-rules"]["data"]["config.yaml"]
+    [rule] = yaml.safe_load(adapter)["externalRules"]
+    assert rule["name"]["as"] == metric["external"]["metric"]["name"]
+    assert set(re.findall(r"interintent_\w+", rule["metricsQuery"])) <= series()
+
+
+def commands() -> list[list[str]]:
+    """Every command of ours that a file of deploy/ starts."""
+    found = [list(map(str, one["command"])) for one in compose()["services"].values() if "command" in one]
+    for path in MANIFESTS:
+        for one in documents(path):
+            pods = one.get("spec", {}).get("template", {}).get("spec", {})
+            found += [container["args"] for container in pods.get("containers", [])]
+    for unit in UNITS:
+        for line in re.findall(r"^ExecStart=\S+/interintent (.*)$", unit.read_text("utf-8"), re.MULTILINE):
+            found.append(["interintent", *line.replace("%i", "8001").split()])
+    return [one for one in found if one[0] == "interintent"]
+
+
+def test_the_commands_and_settings_exist() -> None:
+    programs = {"serve": get_command(serving.commands), "work": get_command(working.commands)}
+    seen = set()
+    for command in commands():
+        # Raises for an option or a value that the command does not take.
+        programs[command[1]].make_context(command[1], command[2:])
+        seen.add(command[1])
+    assert seen == {"serve", "work"}
+    known = {f"INTERINTENT_{name.upper()}" for name in Settings.model_fields} | {"DATABASE_URL"}
+    named = set(compose()["x-interintent"]["environment"])
+    for document in documents(DEPLOY / "kubernetes" / "settings.yaml"):
+        if document["metadata"]["name"] == "interintent":
+            named |= {**document.get("data", {}), **document.get("stringData", {})}.keys()
+    named |= set(re.findall(r"^(\w+)=", (DEPLOY / "systemd" / "interintent.env.example").read_text(), re.M))
+    assert named <= known
+
+
+def test_compose_has_the_topology_and_every_file_that_it_mounts() -> None:
+    services = compose()["services"]
+    apis = [name for name in services if name.startswith("api-")]
+    workers = [name for name in services if name.startswith("worker-")]
+    assert (len(apis), len(workers)) == (2, 4)
+    assert {"postgres", "nginx", "prometheus", "grafana"} <= services.keys()
+    targets = {
+        target
+        for name in ("api", "worker")
+        for entry in documents(DEPLOY / "prometheus" / f"targets-{name}.yml")[0]
+        for target in entry["targets"]
+    }
+    assert targets == {f"{name}:8000" for name in apis} | {f"{name}:9100" for name in workers}
+    volumes = compose()["volumes"]
+    for service in services.values():
+        for mount in service.get("volumes", []):
+            source = mount.split(":")[0]
+            # Certificates are the operator's own.
+            assert source in volumes or source == "./tls" or (DEPLOY / source).exists(), source
+    template = (DEPLOY / "nginx" / "interintent.conf.template").read_text("utf-8")
+    assert set(re.findall(r"\$\{(\w+)\}", template)) == services["nginx"]["environment"].keys()
+    wanted = set(re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose.yaml").read_text("utf-8")))
+    assert wanted <= set(re.findall(r"^(\w+)=", (DEPLOY / "env.example").read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_run_without_rights_and_have_time_to_stop(unit: Path) -> None:
+    text = unit.read_text("utf-8")
+    assert all(re.fullmatch(r"[#;].*|\[\w+\]|\w+=.*|", line) for line in text.splitlines())
+    values = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+    assert (values["User"], values["NoNewPrivileges"], values["ProtectSystem"]) == (
+        "interintent",
+        "yes",
+        "strict",
+    )
+    drain = re.search(r"--drain (\d+)", values["ExecStart"])
+    if drain is not None:
+        assert int(values["TimeoutStopSec"]) > int(drain[1])

@@ -1,0 +1,191 @@
+"""People take seats in their browsers, and play to the end."""
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import Page, expect
+
+from agents.table import MemoryJournal, play
+from app.seats.seating import seat_agents, seated
+from engine.actions import (
+    Action,
+    Assassinate,
+    CastVote,
+    PlayCard,
+    ProposeTeam,
+    Reconsider,
+    SeatAction,
+    Speak,
+    Summarise,
+)
+from engine.profile import make_profile
+from engine.rules import create, legal
+from engine.terms import Kind, side_of
+from engine.view import Observation
+from scripts.web import WEB, install
+from tests.app.real_server import Served
+from tests.web.conftest import DESK, PHONE, Visits
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+
+SEAT = 2
+SCRIPTS = [{"agent": "scripted"}] * 5
+
+
+class Plain:
+    """Plays as the person of these tests does: the first seats, yes, the worst card, not a word."""
+
+    async def act(self, observation: Observation) -> SeatAction:
+        request, table, hand = observation.request, observation.table, observation.hand
+        action: Action
+        match request.kind:
+            case Kind.PROPOSE_TEAM:
+                assert request.team_size is not None
+                action = ProposeTeam(tuple(range(1, request.team_size + 1)))
+            case Kind.RECONSIDER:
+                action = Reconsider(table.team)
+            case Kind.SPEAK:
+                action = Speak("")
+            case Kind.VOTE:
+                action = CastVote(True)
+            case Kind.CARD:
+                found = legal(table, hand)
+                assert found is not None
+                action = PlayCard(PlayCard(False) not in found)
+            case Kind.SUMMARISE:
+                action = Summarise(())
+            case _:
+                found = legal(table, hand)
+                assert found is not None
+                shots = [one for one in found if isinstance(one, Assassinate) and one.target is not None]
+                action = min(shots, key=lambda one: one.target or 0)
+        return action
+
+
+async def seed_that_wins() -> int:
+    """A seed with which the person of these tests wins against scripts."""
+    rules = make_profile("interintent", 5)
+    for seed in range(1, 60):
+        agents = {**seat_agents(SCRIPTS, str(seed))}
+        agents[SEAT] = Plain()
+        log = create(rules, seed, agents=seated(SCRIPTS, str(seed), rules))
+        state = await play(log, agents, MemoryJournal())
+        assert state.roles is not None
+        if state.table.winner == side_of(state.roles[SEAT - 1]):
+            return seed
+    raise AssertionError("no seed wins")
+
+
+async def new_game(served: Served, **wish: Any) -> str:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as client:
+        answer = await client.post("/games", json=wish)
+        assert answer.is_success, answer.text
+        game: str = answer.json()["games"][0]["game_id"]
+        return game
+
+
+async def link_to(served: Served, game: str, seat: int) -> str:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as client:
+        answer = await client.post(f"/games/{game}/seats/{seat}/claim-code")
+        return f"{served.url}{answer.json()['link']}"
+
+
+async def plays_on(page: Page) -> str:
+    """Answers everything as ``Plain`` does; returns what the table says at the end."""
+    asked, over = page.locator(".asked"), page.get_by_text("See the whole game")
+    while True:
+        await expect(asked.or_(over).first).to_be_visible(timeout=120_000)
+        if await over.count():
+            return await page.locator(".standing").inner_text()
+        section = await asked.element_handle(timeout=120_000)
+        if section is None:
+            continue
+        heading = await (await section.query_selector("h2")).inner_text()  # type: ignore[union-attr]
+        boxes = await section.query_selector_all(":scope > fieldset input")
+        if heading == "Choose a team":
+            legend = await (await section.query_selector("legend")).inner_text()  # type: ignore[union-attr]
+            for box in boxes[: int(legend.split()[0])]:
+                await box.check()
+        elif heading == "Name Merlin":
+            await boxes[0].check()
+        buttons = {await one.inner_text(): one for one in await section.query_selector_all("button")}
+        for words in ("Say nothing", "Approve", "Fail", "Success", "Shoot", "Keep these notes"):
+            if words in buttons:
+                await buttons[words].click()
+                break
+        else:
+            await buttons["Propose this team"].click()
+        await page.wait_for_function("section => !section.isConnected", arg=section, timeout=120_000)
+
+
+async def test_a_person_takes_a_seat_by_a_link_and_wins_against_scripts(
+    served: Served, visit: Visits
+) -> None:
+    seats = [{"agent": "remote" if seat == SEAT else "scripted"} for seat in range(1, 6)]
+    seed = await seed_that_wins()
+    game = await new_game(
+        served,
+        seats=seats,
+        seeds={"from": seed},
+        guessable_seeds=True,
+        deadlines_s=dict.fromkeys(Kind, 600),
+    )
+    link = await link_to(served, game, SEAT)
+    async with visit(link, viewport=DESK) as page:
+        await expect(page.get_by_role("heading", name=f"Seat {SEAT}")).to_be_visible()
+        # Neither the code nor the token stays where it could be read or sent.
+        code = link.rpartition("/")[2]
+        assert code not in page.url
+        await expect(page.get_by_role("heading", name="You are")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_role("heading", name="You are")).to_be_visible()
+        assert "wins" in await plays_on(page)
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as client:
+        view = (await client.get(f"/games/{game}")).json()
+    assert view["winner"] == side_of(view["roles"][str(SEAT)])
+    assert view["defaults"][SEAT - 1]["defaulted"] == {}, view["defaults"]
+    # The link is used up.
+    async with visit(link, faults=("410",)) as page:
+        await expect(page.get_by_role("heading", name="This link is no longer good")).to_be_visible()
+
+
+async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visits) -> None:
+    async with visit(f"{served.url}/ui/#/play", viewport=PHONE) as host:
+        await host.get_by_label("People, you included").select_option("5")
+        await host.get_by_role("button", name="Make the table").click()
+        await expect(host.get_by_role("heading", name="A link for each friend")).to_be_visible()
+        links = [await one.input_value() for one in await host.get_by_role("textbox").element_handles()]
+        assert len(links) == 4
+        await host.get_by_role("link", name="Take my seat").click()
+
+        async def friend(link: str) -> str:
+            async with visit(link, viewport=PHONE) as page:
+                assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+                return await plays_on(page)
+
+        said = await asyncio.gather(plays_on(host), *map(friend, links))
+        assert len(set(said)) == 1
+        assert "wins" in said[0]
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+async def test_axe_finds_nothing_in_what_people_play_with(
+    served: Served, visit: Visits, viewport: dict[str, int]
+) -> None:
+    install()
+    axe = (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+    seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+    game = await new_game(served, seats=seats)
+    link = await link_to(served, game, 1)
+    for url, heading in ((f"{served.url}/ui/#/play", "Play"), (link, "You are")):
+        async with visit(url, viewport=viewport) as page:
+            await expect(page.get_by_role("heading", name=heading).first).to_be_visible()
+            await page.evaluate(axe)
+            # The parts that are for playing; the shell and the table have tests of their own.
+            found = await page.evaluate(
+                """axe.run({ include: ['.begin', '.mine', '.feed'].filter(it => document.querySelector(it))})
+                .then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))"""
+            )
+            assert found == [], found

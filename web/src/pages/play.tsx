@@ -1,0 +1,134 @@
+/** Where people begin to play: alone against scripts, or at a table of friends with a link for each. */
+import type { NewGames, Seat } from "@interintent/client";
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Fault } from "../parts/states.tsx";
+import { keepToken } from "../play/tokens.ts";
+import { go, href } from "../router.ts";
+import { server } from "../session.ts";
+
+const KINDS = ["propose_team", "speak", "reconsider", "vote", "card", "summarise", "assassinate"];
+
+interface Table {
+  game: string;
+  seat: Seat;
+  links: readonly { seat: Seat; link: string }[];
+}
+
+const Links = ({ table }: { table: Table }): JSX.Element => {
+  const [copied, setCopied] = useState(0);
+  return (
+    <section class="panel" aria-label="Links for your friends">
+      <h2>A link for each friend</h2>
+      <p>Each link works once, in one browser. The game has begun and waits for everybody.</p>
+      <ul class="invitations">
+        {table.links.map(({ seat, link }) => (
+          <li key={seat} class="row">
+            <label>
+              Seat {seat}
+              <input readOnly value={link} onFocus={(event) => event.currentTarget.select()} />
+            </label>
+            <button type="button" onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(seat))}>
+              {copied === seat ? "Copied" : "Copy"}
+            </button>
+          </li>
+        ))}
+      </ul>
+      <p class="row">
+        <a class="button" href={href(`/play/${table.game}`)}>
+          Take my seat
+        </a>
+      </p>
+    </section>
+  );
+};
+
+export const PlayPage = (): JSX.Element => {
+  const [players, setPlayers] = useState(5);
+  const [people, setPeople] = useState(1);
+  const [minutes, setMinutes] = useState(5);
+  const [table, setTable] = useState<Table | undefined>(undefined);
+  const [fault, setFault] = useState<unknown>(undefined);
+  const [busy, setBusy] = useState(false);
+  const begin = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setFault(undefined);
+    try {
+      const order = Array.from({ length: players }, (_, i) => i + 1);
+      // Seat 1 leads first: nobody should always be there.
+      for (let i = order.length - 1; i > 0; i--) {
+        const j = Math.floor(Math.random() * (i + 1));
+        [order[i], order[j]] = [order[j]!, order[i]!];
+      }
+      const remote = order.slice(0, people);
+      const created = await server.createGames({
+        seats: Array.from({ length: players }, (_, i) => ({ agent: remote.includes(i + 1) ? "remote" : "scripted" })),
+        deadlines_s: Object.fromEntries(KINDS.map((kind) => [kind, minutes * 60])),
+        labels: { title: people === 1 ? "A person and scripts" : `A table of ${people}` },
+      } as Partial<NewGames>);
+      const { game_id: game, seats } = created.games[0]!;
+      const mine = remote[0]!;
+      keepToken(game, { seat: mine, token: seats.find(({ seat }) => seat === mine)!.token! });
+      if (people === 1) return go(`/play/${game}`);
+      const home = location.href.split("#", 1)[0]!;
+      const links = [];
+      for (const seat of remote.slice(1).sort((one, other) => one - other)) {
+        const { code } = await server.post<{ code: string }>(`/games/${game}/seats/${seat}/claim-code`, {});
+        links.push({ seat, link: `${home}#/claim/${code}` });
+      }
+      setTable({ game, seat: mine, links });
+    } catch (error) {
+      setFault(error);
+    } finally {
+      setBusy(false);
+    }
+  };
+  if (table) return <Links table={table} />;
+  return (
+    <section class="begin">
+      <h1>Play</h1>
+      <p class="muted">Take a seat at a table of Avalon. Scripts play the seats that no person takes.</p>
+      <form class="panel" onSubmit={(event) => void begin(event)}>
+        <label class="field">
+          Seats
+          <select value={players} onChange={(event) => {
+            const count = Number(event.currentTarget.value);
+            setPlayers(count);
+            setPeople(Math.min(people, count));
+          }}>
+            {[5, 6, 7, 8, 9, 10].map((count) => (
+              <option key={count} value={count}>
+                {count}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label class="field">
+          People, you included
+          <select value={people} onChange={(event) => setPeople(Number(event.currentTarget.value))}>
+            {Array.from({ length: players }, (_, i) => (
+              <option key={i} value={i + 1}>
+                {i + 1}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label class="field">
+          Time for each decision
+          <select value={minutes} onChange={(event) => setMinutes(Number(event.currentTarget.value))}>
+            {[1, 2, 5, 15, 60, 1440].map((count) => (
+              <option key={count} value={count}>
+                {count < 60 ? `${count} min` : count === 60 ? "an hour" : "a day"}
+              </option>
+            ))}
+          </select>
+        </label>
+        <button type="submit" class="primary" disabled={busy}>
+          {people === 1 ? "Take a seat" : "Make the table"}
+        </button>
+      </form>
+      {fault !== undefined && <Fault error={fault} />}
+    </section>
+  );
+};

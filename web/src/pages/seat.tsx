@@ -1,0 +1,139 @@
+/** A seat, played by a person: what I know, what is asked, what was said and done. */
+import { Closed } from "@interintent/client";
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { keepCatalogue } from "../game/catalogue.ts";
+import { TableView } from "../game/table-view.tsx";
+import { nameOf, namesOf, sentence } from "../game/words.ts";
+import { Icon } from "../parts/icons.tsx";
+import { Speech } from "../parts/speech.tsx";
+import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { Answer } from "../play/answer.tsx";
+import { Knows } from "../play/knows.tsx";
+import { SeatSource } from "../play/seat.ts";
+import { tokenOf } from "../play/tokens.ts";
+import { href, place } from "../router.ts";
+import { key, server } from "../session.ts";
+
+const Talk = ({ source }: { source: SeatSource }): JSX.Element => {
+  const end = useRef<HTMLLIElement>(null);
+  const log = source.log.value;
+  const tables = source.tables.value;
+  useEffect(() => end.current?.scrollIntoView({ block: "nearest" }), [log.length]);
+  return (
+    <div class="feed" role="log" aria-label="What was said and done" tabIndex={0}>
+      <ol class="entries">
+        {log.map((event, i) => {
+          const table = tables[i]!;
+          if (event.type === "utterance_made")
+            return (
+              <li key={event.seq} class={`entry said hue-${event.seat}`}>
+                <span class="who">
+                  <span class="chip" aria-hidden="true">
+                    {event.seat}
+                  </span>
+                  <bdi>{nameOf(table, event.seat)}</bdi>
+                </span>
+                {event.text ? <Speech text={event.text} /> : <p class="muted">says nothing</p>}
+              </li>
+            );
+          if (event.type === "round_summarised")
+            return (
+              <li key={event.seq} class="entry deed">
+                {Object.entries(event.answers).map(([name, text]) => (
+                  <p key={name} dir="auto">
+                    My notes: {text}
+                  </p>
+                ))}
+              </li>
+            );
+          const words = sentence(event, table);
+          return words ? (
+            <li key={event.seq} class={`entry ${event.type === "quest_resolved" || event.type === "game_ended" ? "outcome" : "deed"}`} dir="auto">
+              {words}
+            </li>
+          ) : null;
+        })}
+        <li ref={end} class="hidden" aria-hidden="true" />
+      </ol>
+    </div>
+  );
+};
+
+const Waiting = ({ source }: { source: SeatSource }): JSX.Element | null => {
+  const table = source.table.value;
+  const turn = source.turn.value;
+  if (!table || source.request.value || table.phase === "over") return null;
+  const seats = turn?.seats.filter((seat) => seat !== source.seat) ?? [];
+  return (
+    <section class="panel" role="status">
+      {turn?.kind === "assassinate" ? "The assassin chooses a target …" : seats.length === table.players - 1 || !seats.length ? "Waiting for the others …" : `Waiting for ${namesOf(table, seats)} …`}
+    </section>
+  );
+};
+
+export const SeatPage = ({ game }: { game: string }): JSX.Element => {
+  const asked = Number(place.value.query["seat"]) || 0;
+  const [turn, setTurn] = useState(0);
+  const held = tokenOf(game);
+  const source = useMemo(() => new SeatSource(game, asked), [game, asked, key.value, turn]);
+  useEffect(() => {
+    if (!held && !asked) return undefined;
+    void source.start();
+    server.intentions().then(keepCatalogue, () => undefined);
+    return () => source.stop();
+  }, [source]);
+  if (!held && !asked)
+    return (
+      <Empty title="You hold no seat of this game here">
+        <p>A seat is taken with a link, and stays with the tab that took it. Ask for a new link.</p>
+      </Empty>
+    );
+  const fault = source.fault.value;
+  if (fault instanceof Closed && fault.code === 4409)
+    return (
+      <Empty title="This seat is played elsewhere now">
+        <p>Another window or device has taken it over.</p>
+        <p class="row">
+          <button type="button" class="primary" onClick={() => setTurn(turn + 1)}>
+            Play here instead
+          </button>
+        </p>
+      </Empty>
+    );
+  if (fault !== undefined) return <Fault error={fault} again={() => setTurn(turn + 1)} />;
+  const table = source.table.value;
+  if (!table) return <Loading what="your seat" />;
+  const request = source.request.value;
+  return (
+    <div class="play">
+      <header class="game-head">
+        <div class="game-title">
+          <h1>
+            Seat {source.seat}, <bdi>{nameOf(table, source.seat)}</bdi>
+          </h1>
+          {source.state.value === "cut" && (
+            <span class="cut" role="status">
+              Connection lost; coming back …
+            </span>
+          )}
+          {source.watchers.value > 0 && (
+            <span class="muted">
+              <Icon name="eye" /> {source.watchers.value} watching
+            </span>
+          )}
+        </div>
+        {table.phase === "over" && <a href={href(`/games/${game}`)}>See the whole game</a>}
+      </header>
+      <div class="stage">
+        <TableView table={table} chosen={source.seat} />
+      </div>
+      <div class="mine">
+        {request && <Answer key={request.request_id} source={source} request={request} table={table} />}
+        <Waiting source={source} />
+        <Knows table={table} seat={source.seat} />
+      </div>
+      <Talk source={source} />
+    </div>
+  );
+};
