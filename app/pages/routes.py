@@ -51,6 +51,7 @@ def _data(href: str, title: str) -> PageLink:
 LINKS: Final = (
     PageLink(href="/ui/", title="Watch, play, judge, compare", media_type="text/html"),
     PageLink(href="/docs", title="The API, to read and to try out", media_type="text/html"),
+    _guide("pages", "Games in the browser: watch, read, share"),
     _guide("first-study", "A first study: from a key to a table of models"),
     _guide("study", "A study: from one file to a report and a pack"),
     _guide("concepts", "Game, turn, thought, item, score: what the words mean"),

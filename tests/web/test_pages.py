@@ -269,3 +269,20 @@ async def test_a_site_opens_from_its_folder(served: Served, visit: Visits, tmp_p
             await expect(page.get_by_role("heading", name="Thinks")).to_have_count(
                 0 if eyes == "public" else 40
             )
+
+
+async def test_the_picture_of_the_readme_shows_a_game_as_it_looks_now(served: Served, visit: Visits) -> None:
+    """Writes the picture to `build/screens`; `docs/pictures/table.png` is a copy that was looked at."""
+    game = await played(served)
+    async with visit(f"{served.url}/ui/#/games/{game}?at=150", color_scheme="dark") as page:
+        await expect(page.get_by_text("Quest 3 · proposal 1 of 2")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Who takes whom for what")).to_be_visible()
+        # The id of a game is drawn by chance.
+        await page.locator("h1 abbr").evaluate("element => { element.textContent = 'of seed 1'; }")
+        SCREENS.mkdir(parents=True, exist_ok=True)
+        await page.screenshot(path=SCREENS / "readme.png", animations="disabled")
+    kept = (WEB.parent / "docs" / "pictures" / "table.png").read_bytes()
+    made = (SCREENS / "readme.png").read_bytes()
+    # Width and height, where PNG has them; fonts and drawing differ from machine to machine.
+    assert kept[16:24] == made[16:24]
+    assert "docs/pictures/table.png" in (WEB.parent / "README.md").read_text()

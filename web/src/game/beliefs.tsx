@@ -5,6 +5,7 @@ import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { Icon, type IconName } from "../parts/icons.tsx";
 import { type Table, sideOf } from "./fold.ts";
+import { memo } from "./memo.ts";
 import type { Player } from "./player.ts";
 import { ROLE, nameOf, plural } from "./words.ts";
 
@@ -54,38 +55,92 @@ export const truthOf = (belief: Belief, roles: Readonly<Record<Seat, Role>>): Tr
 /** The pair whose beliefs are shown in full. */
 const looked = signal<{ by: Seat; about: Seat } | undefined>(undefined);
 
-const Timeline = ({ held, at, length, truth }: { held: Held[]; at: number; length: number; truth: Readonly<Record<Seat, Role>> }): JSX.Element => (
-  <svg class="strip" viewBox="0 0 200 14" preserveAspectRatio="none" aria-hidden="true">
-    {held.map((one, i) => (
-      <rect
-        key={i}
-        class={`truth-${truthOf(one.belief, truth)}${one.at > at ? " later" : ""}`}
-        x={(199 * (one.at - 1)) / Math.max(1, length)}
-        y={2}
-        width={2.4}
-        height={10}
-      />
-    ))}
-    <line x1={(200 * at) / Math.max(1, length)} x2={(200 * at) / Math.max(1, length)} y1={0} y2={14} />
-  </svg>
-);
+const WIDTH = 200;
+const HEIGHT = 14;
+
+/** Every belief of one seat as a mark at its moment, a line of marks for each seat that it is about. */
+const Marks = memo(({ held, length, truth, players }: { held: readonly Held[]; length: number; truth: Truths; players: number }): JSX.Element => {
+  const paths: Record<Truth, string> = { right: "", side: "", wrong: "", open: "" };
+  const step = HEIGHT / players;
+  for (const { at, belief } of held) {
+    const x = ((WIDTH - 2) * (at - 1)) / Math.max(1, length);
+    paths[truthOf(belief, truth)] += `M${x.toFixed(1)} ${((belief.about - 1) * step).toFixed(1)}h2.6v${step.toFixed(1)}h-2.6z`;
+  }
+  return (
+    <g>
+      {(Object.keys(paths) as Truth[]).map((one) => (
+        <path key={one} class={`truth-${one}`} d={paths[one]} />
+      ))}
+    </g>
+  );
+});
+
+type Truths = Readonly<Record<Seat, Role>>;
+
+interface RowProps {
+  by: Seat;
+  names: readonly string[];
+  /** The beliefs of this seat, and how many of them it holds already. */
+  held: readonly Held[];
+  count: number;
+  truth: Truths;
+  /** The seat whose cell is chosen in this row. */
+  chosen: Seat | undefined;
+}
+
+const Cells = memo(({ by, names, held, count, truth, chosen }: RowProps): JSX.Element => {
+  const latest = new Map<Seat, Belief>();
+  for (const { belief } of held.slice(0, count)) latest.set(belief.about, belief);
+  return (
+    <>
+      {names.map((name, i) => {
+        const about = i + 1;
+        const belief = latest.get(about);
+        if (by === about) return <td key={about} class="self" aria-label="itself" />;
+        if (!belief)
+          return (
+            <td key={about} class="none">
+              <span class="hidden">nothing yet</span>
+            </td>
+          );
+        const mark = truthOf(belief, truth);
+        const { role, confidence } = belief;
+        return (
+          <td key={about} class={`truth-${mark}`}>
+            <button
+              type="button"
+              aria-pressed={chosen === about}
+              onClick={() => (looked.value = chosen === about ? undefined : { by, about })}
+            >
+              <span class="hidden">
+                {`${names[by - 1]} takes ${name} for ${role ? ROLE[role] : "nobody in particular"}${
+                  confidence === null ? "" : `, confidence ${confidence} of 5`
+                }${mark === "open" ? "" : `: ${MARK[mark].words}`}`}
+              </span>
+              <span aria-hidden="true">{role ? SHORT[role] : "?"}</span>
+              <Sign truth={mark} />
+              <span class="confidence" style={{ "--c": String((confidence ?? 0) / 5) }} />
+            </button>
+          </td>
+        );
+      })}
+    </>
+  );
+});
 
 export const BeliefMap = ({ player, table }: { player: Player; table: Table }): JSX.Element | null => {
   const seen = player.seen.value;
   const at = player.at.value;
   const all = useMemo(() => beliefsIn(seen), [seen]);
+  const bySeat = useMemo(() => Map.groupBy(all, ({ seat }) => seat), [all]);
   // Through a researcher's eyes the truth is known from the deal on, through others' when the roles are shown.
   const truth = table.roles;
-  const latest = useMemo(() => {
-    const found = new Map<string, Held>();
-    for (const held of all) if (held.at <= at) found.set(`${held.seat}>${held.belief.about}`, held);
-    return found;
-  }, [all, at]);
   if (!all.length) return null;
-  const believers = [...new Set(all.map(({ seat }) => seat))].sort((a, b) => a - b);
+  const believers = [...bySeat.keys()].sort((a, b) => a - b);
   const seats = table.names.map((_, i) => i + 1);
   const pair = looked.value;
   const history = pair ? all.filter(({ seat, belief }) => seat === pair.by && belief.about === pair.about) : [];
+  const x = (WIDTH * at) / Math.max(1, seen.length);
   return (
     <section class="panel beliefs" aria-labelledby="beliefs-title">
       <h2 id="beliefs-title">Who takes whom for what</h2>
@@ -107,44 +162,35 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
             </tr>
           </thead>
           <tbody>
-            {believers.map((by) => (
-              <tr key={by}>
-                <th scope="row" class={`hue-${by}`}>
-                  <span class="chip" aria-hidden="true">
-                    {by}
-                  </span>
-                  <bdi>{nameOf(table, by)}</bdi>
-                </th>
-                {seats.map((about) => {
-                  const held = latest.get(`${by}>${about}`);
-                  if (by === about) return <td key={about} class="self" aria-label="itself" />;
-                  if (!held) return <td key={about} class="none"><span class="hidden">nothing yet</span></td>;
-                  const mark = truthOf(held.belief, truth);
-                  const { role, confidence } = held.belief;
-                  return (
-                    <td key={about} class={`truth-${mark}`}>
-                      <button
-                        type="button"
-                        aria-pressed={pair?.by === by && pair.about === about}
-                        onClick={() => (looked.value = pair?.by === by && pair.about === about ? undefined : { by, about })}
-                      >
-                        <span class="hidden">
-                          {`${nameOf(table, by)} takes ${nameOf(table, about)} for ${role ? ROLE[role] : "nobody in particular"}${
-                            confidence === null ? "" : `, confidence ${confidence} of 5`
-                          }${mark === "open" ? "" : `: ${MARK[mark].words}`}`}
-                        </span>
-                        <span aria-hidden="true">{role ? SHORT[role] : "?"}</span>
-                        <Sign truth={mark} />
-                        <span class="confidence" style={{ "--c": String((confidence ?? 0) / 5) }} />
-                      </button>
-                    </td>
-                  );
-                })}
-                <td class="over-time">
-                  <Timeline held={all.filter(({ seat }) => seat === by)} at={at} length={seen.length} truth={truth} />
-                </td>
-              </tr>
-            ))}
+            {believers.map((by) => {
+              const held = bySeat.get(by)!;
+              const later = held.findIndex((one) => one.at > at);
+              return (
+                <tr key={by}>
+                  <th scope="row" class={`hue-${by}`}>
+                    <span class="chip" aria-hidden="true">
+                      {by}
+                    </span>
+                    <bdi>{nameOf(table, by)}</bdi>
+                  </th>
+                  <Cells
+                    by={by}
+                    names={table.names}
+                    held={held}
+                    count={later < 0 ? held.length : later}
+                    truth={truth}
+                    chosen={pair?.by === by ? pair.about : undefined}
+                  />
+                  <td class="over-time">
+                    <svg class="strip" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+                      <Marks held={held} length={seen.length} truth={truth} players={table.players} />
+                      <rect class="later" x={x} width={Math.max(0, WIDTH - x)} y={0} height={HEIGHT} />
+                      <line x1={x} x2={x} y1={0} y2={HEIGHT} />
+                    </svg>
+                  </td>
+                </tr>
+              );
+            })}
           </tbody>
         </table>
       </div>

@@ -220,13 +220,15 @@ export const Feed = ({ player, chosen, live, making }: FeedProps): JSX.Element =
   const shown = chapter?.entries.filter(({ from }) => from <= at) ?? [];
   const last = shown.at(-1)?.at;
   useEffect(() => {
-    // The newest entry stays in view; what was scrolled to by hand moves only when the moment does.
-    const newest = box.current?.querySelector("[aria-current]");
-    const frame = box.current;
-    if (!newest || !frame) return;
-    const bottom = (newest as HTMLElement).offsetTop + (newest as HTMLElement).offsetHeight;
-    const top = (newest as HTMLElement).offsetTop;
-    frame.scrollTop = Math.min(top - 12, Math.max(bottom - frame.clientHeight + 16, 0));
+    // The newest entry stays in view. Measuring costs as much as all drawing, so it waits until the moment rests.
+    const timer = setTimeout(() => {
+      const frame = box.current;
+      const newest = frame?.querySelector<HTMLElement>("[aria-current]");
+      if (!newest || !frame) return;
+      const { offsetTop: top, offsetHeight: height } = newest;
+      frame.scrollTop = Math.min(top - 12, Math.max(top + height - frame.clientHeight + 16, 0));
+    }, 50);
+    return () => clearTimeout(timer);
   }, [last, here, player.eyes.value, making?.text.length]);
   return (
     <div class="feed" ref={box} tabIndex={0} role="region" aria-label="What is said and done">

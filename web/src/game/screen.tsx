@@ -135,7 +135,7 @@ export const GameScreen = ({ log, running, viewer, base, title, about, now }: Pr
         </div>
       )}
       <div class="pane pane-votes">
-        <VoteHistory table={table} />
+        <VoteHistory names={table.names} tallies={table.tallies} quests={table.quests} />
         {!table.tallies.length && <p class="muted only-narrow">No vote yet.</p>}
       </div>
       {about && <div class="pane pane-about">{about}</div>}

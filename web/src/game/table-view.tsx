@@ -19,7 +19,7 @@ export const RoleMark = ({ role }: { role: Role }): JSX.Element => {
   const side = sideOf(role);
   return (
     <span class={`role role-${side}`}>
-      <Icon name={side} label={SIDE[side]} /> {ROLE[role]}
+      <Icon name={side} label={SIDE[side]} /> <span class="role-name">{ROLE[role]}</span>
     </span>
   );
 };
@@ -39,7 +39,9 @@ const describe = (table: Table, seat: Seat): string => {
 };
 
 const SeatView = ({ table, seat, chosen, onChoose, turn }: Props & { seat: Seat }): JSX.Element => {
-  const angle = ((seat - 1) / table.players) * 2 * Math.PI - Math.PI / 2;
+  const turned = ((seat - 1) / table.players) * 2 * Math.PI;
+  // The table is wider than high: seats would crowd at its sides.
+  const angle = turned - 0.12 * Math.sin(2 * turned) - Math.PI / 2;
   const role = table.roles[seat];
   const vote = table.vote ? table.vote.votes[String(seat)] : table.ballots[seat];
   const secret = !table.vote && vote !== undefined;

@@ -2,9 +2,10 @@
 import type { JSX } from "preact";
 import { Icon } from "../parts/icons.tsx";
 import type { Table } from "./fold.ts";
+import { memo } from "./memo.ts";
 import { nameOf, outcome } from "./words.ts";
 
-export const VoteHistory = ({ table }: { table: Table }): JSX.Element | null => {
+export const VoteHistory = memo((table: Pick<Table, "names" | "tallies" | "quests">): JSX.Element | null => {
   if (!table.tallies.length) return null;
   const seats = table.names.map((_, i) => i + 1);
   return (
@@ -57,4 +58,4 @@ export const VoteHistory = ({ table }: { table: Table }): JSX.Element | null => 
       </div>
     </section>
   );
-};
+});
