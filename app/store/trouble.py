@@ -55,7 +55,7 @@ _SQLITE: Final[dict[int, Cause]] = {
 
 _POSTGRES: Final[dict[str, Cause]] = {
     "53100": "full",
-    "53200": "full",
+    "53200": "away",
     "53300": "away",
     "55P03": "locked",
     "25006": "refused",
