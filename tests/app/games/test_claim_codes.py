@@ -105,7 +105,7 @@ async def test_guessing_is_slowed_down_and_codes_are_stored_as_hashes(caller: Ca
     assert len(code) == 26
     rows = await caller.services.database.mappings(select(claim_codes))
     assert all(code not in str(dict(row)) for row in rows)
-    answers = [await claim(caller, f"{code[:-1]}{number}") for number in range(GUESSES + 2)]
+    answers = [await claim(caller, f"{code[:-1]}-{number}") for number in range(GUESSES + 2)]
     assert {answer.status_code for answer in answers[:GUESSES]} == {404}
     refused = answers[-1]
     problem(refused, 429, "rate-limited")
