@@ -207,9 +207,9 @@ class ModelRegistry:
         stopped = await self.calls.stopped_by_budget(batch.batch_id)
         return Spending(uses, budget, spent, stopped, outages)
 
-    async def landed(self, game_id: str, within_s: float | None = None) -> None:
-        """Waits until the game's calls in flight are stored, or for ``within_s`` seconds."""
-        await self._flights.land_game(game_id, within_s)
+    async def landed(self, game_id: str) -> None:
+        """Waits until the game's calls in flight are stored."""
+        await self._flights.land_game(game_id)
 
     async def stop(self, within_s: float) -> None:
         """Waits up to ``within_s`` seconds for calls in flight to be stored, and closes every connection."""

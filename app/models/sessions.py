@@ -164,17 +164,15 @@ class Flights:
         if self._flights.get(place) is flight:
             del self._flights[place]
 
-    async def land_game(self, game: str, within_s: float | None) -> None:
-        """Waits up to ``within_s`` seconds (None: as long as they take) for the game's calls that have been
-        sent.
-        """
+    async def land_game(self, game: str) -> None:
+        """Waits, as long as they take, for the game's calls that have been sent."""
         tasks = [
             flight.task
             for (of, _), flight in self._flights.items()
             if of == game and flight.begun and flight.task is not None
         ]
         if tasks:
-            await asyncio.wait(tasks, timeout=within_s)
+            await asyncio.wait(tasks)
 
     async def land(self, within_s: float) -> None:
         """Waits up to ``within_s`` seconds for the calls that have been sent; cancels all others."""

@@ -134,7 +134,7 @@ class Queued:
         """What this process judges."""
         self._beats = Beats(url, lambda: [*self._held, *self.claims.held], stale_s, on_hung)
         self._lay_out: LayOut | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     @property
     def busy(self) -> bool:
@@ -154,7 +154,7 @@ class Queued:
         """Stops driving between two steps and gives the games back: those that wait for no call at once, the
         others as soon as their calls have landed, or after ``drain_s`` seconds.
         """
-        self._stopping = True
+        self._stopping.set()
         await end_tasks(*self._tasks, *self._laying, *self._unparking.values())
         if self._lay_out is None:
             return
@@ -179,7 +179,7 @@ class Queued:
 
     async def offer(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
         """Looks for jobs at once, if this process drives games."""
-        if self._lay_out is not None and not self._stopping:
+        if self._lay_out is not None and not self._stopping.is_set():
             self._poked = True
             self._more.set()
 
@@ -351,13 +351,13 @@ class Queued:
         """
         game_id = game_of(job)
         # Calls in flight are paid for: nobody else may ask the same meanwhile.
-        await self._models.landed(game_id, self._drain_s if self._stopping else None)
+        await self._land(game_id)
         try:
             while True:
                 try:
                     await self._hand_back(job, ended, again=again)
                 except PASSING as fault:
-                    if is_ours(fault) or self._stopping:
+                    if is_ours(fault) or self._stopping.is_set():
                         raise
                     log.debug("the database is away", game=game_id, cause=type(fault).__name__)
                     await asyncio.sleep(AWAY_S)
@@ -370,6 +370,17 @@ class Queued:
             self._held.pop(job.id, None)
             self._more.set()
 
+    async def _land(self, game_id: str) -> None:
+        """Waits until the game's calls in flight are stored; once the process is stopping, at most ``drain_s``
+        seconds longer.
+        """
+        landing = asyncio.create_task(self._models.landed(game_id), name=f"land {game_id}")
+        stopping = asyncio.create_task(self._stopping.wait(), name=f"land {game_id}: stopping")
+        await asyncio.wait((landing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not landing.done():
+            await asyncio.wait((landing,), timeout=self._drain_s)
+        await end_tasks(landing, stopping)
+
     async def _hand_back(self, job: "Job", ended: Ended, *, again: bool) -> None:
         if isinstance(ended, GameParks):
             await self._jobs.hand_back(job, after_s=PARKED_S, endpoint=ended.endpoint)
@@ -379,7 +390,7 @@ class Queued:
             await self._jobs.hand_back(job, after_s=left_s, waits_for=ended.requests)
         else:
             # Who has written to it meanwhile, or cancels it, gets time to finish.
-            at_once = again or self._stopping
+            at_once = again or self._stopping.is_set()
             await self._jobs.hand_back(job, after_s=0.0 if at_once else AGAIN_S)
 
     def _drop(self, begun: Begun) -> None:
@@ -392,7 +403,7 @@ class Queued:
 
     async def _park(self, endpoint: str) -> None:
         metrics.games_parked.labels(endpoint).set(await self._jobs.parked(endpoint))
-        if endpoint not in self._unparking and not self._stopping:
+        if endpoint not in self._unparking and not self._stopping.is_set():
             task = asyncio.create_task(self._unpark(endpoint), name=f"parked at {endpoint}")
             self._unparking[endpoint] = task
             task.add_done_callback(lambda _: self._unparking.pop(endpoint, None))
