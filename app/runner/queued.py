@@ -371,7 +371,7 @@ class Queued:
             self._more.set()
 
     async def _land(self, game_id: str) -> None:
-        """Waits until the game's calls in flight are stored; once the process is stopping, at most ``drain_s``
+        """Waits until the game's calls in flight are stored; once the process stops, at most ``drain_s``
         seconds longer.
         """
         landing = asyncio.create_task(self._models.landed(game_id), name=f"land {game_id}")
