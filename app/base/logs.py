@@ -27,8 +27,8 @@ def _is_ours(record: logging.LogRecord) -> bool:
     return record.msg != "Invalid UTF-8 sequence received from client."
 
 
-def configure() -> None:
-    """Sends structlog and the standard library's logging to stderr in the same format."""
+def configure(level: int = logging.INFO) -> None:
+    """Sends structlog from ``level`` on, and the standard library's warnings, to stderr in one format."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -47,7 +47,7 @@ def configure() -> None:
         processors=[*shared, *render],
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, stderr)),
         # What every game says of an outage is told once, for all of them.
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
     )
     handler = logging.StreamHandler(stderr)
     own = structlog.stdlib.ProcessorFormatter.remove_processors_meta

@@ -1,5 +1,6 @@
 """The command ``interintent``: all commands, and their modules."""
 
+import logging
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -90,7 +91,8 @@ COMMANDS: Final = {
     ),
     "compare": Command(
         "report",
-        "Compare raters pair by pair on the items they share: who guesses, summarises or judges better.",
+        "Compare raters pair by pair on the items they share: who guesses, summarises or judges better; with "
+        "--contrast conditions, such as two presets or models, by all that seats did and said.",
     ),
     "view": Command(
         "view",
@@ -109,6 +111,7 @@ would make ``--help`` take two seconds. A test compares the two.
 
 
 def _root(
+    context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if show_version:
@@ -117,7 +120,8 @@ def _root(
     # Imported here, since the import takes a tenth of a second, which --version and --help do not need.
     from app.base.logs import configure
 
-    configure()
+    # Who runs a command reads its output; the log of a service is read afterwards.
+    configure(logging.INFO if context.invoked_subcommand in ("serve", "work") else logging.WARNING)
 
 
 def command_line(word: str) -> typer.Typer:

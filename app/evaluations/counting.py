@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import orjson
 
+from app.base.workers import end_with_parent
 from app.store.evaluations import DamagedRow
 from engine.errors import UNREADABLE, AvalonError
 from engine.events import read_event
@@ -137,6 +138,7 @@ _builders: dict[str, ReportBuilder] = {}
 
 def _start() -> None:
     os.nice(10)
+    end_with_parent()
 
 
 def begin(name: str, builder: ReportBuilder) -> None:

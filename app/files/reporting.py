@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from app.base.workers import end_with_parent
 from app.files.games import Bundle, Unusable, games_in
 from engine.terms import Seat
 from evaluators.ground.items import Variant
@@ -94,6 +95,7 @@ _work: ReportWork | None = None
 
 def _set_work(work: ReportWork) -> None:
     global _work
+    end_with_parent()
     _work = work
 
 

@@ -115,9 +115,12 @@ def title_of(labels: Any) -> str:
 
 
 def _agents(seats: Any) -> list[str]:
-    names = (
-        f"{seat['agent']} {seat['model']}" if seat.get("model") else str(seat["agent"]) for seat in seats
-    )
+    names = []
+    for seat in seats:
+        agent, model = seat["agent"], seat.get("model") or ""
+        if not (isinstance(agent, str) and isinstance(model, str)):
+            raise TypeError("an agent or a model is no text")
+        names.append(f"{agent} {model}".rstrip())
     return list(dict.fromkeys(names))
 
 

@@ -217,7 +217,7 @@ class EndpointHealth:
     def _close(self) -> None:
         assert self.outage is not None
         seconds = round((now_ms() - self.outage.since) / 1000, 1)
-        log.info("a model endpoint answers again", endpoint=self._endpoint, after_s=seconds)
+        log.warning("a model endpoint answers again", endpoint=self._endpoint, after_s=seconds)
         self.outage = None
         self.changes += 1
         self._failures = 0

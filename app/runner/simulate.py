@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from agents.table import MemoryJournal, play
+from app.base.workers import end_with_parent
 from app.seats.seating import seat_agents, seated
 from engine.events import AgentsSeated, Event, GameCreated, payload, type_name
 from engine.profile import Profile, profile_from_settings
@@ -154,7 +155,7 @@ def run(plan: Plan, games: int, *, first: int = 0, jobs: int = 1, keep: bool = F
         for indices in chunks:
             yield _chunk(plan, indices, keep)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=end_with_parent) as pool:
         # Only a few chunks are submitted ahead: the results of a long run must not pile up in memory.
         remaining = iter(chunks)
         ahead = [pool.submit(_chunk, plan, indices, keep) for indices in islice(remaining, jobs * 4)]

@@ -399,7 +399,6 @@ async def test_unknown_paths_are_not_found(caller: Caller) -> None:
         "/games/../../etc/passwd",
         "/games/%2e%2e/%2e%2e",
         "/games/g_abc/nothing",
-        "/batches",
         "/problems",
         "/problems/nothing",
         "/problems/%00",
@@ -549,7 +548,7 @@ async def test_internal_errors_reveal_nothing_to_callers(
         async def broken(*_: object, **__: object) -> None:
             raise RuntimeError(EMBARRASSING)
 
-        monkeypatch.setattr(caller.services.store, "page", broken)
+        monkeypatch.setattr(caller.app.state.lists, "games", broken)
         with structlog.testing.capture_logs() as logged:
             answer = await caller.get("/games")
         body = problem(answer, 500, "internal")
@@ -608,6 +607,8 @@ async def test_with_a_key_configured_every_other_route_asks_for_it(tmp_path: Pat
                 request_id="1.1.vote.1",
                 code="stale",
                 name="small",
+                seat=1,
+                path="index.html",
             )
             for method in methods:
                 asked.append((method.upper(), concrete))
