@@ -1,0 +1,22 @@
+"""Processes that work for this one."""
+
+import multiprocessing
+import os
+import threading
+
+__all__ = ["end_with_parent"]
+
+
+def end_with_parent() -> None:
+    """Ends this process as soon as its parent is dead. A worker that waits for work does not notice, and
+    would stay for good. Does nothing in a process that was not started by ``multiprocessing``.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
