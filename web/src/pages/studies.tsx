@@ -6,7 +6,7 @@ import { useEffect, useState } from "preact/hooks";
 import { plural } from "../game/words.ts";
 import { Icon } from "../parts/icons.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
-import { type Asked, useBatches } from "../report/load.ts";
+import { type Asked, allBatches, useBatches } from "../report/load.ts";
 import { CAUSE, STUDY_SECTIONS } from "../report/view.tsx";
 import { href } from "../router.ts";
 import { key, server } from "../session.ts";
@@ -72,35 +72,37 @@ export const StudiesPage = (): JSX.Element => {
   );
 };
 
-/** The batches of a study in full, looked at again and again until all are over. */
+/** Milliseconds from one look at a study to the next: while games run, and when all batches are over. */
+const SOON = 2000;
+const LATER = 15_000;
+
+/** The batches of a study in full, looked at again and again: a study makes more of them as it goes on. */
 const useStudy = (study: string): Asked<readonly BatchView[]> => {
-  const listed = useBatches(`study=${study}`);
   const [asked, setAsked] = useState<Asked<readonly BatchView[]>>({});
   useEffect(() => {
-    if (listed.fault !== undefined) setAsked({ fault: listed.fault });
-    if (!listed.found) return;
     const stop = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const views = new Map<string, BatchView>();
     const look = async (): Promise<void> => {
       try {
-        for (const { batch_id } of listed.found!.toReversed()) {
-          const known = views.get(batch_id);
-          if (!known || !OVER.has(known.status)) views.set(batch_id, await server.batch(batch_id, stop.signal));
-        }
+        const listed = await allBatches(`study=${study}`, stop.signal);
+        // The oldest first: cells stand in the order in which they were begun.
+        for (const { batch_id, status } of listed.toReversed())
+          if (views.get(batch_id)?.status !== status || !OVER.has(status)) views.set(batch_id, await server.batch(batch_id, stop.signal));
         const found = [...views.values()];
         setAsked({ found });
-        if (found.some(({ status }) => !OVER.has(status))) timer = setTimeout(() => void look(), 2000);
+        timer = setTimeout(() => void look(), found.some(({ status }) => !OVER.has(status)) ? SOON : LATER);
       } catch (fault) {
         if (!stop.signal.aborted) setAsked({ fault });
       }
     };
+    setAsked({});
     void look();
     return () => {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [listed.found, listed.fault, key.value]);
+  }, [study, key.value]);
   return asked;
 };
 
@@ -262,8 +264,8 @@ export const StudyPage = ({ study }: { study: string }): JSX.Element => {
           </tbody>
         </table>
       </div>
-      {done >= all ? (
-        <Results batches={found} />
+      {done >= all && done > 0 ? (
+        <Results batches={found.filter((batch) => planned(batch) > 0)} />
       ) : (
         <section class="panel">
           <h2>No results yet</h2>

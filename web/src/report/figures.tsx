@@ -62,6 +62,10 @@ const Mark = ({ index }: { index: number }): JSX.Element => <g class={`mark hue-
 
 export const labelOf = (row: ReportRow): string => row.labels.map((label) => row.words?.[label] ?? label).join(" · ");
 
+/** Whether a row contrasts failures: games excluded, decisions played by default. */
+export const failure = (table: ReportTable, row: ReportRow): boolean =>
+  table.name.startsWith("contrast") && row.labels.some((label) => /^(games excluded|decisions played by default)/.test(label));
+
 /** The rows of a table above one another on one scale. What it shows stands as numbers in the table, too. */
 export const Plot = ({ table }: { table: ReportTable }): JSX.Element | null => {
   const wanted = table.name === "contrasts" ? table.columns.filter(({ name }) => name === "difference") : table.columns;
@@ -74,6 +78,15 @@ export const Plot = ({ table }: { table: ReportTable }): JSX.Element | null => {
   const used = columns.filter((column) => rows.some((row) => value(row, column)));
   if (!rows.length || !used.length) return null;
   const both = table.name === "contrasts";
+  // One part for each contrast; what failed comes last, apart from the findings.
+  const parts = new Map<string, ReportRow[]>();
+  if (both) {
+    const several = new Set(rows.map(({ labels }) => labels[0])).size > 1;
+    for (const row of [...rows.filter((one) => !failure(table, one)), ...rows.filter((one) => failure(table, one))]) {
+      const name = [several ? row.labels[0] : "", failure(table, row) ? "What failed: no finding" : ""].filter(Boolean).join(" · ");
+      parts.set(name, [...(parts.get(name) ?? []), row]);
+    }
+  } else parts.set("", rows);
   const ticks = [...TICKS].filter((name) => rows.some((row) => row.figures[name]?.value != null));
   return (
     <figure class="plot" aria-hidden="true">
@@ -97,8 +110,16 @@ export const Plot = ({ table }: { table: ReportTable }): JSX.Element | null => {
           ))}
         </figcaption>
       )}
+      {both && (
+        <figcaption>
+          {parts.size <= 2 && <strong>{rows[0]!.labels[0]}</strong>} Difference in percentage points; right of 0 the first level has more.
+        </figcaption>
+      )}
       <div class="plot-rows">
-        {rows.map((row, i) => {
+        {[...parts].map(([part, its]) => (
+          <div class={part.includes("What failed") ? "plot-part failed" : "plot-part"} key={part}>
+            {part && <p>{part}</p>}
+            {its.map((row, i) => {
           const lanes = used.filter((column) => value(row, column));
           const height = 16 * lanes.length + 6;
           return (
@@ -131,9 +152,17 @@ export const Plot = ({ table }: { table: ReportTable }): JSX.Element | null => {
             </div>
           );
         })}
+          </div>
+        ))}
         <div class="plot-row axis">
           <span />
-          <span>{(both ? ["−100", "−50", "0", "+50", "+100 points"] : ["0", "25", "50", "75", "100 %"]).map((text) => <span key={text}>{text}</span>)}</span>
+          <svg height="18">
+            {(both ? ["−100", "−50", "0", "+50", "+100"] : ["0", "25", "50", "75", "100 %"]).map((text, i) => (
+              <text key={text} x={`${25 * i}%`} y="13" text-anchor="middle">
+                {text}
+              </text>
+            ))}
+          </svg>
         </div>
       </div>
     </figure>

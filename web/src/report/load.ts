@@ -25,24 +25,28 @@ export const useReport = (query: Query): Asked<Report> => {
 };
 
 /** Every batch, or every one with a label (`name=value`), the newest first. */
-export const useBatches = (label?: string): Asked<readonly BatchSummary[]> => {
+export const allBatches = async (label: string | undefined, signal: AbortSignal): Promise<BatchSummary[]> => {
+  const found: BatchSummary[] = [];
+  let cursor: string | null | undefined;
+  do {
+    const page = await server.batches({ limit: 200, label, cursor }, signal);
+    found.push(...page.batches);
+    cursor = page.next;
+  } while (cursor);
+  return found;
+};
+
+export const useBatches = (): Asked<readonly BatchSummary[]> => {
   const [asked, setAsked] = useState<Asked<readonly BatchSummary[]>>({});
   useEffect(() => {
     const stop = new AbortController();
     setAsked({});
-    const walk = async (): Promise<void> => {
-      const found: BatchSummary[] = [];
-      let cursor: string | null | undefined;
-      do {
-        const page = await server.batches({ limit: 200, label, cursor }, stop.signal);
-        found.push(...page.batches);
-        cursor = page.next;
-      } while (cursor);
-      setAsked({ found });
-    };
-    walk().catch((fault: unknown) => stop.signal.aborted || setAsked({ fault }));
+    allBatches(undefined, stop.signal).then(
+      (found) => setAsked({ found }),
+      (fault: unknown) => stop.signal.aborted || setAsked({ fault }),
+    );
     return () => stop.abort();
-  }, [label, key.value]);
+  }, [key.value]);
   return asked;
 };
 

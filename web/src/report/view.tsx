@@ -7,7 +7,7 @@ import { Icon } from "../parts/icons.tsx";
 import { ShortId } from "../parts/short-id.tsx";
 import { href } from "../router.ts";
 import { Behind, type Chosen } from "./behind.tsx";
-import { Bar, Plot, type Column, counts, range, shown } from "./figures.tsx";
+import { Bar, Plot, type Column, counts, failure, range, shown } from "./figures.tsx";
 
 const number = new Intl.NumberFormat("en");
 const percent = (part: number, all: number): string => `${((100 * part) / Math.max(1, all)).toFixed(1)} %`;
@@ -166,6 +166,7 @@ const Table = ({ table, choose }: { table: ReportTable; choose: (chosen: Chosen)
               {row.labels.map((label, j) => (
                 <th scope="row" key={j}>
                   <bdi>{row.words?.[label] ?? label}</bdi>
+                  {j === row.labels.length - 1 && failure(table, row) && <small class="why">a failure, no finding</small>}
                 </th>
               ))}
               {columns.map((column) => {
