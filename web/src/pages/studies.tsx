@@ -186,7 +186,8 @@ const Results = ({ batches }: { batches: readonly BatchView[] }): JSX.Element =>
   // Factors first: a cell is a combination of them.
   const factors = names.filter((name) => name !== "cell" && name !== "title" && levels(name).length > 1);
   const choices = [...factors, ...(levels("cell").length > 1 ? ["cell"] : [])];
-  const [chosen, setChosen] = useState(choices[0] ?? "");
+  const [picked, setPicked] = useState("");
+  const chosen = choices.includes(picked) ? picked : (choices[0] ?? "");
   const batch = batches.slice(0, MOST).map(({ batch_id }) => batch_id);
   const column = columnOf(chosen);
   return (
@@ -196,7 +197,7 @@ const Results = ({ batches }: { batches: readonly BatchView[] }): JSX.Element =>
         {choices.length > 1 && (
           <label>
             between the levels of{" "}
-            <select value={chosen} onChange={(event) => setChosen(event.currentTarget.value)}>
+            <select value={chosen} onChange={(event) => setPicked(event.currentTarget.value)}>
               {choices.map((name) => (
                 <option key={name}>{name}</option>
               ))}
