@@ -20,8 +20,8 @@ addEventListener("hashchange", () => {
 
 export const href = (path: string, query: Record<string, string | number | undefined> = {}): string => {
   const kept = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  // The colon of `seat:3` is left as it is: people read and share these links.
-  const text = new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString().replaceAll("%3A", ":");
+  // The colon of `seat:3` and the commas of lists are left as they are: people read and share these links.
+  const text = new URLSearchParams(kept.map(([name, value]) => [name, String(value)])).toString().replaceAll("%3A", ":").replaceAll("%2C", ",");
   return `#${path}${text ? `?${text}` : ""}`;
 };
 

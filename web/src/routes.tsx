@@ -8,7 +8,9 @@ import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
 import { PlayPage } from "./pages/play.tsx";
 import { ReadPage } from "./pages/read.tsx";
+import { ReportsPage } from "./pages/reports.tsx";
 import { SeatPage } from "./pages/seat.tsx";
+import { StudiesPage, StudyPage } from "./pages/studies.tsx";
 import { WatchPage } from "./pages/watch.tsx";
 
 export interface Route {
@@ -29,6 +31,9 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/play/:game", title: () => "Your seat", page: SeatPage },
   { pattern: "/claim", title: () => "Your seat", page: ClaimedPage },
   { pattern: "/claim/:code", title: () => "Your seat", page: ClaimPage },
+  { pattern: "/studies", title: () => "Studies", page: StudiesPage },
+  { pattern: "/studies/:study", title: ({ study }) => `Study ${study}`, page: StudyPage },
+  { pattern: "/reports", title: () => "Reports", page: ReportsPage },
   { pattern: "/compare", title: () => "Two games side by side", page: ComparePage },
 ];
 
@@ -37,5 +42,7 @@ export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/batches", name: "Batches" },
   { to: "/play", name: "Play" },
   { to: "/annotate", name: "Judge" },
+  { to: "/studies", name: "Studies" },
+  { to: "/reports", name: "Reports" },
   { to: "/compare", name: "Side by side" },
 ];

@@ -1,6 +1,20 @@
 import { ApiError, Unreachable } from "./errors.ts";
 import { AGAIN, pause, sleep } from "./retry.ts";
-import type { BatchCreated, BatchPage, BatchView, GameEvent, GamePage, GameView, Intention, NewGames, Problem, Viewer } from "./types.ts";
+import type {
+  BatchCreated,
+  BatchPage,
+  BatchView,
+  GameEvent,
+  GamePage,
+  GameView,
+  Intention,
+  ItemPage,
+  NewGames,
+  Problem,
+  Report,
+  ReportProgress,
+  Viewer,
+} from "./types.ts";
 
 export type Query = Record<string, string | number | boolean | null | undefined>;
 
@@ -108,6 +122,25 @@ export class Server {
 
   batch(batch: string, signal?: AbortSignal): Promise<BatchView> {
     return this.get(`/batches/${encodeURIComponent(batch)}`, {}, signal ? { signal } : {});
+  }
+
+  /** A report on finished games; the query is that of `GET /reports`. Asks again until it is made; `making` is told how
+   * far it is. */
+  async report(query: Query, making?: (progress: ReportProgress) => void, signal?: AbortSignal): Promise<Report> {
+    for (;;) {
+      const answer = await this.response("GET", "/reports", {
+        query: { wait_s: 10, ...query, format: "json" },
+        ...(signal ? { signal } : {}),
+      });
+      if (answer.status !== 202) return answer.json() as Promise<Report>;
+      making?.((await answer.json()) as ReportProgress);
+      await sleep(1000 * Math.min(10, Number(answer.headers.get("Retry-After")) || 1), signal);
+    }
+  }
+
+  /** A page of items; the query is that of `GET /evaluations/items`. */
+  items(query: Query, signal?: AbortSignal): Promise<ItemPage> {
+    return this.get("/evaluations/items", query, signal ? { signal } : {});
   }
 
   intentions(signal?: AbortSignal): Promise<Intention[]> {

@@ -40,6 +40,65 @@ export type Thought = { type: string } & Record<string, unknown>;
 
 export type BatchSummary = H["BatchSummary"];
 export type BatchPage = H["BatchPage"];
+export type ReportProgress = H["ReportProgress"];
+export type Item = H["ItemView"];
+export type ItemPage = H["ItemsPage"];
+
+/** One figure of a report with what it rests on. */
+export interface ReportFigure {
+  /** Null: there is none, and `note` says why. */
+  value: number | null;
+  /** The 95 % interval. */
+  low: number | null;
+  high: number | null;
+  num: number | null;
+  den: number | null;
+  games: number | null;
+  items: number | null;
+  method: string;
+  note: string;
+  design_effect: number | null;
+  icc: number | null;
+  /** The place of the set of its games in `sources.sets`. */
+  from?: number;
+  /** The same figure with the excluded games in, where they change it. */
+  with_excluded?: ReportFigure;
+}
+
+export interface ReportRow {
+  labels: string[];
+  /** The sentences of intentions among the labels, by id. */
+  words?: Record<string, string>;
+  /** Which items the row counts: by field of an item, the values that it may have; `rater`: who answered. */
+  items?: Record<string, unknown>;
+  figures: Record<string, ReportFigure | undefined>;
+}
+
+export interface ReportTable {
+  name: string;
+  section: string;
+  title: string;
+  caption: string;
+  heads: string[];
+  /** `share`: from 0 to 1, shown as a percentage. */
+  columns: { name: string; unit: "share" | "number" | "count" }[];
+  /** Why there are no rows. */
+  empty: string;
+  items?: { dimension: string; followed: boolean };
+  rows: ReportRow[];
+}
+
+/** `GET /reports` as JSON; docs/reports.md says what is in it. */
+export interface Report {
+  title: string;
+  notes: string[];
+  made_of: Record<string, unknown>;
+  /** Counts of what was left out, by place and reason. */
+  excluded: Record<string, Record<string, number>>;
+  tables: ReportTable[];
+  /** Sets are numbers in hexadecimal whose bit i, the lowest first, says whether game i is in it. */
+  sources: { games: string[]; sets: string[] };
+}
 
 /** The schemas of what passes over the socket, by their names in the contract. */
 export type SocketFrames = S;

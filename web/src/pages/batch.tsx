@@ -67,6 +67,12 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
         {number.format(done)} of {plural(view.count, "game")} finished
         {view.eta_s !== null && view.eta_s !== undefined && view.status === "running" && <>, about {Math.ceil(view.eta_s)} s to go</>}.{" "}
         <a href={href("/", { batch })}>Its games</a>
+        {done > 0 && (
+          <>
+            {" "}
+            · <a href={href("/reports", { batch })}>Its report</a>
+          </>
+        )}
       </p>
       <progress value={done} max={view.count} aria-label="Games finished" />
       {view.suspended && (

@@ -1,0 +1,184 @@
+"""Reports and studies as pages: figures with their games behind them, failures apart, no early look."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from interintent_client import Server
+from playwright.async_api import expect
+
+from tests.app.real_server import Served
+from tests.web.conftest import DESK, PHONE, Visits
+from tests.web.test_pages import SCREENS, faults_of, fits
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+STUDY = "Moods & <b>tables</b> / 1"
+"""A name that would break an address or a page that took it for more than text."""
+
+
+async def played(served: Served, agent: str, **settings: Any) -> tuple[str, list[str]]:
+    """A finished batch of four games in a cell of the study."""
+    labels = {"study": STUDY, "cell": f"mood-{agent}", "mood": agent}
+    async with Server(served.url) as server:
+        batch = await server.create_games(
+            count=4, seeds={"from": 1}, seats=[{"agent": agent}], labels=labels, **settings
+        )
+        await batch.done()
+        return batch.id, [game.id for game in batch.games]
+
+
+async def asked(served: Served, **query: str) -> dict[str, Any]:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as client:
+        answer = await client.get("/reports", params=query)
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
+
+
+async def invalidate(served: Served, game: str, reason: str) -> None:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as client:
+        (await client.post(f"/games/{game}/invalidate", json={"reason": reason})).raise_for_status()
+
+
+def figure(report: dict[str, Any], table: str, labels: Sequence[str], column: str) -> dict[str, Any]:
+    rows = next(one for one in report["tables"] if one["name"] == table)["rows"]
+    found: dict[str, Any] = next(row for row in rows if row["labels"] == list(labels))["figures"][column]
+    return found
+
+
+async def test_a_report_is_made_of_chosen_batches_and_each_figure_leads_to_its_games(
+    served: Served, visit: Visits
+) -> None:
+    calm, games = await played(served, "scripted")
+    wild, _ = await played(served, "random")
+    await invalidate(served, games[0], "<i>the power failed</i>")
+    report = await asked(served, batch=calm)
+    won = figure(report, "results", ["win rate", "loyal"], "ours")
+    async with visit(f"{served.url}/ui/#/reports", viewport=DESK) as page:
+        await page.get_by_role("checkbox", name=re.compile("mood-scripted")).focus()
+        await page.keyboard.press("Space")
+        await page.get_by_role("button", name="Make the report").focus()
+        await page.keyboard.press("Enter")
+        await expect(page).to_have_url(re.compile(f"batch={calm}$"))
+        failed = page.get_by_role("region", name="What failed, and is no finding")
+        await expect(failed).to_contain_text("<i>the power failed</i>")
+        await expect(failed.get_by_role("link")).to_have_attribute("href", f"#/games/{games[0]}")
+        # The page shows the service's own figure, and behind it the games that count.
+        row = page.get_by_role("region", name="Results of games: figures").get_by_role("row")
+        cell = row.filter(has=page.get_by_role("rowheader", name="win rate", exact=True))
+        cell = cell.filter(has=page.get_by_role("rowheader", name="loyal")).get_by_role("button")
+        await expect(cell).to_contain_text(f"{100 * won['value']:.1f}")
+        await expect(cell).to_contain_text("3 games")
+        await cell.focus()
+        await page.keyboard.press("Enter")
+        behind = page.get_by_role("dialog", name="Behind this figure")
+        await expect(behind.get_by_role("heading", name="Its 3 games")).to_be_visible()
+        links = await behind.locator(".behind-games a").evaluate_all("all => all.map(a => a.hash)")
+        assert set(links) == {f"#/games/{game}" for game in games[1:]}
+        await expect(behind).to_contain_text("With excluded games")
+        assert await faults_of(page) == []
+        SCREENS.mkdir(parents=True, exist_ok=True)
+        await page.screenshot(path=SCREENS / "behind-desk-light.png")
+        await page.keyboard.press("Escape")
+        await expect(behind).to_have_count(0)
+        # Items lead to the moment at which they were asked.
+        of_items = page.get_by_role("region", name="Guessing: which guesser reads whose speeches: figures")
+        await of_items.get_by_role("button").first.click()
+        await behind.get_by_role("button", name="Show items").click()
+        item = behind.locator(".behind-items a").first
+        await expect(item).to_have_attribute("href", re.compile(r"#/games/g_\w+\?at=\d+&eyes=seat:\d"))
+        await item.click()
+        await expect(page.get_by_role("region", name="The table")).to_be_visible()
+        # The address is the report: another batch in it, set beside the first.
+        await page.goto(
+            f"{served.url}/ui/#/reports?batch={calm},{wild}&group_by=mood&contrast=mood=scripted,random"
+        )
+        await expect(page.get_by_role("heading", name="Contrasts", exact=True)).to_be_visible()
+        both = await asked(served, batch=f"{calm},{wild}", group_by="mood", contrast="mood=scripted,random")
+        labels = ["mood: scripted \N{MINUS SIGN} random", "win rate, loyal"]
+        await page.get_by_text(re.compile("All [0-9]+ rows: Contrasts$")).click()
+        told = figure(both, "contrasts", labels, "difference")["note"]
+        await expect(page.get_by_role("region", name="Contrasts: figures")).to_contain_text(told)
+        async with page.expect_download() as saved:
+            await (
+                page.get_by_role("group", name="Save the report as").get_by_role("button", name="CSV").click()
+            )
+        assert (await (await saved.value).path()).read_text().startswith("table,row,column,value,")
+
+
+async def test_a_study_shows_no_result_before_every_planned_game_is_there(
+    served: Served, visit: Visits
+) -> None:
+    await played(served, "scripted")
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as client:
+        late = {"study": STUDY, "cell": "mood-late", "mood": "late"}
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        made = (await client.post("/games", json={"seats": seats, "labels": late})).json()
+        async with visit(f"{served.url}/ui/#/studies") as page:
+            await expect(page.get_by_text("4 of 5 games in 2 cells")).to_be_visible()
+            await page.get_by_role("link", name=STUDY).click()
+            await expect(page.get_by_text("4 of 5 planned games finished")).to_be_visible()
+            cells = page.get_by_role("region", name="Cells, to be scrolled")
+            scripted = cells.get_by_role("row", name=re.compile("mood-scripted"))
+            await expect(scripted.get_by_label("all there")).to_be_visible()
+            await expect(scripted).to_contain_text("0.0 %")
+            await expect(cells.get_by_role("row", name=re.compile("mood-late"))).to_contain_text("0 of 1")
+            await expect(page.get_by_role("heading", name="No results yet")).to_be_visible()
+            await expect(page.get_by_role("heading", name="Contrasts")).to_have_count(0)
+            # The missing game is cancelled and played by another agent: the page sees it by itself.
+            (await client.post(f"/batches/{made['batch_id']}/cancel")).raise_for_status()
+            await expect(page.get_by_text("4 of 4 planned games finished")).to_be_visible(timeout=30_000)
+            # A batch that is made while the page is open is found, too.
+            await played(served, "random")
+            await expect(page.get_by_text("8 of 8 planned games finished")).to_be_visible(timeout=60_000)
+            table = page.get_by_text(re.compile("All [0-9]+ rows: Contrasts$"))
+            await expect(table).to_be_visible(timeout=60_000)
+            await table.click()
+            await expect(page.get_by_role("region", name="Contrasts: figures")).to_contain_text("mood: ")
+            assert await page.locator("main b").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "viewport", "scheme"),
+    [("phone", PHONE, "light"), ("desk", DESK, "dark"), ("desk", DESK, "light")],
+)
+async def test_axe_finds_nothing_on_reports_and_studies(
+    served: Served, visit: Visits, size: str, viewport: dict[str, int], scheme: str
+) -> None:
+    calm, games = await played(served, "scripted")
+    wild, _ = await played(served, "random")
+    await invalidate(served, games[0], "the power failed")
+    query = f"batch={calm},{wild}&group_by=mood&contrast=mood=scripted,random"
+    places = (
+        ("reports", "#/reports", "Make the report"),
+        ("report", f"#/reports?{query}", "Results of games"),
+        ("studies", "#/studies", "8 of 8 games in 2 cells"),
+        (
+            "study",
+            f"#/studies/{quote(STUDY, safe='')}",
+            "The whole report",
+        ),
+        ("no-study", "#/studies/none", "There is no such study here"),
+        ("no-report", "#/reports?batch=b_none", "There is nothing here"),
+    )
+    SCREENS.mkdir(parents=True, exist_ok=True)
+    found: list[str] = []
+    async with visit(f"{served.url}/ui/", viewport=viewport, color_scheme=scheme, faults=("404",)) as page:
+        for name, place, words in places:
+            await page.goto("about:blank")
+            await page.goto(f"{served.url}/ui/{place}")
+            await expect(page.get_by_text(words).first).to_be_attached()
+            await expect(page.get_by_text("Loading")).to_have_count(0, timeout=60_000)
+            await page.screenshot(path=SCREENS / f"{name}-{size}-{scheme}.png")
+            for part in ("Contrasts", "Results of games") if name == "report" else ():
+                shot = page.get_by_role("article", name=part, exact=True)
+                await shot.screenshot(
+                    path=SCREENS / f"{name}-{part.lower().replace(' ', '-')}-{size}-{scheme}.png"
+                )
+            found += [f"{name}: {fault}" for fault in await faults_of(page)]
+            found += [] if await fits(page) else [f"{name}: wider than the window"]
+    assert found == []
