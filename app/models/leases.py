@@ -156,7 +156,7 @@ class _Lease:
             name,
             None if bounds is None else (bounds.least, bounds.first, bounds.most),
             wanted,
-            0 if limit is None else limit.used,
+            0 if limit is None else limit.tell(),
             *self.reported,
             None if purse is None else purse.max_tokens,
             None if purse is None else purse.max_cost,

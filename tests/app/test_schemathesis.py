@@ -101,6 +101,7 @@ def test_every_answer_is_one_that_the_document_promises(
     @seed(20241112)
     @settings(
         max_examples=EXAMPLES,
+        deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.explicit, Phase.generate, Phase.shrink],

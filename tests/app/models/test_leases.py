@@ -223,7 +223,7 @@ class TestInTime:
             assert len(storage.asked) == asked == 1
         await leases.stop()
 
-    async def test_an_expired_lease_admits_no_call_until_it_is_renewed(self) -> None:
+    async def test_while_the_database_is_away_no_more_calls_are_made_at_once_and_later_none(self) -> None:
         storage = Storage()
         leases = Leases(storage)
         slots = leases.endpoint("m1", Parallel.read(4)).calls
@@ -231,8 +231,10 @@ class TestInTime:
         async with slots.turn():
             storage.away = True
             await asyncio.sleep(LEASE_S - 2)
-            async with slots.turn():
-                pass  # the lease still holds
+            with pytest.raises(TimeoutError):  # a renewal may have given the other places away
+                async with asyncio.timeout(1), slots.turn():
+                    pass
+        async with slots.turn():  # the lease still holds
             await asyncio.sleep(3)
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(60), slots.turn():
@@ -403,3 +405,50 @@ async def test_what_a_game_has_spent_is_noted_with_each_call(database_url: str) 
         assert await calls.spent("b_1") == (700, 3.0)
     finally:
         await database.stop()
+
+
+# --- while a lease is renewed -----------------------------------------------------------------------
+
+
+class Slow:
+    """Leases that take their time: two places, then one, since another process wants the other."""
+
+    def __init__(self) -> None:
+        self.places = 2
+        self.asked: list[Demand] = []
+        self.answer = asyncio.Event()
+
+    async def renew(self, demands: Sequence[Demand]) -> dict[str, Granted]:
+        self.asked += demands
+        if len(self.asked) > 1:
+            await self.answer.wait()
+            self.places = 1
+        return {demand.name: Granted(self.places, 1.0, alone=False) for demand in demands}
+
+    async def give_back(self) -> None:
+        pass
+
+
+async def test_no_call_takes_a_place_that_was_told_to_be_free() -> None:
+    storage = Slow()
+    leases = Leases(storage)
+    leases.start()
+    limit = leases.endpoint("fake", Parallel(2, 2, 2))
+    async with limit.calls.turn():
+        await until(lambda: len(storage.asked) == 2)
+        assert (storage.asked[1].used, limit.used) == (1, 1)
+        # The other place may be another's by now.
+        second = asyncio.create_task(_holding(limit))
+        await asyncio.sleep(0.05)
+        assert limit.used == 1
+        storage.answer.set()
+        await asyncio.sleep(0.05)
+        assert limit.used == 1
+    # The one that is left passes on.
+    await second
+    await leases.stop()
+
+
+async def _holding(limit: AdaptiveLimit) -> None:
+    async with limit.calls.turn():
+        pass
