@@ -48,7 +48,7 @@ async def test_some_failures_in_a_row_open_it_and_an_answer_closes_it() -> None:
         await call(health)
         assert health.outage is None
     # One line when it goes away, one when it is back.
-    assert [line["log_level"] for line in logged] == ["warning", "info"]
+    assert [line["log_level"] for line in logged] == ["warning", "warning"]
 
 
 async def test_a_refused_account_opens_it_at_once() -> None:
