@@ -158,6 +158,7 @@ def show_where_to_look(url: str, batch: str, game: str) -> None:
     console.print(
         f"""
 [bold]Where to look[/]
+  the games at a table, in a browser {url}/ui/
   the routes, to try in a browser   {url}/docs
   one more game                     curl -X POST {url}/games -d '{{}}'
   this batch                        curl {url}/batches/{batch}
