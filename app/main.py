@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from app.base.clock import random_name
 from app.base.errors import NotReady
 from app.base.lifecycle import Lifecycle
 from app.base.problems import problem_response
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import Keys
 from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
@@ -402,7 +403,7 @@ class Composition:
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
         the database cannot be used, it returns, and does the same as soon as the database can be used.
         """
-        self.watching = asyncio.create_task(metrics.watch_loop(), name="loop lag")
+        self.watching = keep_going(metrics.watch_loop, "loop lag")
         if await self._opens_database():
             await self._begin()
         else:
@@ -437,13 +438,13 @@ class Composition:
         return True
 
     async def _begin(self) -> None:
-        self.clock = asyncio.create_task(self._follow_clock(), name="clock")
+        self.clock = keep_going(self._follow_clock, "clock")
         self.pulse.start()
         if self.bell is not None:
             self.bell.start()
         self.live.start()
         if self.settings.runner:
-            self.limits = asyncio.create_task(self.models.follow_limits(self.store.specs), name="limits")
+            self.limits = keep_going(partial(self.models.follow_limits, self.store.specs), "limits")
             await self.claims.start()
             if isinstance(self.pickup, Queued):
                 unfinished = await self.pickup.start(self.games.lay_out)

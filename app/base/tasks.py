@@ -1,10 +1,33 @@
 """Runs tasks together, and ends them in an orderly way."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final
 
-__all__ = ["end_tasks", "run_together"]
+import structlog
+
+__all__ = ["end_tasks", "keep_going", "run_together"]
+
+log = structlog.get_logger()
+
+AGAIN_S: Final = 1.0
+"""Seconds until work that failed unexpectedly begins again."""
+
+
+def keep_going(work: Callable[[], Coroutine[Any, Any, None]], name: str) -> "asyncio.Task[None]":
+    """Starts work that lasts as long as the service does. An error that the work itself does not expect is
+    logged, and the work begins again a second later.
+    """
+
+    async def lasting() -> None:
+        while True:
+            try:
+                return await work()
+            except Exception:
+                log.exception("a part of the service failed and begins again", part=name)
+            await asyncio.sleep(AGAIN_S)
+
+    return asyncio.create_task(lasting(), name=name)
 
 
 async def run_together(works: Iterable[Coroutine[Any, Any, None]]) -> None:

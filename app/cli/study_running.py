@@ -24,7 +24,7 @@ from app.store.rows import Outage
 from evaluators.study.design import Design, PlannedGame, StudyCell
 from evaluators.study.file import Study
 
-__all__ = ["RunResult", "Shard", "check_endpoints", "run_study"]
+__all__ = ["RunProgress", "RunResult", "Shard", "check_endpoints", "run_study"]
 
 _LOOK_S: Final = 0.5
 """Seconds between two looks at what was used."""
@@ -144,7 +144,7 @@ async def _run(
     if server is None:
         games.check(left)
     expected = expectation(folder, state, settings, work)
-    progress = _RunProgress(
+    progress = RunProgress(
         account,
         earlier.calls,
         expected.calls,
@@ -184,7 +184,7 @@ async def _on_server(
     folder: StudyFolder,
     study: Study,
     left: list[tuple[StudyCell, PlannedGame]],
-    progress: "_RunProgress",
+    progress: "RunProgress",
     result: RunResult,
 ) -> None:
     def show(done: int, of: int, words: str) -> None:
@@ -208,7 +208,7 @@ async def _rate(
     design: Design,
     work: list[tuple[StudyCell, PlannedGame]],
     raters: StudyRaters,
-    progress: "_RunProgress",
+    progress: "RunProgress",
     *,
     stop: bool,
 ) -> None:
@@ -223,7 +223,7 @@ async def _rate(
 
 
 @dataclass(slots=True)
-class _RunProgress:
+class RunProgress:
     """What is done of what is expected."""
 
     account: Account

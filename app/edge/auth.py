@@ -18,7 +18,7 @@ import structlog
 from agents.model.hosts import is_loopback
 from app.base.clock import now_ms
 from app.base.errors import Forbidden, Unauthenticated
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.edge.tokens import Grant, Secrets
 from app.settings import Settings
 from app.store.games import GameStore
@@ -169,7 +169,7 @@ class Keys:
             number = await self._store.last_secret() + 1
             await self._store.add_secret(TokenSecret(number, new_secret(), now_ms()))
             await self._read()
-        self._loop = asyncio.create_task(self._keep_fresh(), name="keys")
+        self._loop = keep_going(self._keep_fresh, "keys")
 
     async def stop(self) -> None:
         if self._loop is not None:

@@ -23,6 +23,7 @@ from agents.model.model import Message, ModelUnavailable
 from app.base import metrics
 from app.base.clock import now_ms, random_name, timestamp
 from app.base.errors import BudgetSpent
+from app.base.tasks import end_tasks, keep_going
 from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.evaluations.judge_scores import judged_scores
 from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
@@ -172,7 +173,7 @@ class Judges:
     async def start(self) -> None:
         """Starts judging: every evaluation whose judge has not finished, and new ones as they come."""
         self._claims.on_lost.append(self._give_up)
-        self._looking = asyncio.create_task(self._look(), name="judges")
+        self._looking = keep_going(self._look, "judges")
         await self._take_up()
 
     def submit(self, evaluation_id: str) -> None:
@@ -219,11 +220,7 @@ class Judges:
     async def stop(self) -> None:
         """Stops the judges between two answers; after the next start they continue from there."""
         looking, self._looking = self._looking, None
-        tasks = [*self._working.values(), *([] if looking is None else [looking])]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        await end_tasks(looking, *self._working.values())
 
     async def _look(self) -> None:
         while True:

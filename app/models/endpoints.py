@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +13,7 @@ from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
 from agents.model.limits import AdaptiveLimit, Parallel
 from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling, check_allowed
+from app.base.tasks import end_tasks, keep_going
 from app.models.health import EndpointHealth, Outages
 from app.models.leases import Leases
 from app.models.metrics import observe_attempt
@@ -187,7 +189,7 @@ class Endpoints:
             await asyncio.to_thread(import_module, "openai")
         self.leases.start()
         if self._outages is not None:
-            self._learning = asyncio.create_task(self._learn(self._outages), name="outages")
+            self._learning = keep_going(partial(self._learn, self._outages), "outages")
 
     async def _learn(self, outages: Outages) -> None:
         """Keeps taking over what other processes know of the endpoints that this process asks."""
@@ -203,9 +205,7 @@ class Endpoints:
 
     async def aclose(self) -> None:
         """Closes every client."""
-        if self._learning is not None:
-            self._learning.cancel()
-            await asyncio.wait([self._learning])
+        await end_tasks(self._learning)
         for source in (*self._sources.values(), *self._replaced):
             await source.aclose()
         await self.leases.stop()

@@ -8,13 +8,14 @@ process has it all.
 import asyncio
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
 from prometheus_client import Gauge
 
 from agents.model.limits import AdaptiveLimit, Parallel
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.models import metrics
 from app.store.db import PASSING
 from app.store.leases import LEASE_S, Demand, Granted
@@ -214,7 +215,7 @@ class Leases:
     def start(self) -> None:
         """Begins to renew leases."""
         if self._storage is not None:
-            self._renewing = asyncio.create_task(self._keep_renewing(self._storage), name="leases")
+            self._renewing = keep_going(partial(self._keep_renewing, self._storage), "leases")
 
     async def stop(self) -> None:
         """Gives back every lease."""

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from app.base import metrics
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.runner.claims import Claims
 from app.store.db import PASSING, is_ours
 from app.store.games import GameStore
@@ -79,7 +79,7 @@ class Pickup:
         self._see_through = see_through
         self._claims.on_lost.append(self._give_up)
         await self._look(unlaid=True)
-        self._looking = asyncio.create_task(self._keep_looking(), name="pickup")
+        self._looking = keep_going(self._keep_looking, "pickup")
         return len(self._mine)
 
     async def stop(self) -> None:

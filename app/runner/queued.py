@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool
 
 from app.base import metrics
 from app.base.clock import now_ms
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
 from app.models.stops import GameParks
 from app.runner.beats import Beats, end_process
@@ -147,7 +147,7 @@ class Queued:
         found = await self._jobs.sweep(await self._store.unlaid_batches())
         self._beats.start()
         for work, name in ((self._feed, "queue"), (self._watch, "watch"), (self._sweep, "sweep")):
-            self._tasks.append(asyncio.create_task(work(), name=name))
+            self._tasks.append(keep_going(work, name))
         return found
 
     async def stop(self) -> None:

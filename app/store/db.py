@@ -55,7 +55,7 @@ from sqlalchemy.pool import (
 
 from app.base import metrics
 from app.base.clock import agree, now_ms
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.settings import Settings
 from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
 from app.store.trouble import DatabaseAway, DatabaseHealth, DatabaseTrouble, trouble_of
@@ -127,7 +127,14 @@ def sqlite_exists(url: str) -> bool:
     return bool(file) and Path(str(file)).exists()
 
 
-PASSING: Final = (DBAPIError, PoolTimeout, OSError, asyncpg.PostgresError, asyncpg.InterfaceError)
+PASSING: Final = (
+    DBAPIError,
+    PoolTimeout,
+    OSError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
 """Errors of a database that is restarting, or cannot be reached for a while; they come in many forms."""
 
 
@@ -212,7 +219,7 @@ class Database:
         self.health.worked("schema")
         self.writer.start()
         if self._watching is None:
-            self._watching = asyncio.create_task(self._watch(), name="database health")
+            self._watching = keep_going(self._watch, "database health")
 
     async def schema(self) -> SchemaState:
         """The schema as it is. Raises UnknownSchema for one that this program cannot use."""

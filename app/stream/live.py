@@ -15,7 +15,7 @@ import orjson
 import structlog
 
 from app.base.clock import now_ms, timestamp
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.protocol.messages import Speaking, UtteranceDelta, UtteranceWithdrawn, Watchers
 from engine.terms import FULL, Seat, Viewer
 
@@ -113,7 +113,7 @@ class Live:
         """Passes a note to the other processes; None: there are none."""
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="live")
+        self._task = keep_going(self._run, "live")
 
     async def stop(self) -> None:
         await end_tasks(self._task)

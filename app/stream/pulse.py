@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 from sqlalchemy.pool import NullPool
 
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.store.db import postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
@@ -100,7 +100,7 @@ class Pulse:
         feed.on_watch = self._awake.set
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="pulse")
+        self._task = keep_going(self._run, "pulse")
 
     async def stop(self) -> None:
         await end_tasks(self._task)
@@ -188,7 +188,7 @@ class Bell:
     def start(self) -> None:
         self._feed.on_hint = self._tell
         self._live.on_note = self._pass_on
-        self._task = asyncio.create_task(self._run(), name="bell")
+        self._task = keep_going(self._run, "bell")
 
     async def stop(self) -> None:
         self._feed.on_hint = lambda name: None

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.cli.study_pack import archive, gather
+from app.cli.study_running import RunProgress
 from app.instruments.fake_model import FakeModel, read_fault
 from app.runner.study_folder import StudyFolder
 from tests.app.real_server import local_settings, running_server
@@ -462,13 +463,23 @@ async def test_a_run_says_which_model_it_waits_for_and_goes_on_when_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.cli.terminal._LINE_S", 0.0)
+    told, now = asyncio.Event(), RunProgress.now
+    loop = asyncio.get_running_loop()
+
+    def noticed(progress: RunProgress) -> tuple[int, int, str]:
+        shown = now(progress)
+        if "WAITING" in shown[2]:
+            loop.call_soon_threadsafe(told.set)
+        return shown
+
+    monkeypatch.setattr(RunProgress, "now", noticed)
     folder, small, large = tmp_path / "s", fake(1), fake(2)
     study_file(folder, presets='["direct"]')
     async with small.serving(), large.serving():
         models_file(folder, small=small, large=large)
         await large.stop()
         running = asyncio.create_task(studying("run", folder, "--yes"))
-        await asyncio.sleep(5)
+        await asyncio.wait_for(told.wait(), 60)
         await large.start(port=int(large.url.rpartition(":")[2]))
         done = await running
     assert done.exit_code == 0, done.output
