@@ -20,6 +20,7 @@ from app.store.rows import Damaged
 from app.store.tables import (
     answers,
     batches,
+    bot_seats,
     claim_codes,
     deletions,
     evaluations,
@@ -48,6 +49,7 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     refusals,
     holders,
     claim_codes,
+    bot_seats,
     tasks,
     seen,
     answers,
