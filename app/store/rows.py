@@ -316,6 +316,12 @@ class GameRow:
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
+    rated: bool = False
+    """Whether ratings count the game, once it has finished: it was made by pairing rated seeks, and nothing
+    has happened since that makes it unfair. ``game_players`` says who played.
+    """
+    unrated: str | None = None
+    """Why a game whose players sought a rated one is not rated: a short text. None: it is, or nobody did."""
     job: Annotated[int | None, ColumnSpec(BigInteger())] = None
     """The queue's job that drives the game, or will. None: nobody has to drive it, or the database has no
     queue.
