@@ -20,6 +20,7 @@ from app.store.rows import Damaged
 from app.store.tables import (
     answers,
     batches,
+    bot_seats,
     claim_codes,
     deletions,
     evaluations,
@@ -54,6 +55,7 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     seeks,
     open_games,
     game_players,
+    bot_seats,
     tasks,
     seen,
     answers,

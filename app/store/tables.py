@@ -15,6 +15,7 @@ from app.store.rows import (
     ApiKey,
     BatchRow,
     BooleanColumn,
+    BotRow,
     EvaluationRow,
     GameRow,
     JsonColumn,
@@ -29,6 +30,8 @@ __all__ = [
     "answers",
     "api_keys",
     "batches",
+    "bot_seats",
+    "bots",
     "claim_codes",
     "deletions",
     "evaluations",
@@ -63,6 +66,7 @@ statements: Final = table_of(StatementsRow)
 api_keys: Final = table_of(ApiKey)
 token_secrets: Final = table_of(TokenSecret)
 model_outages: Final = table_of(Outage)
+bots: Final = table_of(BotRow)
 
 
 class EventsTable(SQLModel, table=True):
@@ -403,6 +407,19 @@ class GamePlayersTable(SQLModel, table=True):
 
 
 game_players: Final = METADATA.tables["game_players"]
+
+
+class BotSeatsTable(SQLModel, table=True):
+    """Which bot plays a seat: in games that were made by pairing, and in checks of a bot."""
+
+    __tablename__ = "bot_seats"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    bot_id: str = Field(max_length=40, index=True)
+
+
+bot_seats: Final = METADATA.tables["bot_seats"]
 
 
 class TasksTable(SQLModel, table=True):
