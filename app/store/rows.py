@@ -62,7 +62,10 @@ __all__ = [
     "GameRow",
     "JsonColumn",
     "JudgementRow",
+    "OpenGameRow",
     "Outage",
+    "PlayerRow",
+    "SeekRow",
     "StatementsRow",
     "TokenSecret",
     "check_row",
@@ -316,6 +319,12 @@ class GameRow:
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
+    rated: bool = False
+    """Whether ratings count the game, once it has finished: it was made by pairing rated seeks, and nothing
+    has happened since that makes it unfair. ``game_players`` says who played.
+    """
+    unrated: str | None = None
+    """Why a game whose players sought a rated one is not rated: a short text. None: it is, or nobody did."""
     job: Annotated[int | None, ColumnSpec(BigInteger())] = None
     """The queue's job that drives the game, or will. None: nobody has to drive it, or the database has no
     queue.
@@ -472,6 +481,88 @@ class Outage:
     """As in ``ModelUnavailable``."""
     try_at: Moment
     """When the next call may try."""
+
+
+_BOT: Final = String(64)
+
+_WAITS: Final = text("status = 'open'")
+
+
+@_stored(
+    "seeks",
+    Index("ix_seeks_pool", "status", "pool", "created_at"),
+    Index("ix_seeks_open", "owner", "bot", "pool", unique=True, postgresql_where=_WAITS, sqlite_where=_WAITS),
+    Index("ix_seeks_bot", "owner", "bot", "closed_at"),
+    Index("ix_seeks_game_id", "game_id"),
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeekRow:
+    """A bot's or a person's wish for a seat. Seeks of one pool are paired with one another."""
+
+    seek_id: IdKey
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose it is, as ``Caller.owner``."""
+    caller: Annotated[str, ColumnSpec(String(100))]
+    """The credential that sent it, by its public name."""
+    bot: Annotated[str, ColumnSpec(_BOT)]
+    """The name of the bot, or that of the person's program."""
+    version: Annotated[str, ColumnSpec(_BOT)]
+    """The bot's; empty: it has told none."""
+    pool: Annotated[str, ColumnSpec(String(80))]
+    """What it waits for: the terms in words; ``open:`` and the id of a game with open seats; or ``rematch:``
+    and the id of the game before.
+    """
+    terms: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
+    """What was asked for, as the seeker is shown it."""
+    created_at: Moment
+    starts_by: Annotated[int, ColumnSpec(BigInteger())]
+    """When it is paired with those who are there, or ends; ms."""
+    seen_at: Moment
+    """When its bot was last known to be there: nobody is paired with a bot that is away."""
+    status: Literal["open", "paired", "withdrawn", "expired"]
+    closed_at: Moment | None = None
+    game_id: Id | None = None
+    """The game that it was paired for."""
+    seat: Annotated[int | None, ColumnSpec(SmallInteger())] = None
+
+
+@_stored("open_games", Index("ix_open_games_status", "status", "created_at"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGameRow:
+    """A game with open seats that has not begun. Its id is that of the game that it becomes."""
+
+    game_id: IdKey
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose it is, as ``Caller.owner``."""
+    caller: Annotated[str, ColumnSpec(String(100))]
+    """The credential that made it, by its public name."""
+    created_at: Moment
+    starts_by: Annotated[int, ColumnSpec(BigInteger())]
+    """When seats that are still open are filled with scripted ones; ms."""
+    spec: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
+    """The checked request, as for any batch, with ``remote`` in place of open seats."""
+    seats: Annotated[Sequence[int] | Damaged, ColumnSpec(JsonColumn(list, int))]
+    """The open ones."""
+    status: Literal["open", "begun", "withdrawn", "expired"]
+
+
+@_stored("game_players", Index("ix_game_players_bot", "owner", "bot", "version"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayerRow:
+    """Who plays a seat of a game that was made by pairing, or whose open seat somebody claimed."""
+
+    game_id: IdKey
+    seat: Annotated[int, ColumnSpec(SmallInteger(), key=True)]
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose bot it is, as ``Caller.owner``."""
+    caller: Annotated[str, ColumnSpec(String(100))]
+    """The credential that sought the seat, by its public name."""
+    bot: Annotated[str, ColumnSpec(_BOT)]
+    version: Annotated[str, ColumnSpec(_BOT)]
+    """Empty: the bot has told none."""
+    seek_id: Id
+    absent_at: Moment | None = None
+    """When a stand-in took over, since the bot was absent. None: the bot plays, or played to the end."""
 
 
 # --- reading and writing ----------------------------------------------------------------------------

@@ -19,7 +19,10 @@ from app.store.rows import (
     GameRow,
     JsonColumn,
     JudgementRow,
+    OpenGameRow,
     Outage,
+    PlayerRow,
+    SeekRow,
     StatementsRow,
     TokenSecret,
     table_of,
@@ -33,6 +36,7 @@ __all__ = [
     "deletions",
     "evaluations",
     "events",
+    "game_players",
     "games",
     "holders",
     "idempotency",
@@ -43,8 +47,10 @@ __all__ = [
     "model_limits",
     "model_outages",
     "model_spending",
+    "open_games",
     "refusals",
     "schema_programs",
+    "seeks",
     "seen",
     "statements",
     "tasks",
@@ -60,6 +66,9 @@ statements: Final = table_of(StatementsRow)
 api_keys: Final = table_of(ApiKey)
 token_secrets: Final = table_of(TokenSecret)
 model_outages: Final = table_of(Outage)
+seeks: Final = table_of(SeekRow)
+open_games: Final = table_of(OpenGameRow)
+game_players: Final = table_of(PlayerRow)
 
 
 class EventsTable(SQLModel, table=True):
