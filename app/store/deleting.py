@@ -34,6 +34,7 @@ from app.store.tables import (
     seen,
     statements,
     tasks,
+    tokens,
 )
 
 __all__ = ["OF_GAMES", "Deleted", "Deleting", "size_of"]
@@ -48,6 +49,7 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     refusals,
     holders,
     claim_codes,
+    tokens,
     tasks,
     seen,
     answers,
