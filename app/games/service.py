@@ -160,8 +160,8 @@ class Games:
     # --- creating ---------------------------------------------------------------------------
 
     async def create(self, new: NewGames, key: RequestKey | None = None, owner: str = "") -> BatchCreated:
-        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: for fair
-        shares, the name of the caller.
+        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: whose it is
+        (``Caller.owner``).
 
         Raises InvalidProfile, InvalidAgent or InvalidRequest before anything is written.
         """
@@ -349,8 +349,10 @@ class Games:
     async def stop(self) -> None:
         await end_tasks(*self._background)
 
-    async def import_record(self, data: object, key: RequestKey | None = None) -> GameImported:
-        """Stores a foreign record as a finished game.
+    async def import_record(
+        self, data: object, key: RequestKey | None = None, owner: str = ""
+    ) -> GameImported:
+        """Stores a foreign record as a finished game of this owner.
 
         Raises InvalidRecord or IllegalRecord before anything is written.
         """
@@ -380,7 +382,8 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, BatchRow(batch_id, at, 1, "0", {"origin": "import"}))
+            batch = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=owner)
+            await self._store.insert_batch(connection, batch)
             await self._store.insert_games(connection, batch_id, [game], at)
             await keep(connection, key, 201, imported)
 
@@ -444,7 +447,9 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.name)
+            forked = BatchRow(
+                batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.owner
+            )
             await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 

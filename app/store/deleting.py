@@ -38,6 +38,7 @@ from app.store.tables import (
     seen,
     statements,
     tasks,
+    tokens,
 )
 
 __all__ = ["OF_GAMES", "Deleted", "Deleting", "size_of"]
@@ -56,6 +57,7 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     open_games,
     game_players,
     bot_seats,
+    tokens,
     tasks,
     seen,
     answers,
