@@ -38,6 +38,7 @@ SCOPES: Final = frozenset(
         "games:read",
         "games:step",
         "games:cancel",
+        "bots:play",
         "tokens:mint",
         "eval:submit",
         "eval:read",

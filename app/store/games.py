@@ -124,6 +124,9 @@ class NewGame:
     status: str = "created"
     winner: str | None = None
     ending: str | None = None
+    rated: bool = False
+    unrated: str | None = None
+    """As in the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
         "epochs": None,
         "defaults": None if game.status in OPEN else DecisionCounter(game.log).as_json(),
         "invalid": None,
+        "rated": game.rated,
+        "unrated": game.unrated,
     }
 
 

@@ -57,6 +57,7 @@ __all__ = [
     "ApiKey",
     "BatchRow",
     "BooleanColumn",
+    "BotRow",
     "Damaged",
     "EvaluationRow",
     "GameRow",
@@ -316,6 +317,12 @@ class GameRow:
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
+    rated: bool = False
+    """Whether ratings count the game, once it has finished: it was made by pairing rated seeks, and nothing
+    has happened since that makes it unfair. ``game_players`` says who played.
+    """
+    unrated: str | None = None
+    """Why a game whose players sought a rated one is not rated: a short text. None: it is, or nobody did."""
     job: Annotated[int | None, ColumnSpec(BigInteger())] = None
     """The queue's job that drives the game, or will. None: nobody has to drive it, or the database has no
     queue.
@@ -472,6 +479,27 @@ class Outage:
     """As in ``ModelUnavailable``."""
     try_at: Moment
     """When the next call may try."""
+
+
+@_stored(
+    "bots",
+    Index("ix_bots_name", "owner", "name", "version", unique=True),
+    Index("ix_bots_created", "created_at", "bot_id"),
+)
+@dataclass(frozen=True, slots=True)
+class BotRow:
+    """One version of a bot: what is paired and rated."""
+
+    bot_id: IdKey
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose bot it is, as ``Caller.owner`` names it."""
+    name: Annotated[str, ColumnSpec(String(64))]
+    version: Annotated[str, ColumnSpec(String(64))]
+    created_at: Moment
+    check_game: Id | None = None
+    """The game of its latest check. None: it was never checked."""
+    checked_at: Moment | None = None
+    """When it passed a check, first; None: it has passed none."""
 
 
 # --- reading and writing ----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ and never changed; gold is in none of their tables: it is a query over the games
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Integer, SmallInteger, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, SmallInteger, Text, text
 from sqlmodel import Field, SQLModel
 
 from app.store.rows import (
@@ -15,6 +15,7 @@ from app.store.rows import (
     ApiKey,
     BatchRow,
     BooleanColumn,
+    BotRow,
     EvaluationRow,
     GameRow,
     JsonColumn,
@@ -29,10 +30,13 @@ __all__ = [
     "answers",
     "api_keys",
     "batches",
+    "bot_seats",
+    "bots",
     "claim_codes",
     "deletions",
     "evaluations",
     "events",
+    "game_players",
     "games",
     "holders",
     "idempotency",
@@ -43,8 +47,10 @@ __all__ = [
     "model_limits",
     "model_outages",
     "model_spending",
+    "open_games",
     "refusals",
     "schema_programs",
+    "seeks",
     "seen",
     "statements",
     "tasks",
@@ -60,6 +66,7 @@ statements: Final = table_of(StatementsRow)
 api_keys: Final = table_of(ApiKey)
 token_secrets: Final = table_of(TokenSecret)
 model_outages: Final = table_of(Outage)
+bots: Final = table_of(BotRow)
 
 
 class EventsTable(SQLModel, table=True):
@@ -305,6 +312,114 @@ class ClaimCodesTable(SQLModel, table=True):
 
 
 claim_codes: Final = METADATA.tables["claim_codes"]
+
+
+class SeeksTable(SQLModel, table=True):
+    """A bot's or a person's wish for a seat, until it has one. Seeks of one pool are paired with one another."""
+
+    __tablename__ = "seeks"
+    __table_args__ = (
+        Index("ix_seeks_pool", "status", "pool", "created_at"),
+        Index(
+            "ix_seeks_open",
+            "owner",
+            "bot",
+            "pool",
+            unique=True,
+            postgresql_where=text("status = 'open'"),
+            sqlite_where=text("status = 'open'"),
+        ),
+        Index("ix_seeks_bot", "owner", "bot", "closed_at"),
+    )
+
+    seek_id: str = Field(primary_key=True, max_length=40)
+    owner: str
+    """Whose it is, as ``Caller.owner``."""
+    caller: str
+    """The credential that sent it, by its public name."""
+    bot: str = Field(max_length=40)
+    version: str = Field(max_length=40)
+    """The bot's; empty: it has told none."""
+    pool: str = Field(max_length=80)
+    """What it waits for: the terms in words; ``open:`` and the id of a game with open seats; or ``rematch:``
+    and the id of the game before."""
+    terms: dict[str, Any] = Field(sa_column=Column(JsonColumn(dict), nullable=False))
+    """What was asked for, as it is shown to the seeker."""
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    starts_by: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """When it is paired with those who are there, or ends; ms."""
+    seen_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """When its bot was last known to be there: nobody is paired with a bot that is away; ms."""
+    status: str = Field(max_length=10)
+    """open, paired, withdrawn, or expired."""
+    closed_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    game_id: str | None = Field(default=None, max_length=40, index=True)
+    """The game that it was paired for."""
+    seat: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
+
+
+seeks: Final = METADATA.tables["seeks"]
+
+
+class OpenGamesTable(SQLModel, table=True):
+    """A game with open seats that has not begun. Its id is that of the game that it becomes."""
+
+    __tablename__ = "open_games"
+    __table_args__ = (Index("ix_open_games_status", "status", "created_at"),)
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    owner: str
+    """Whose it is, as ``Caller.owner``."""
+    caller: str
+    """The credential that made it, by its public name."""
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    starts_by: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """When seats that are still open are filled with scripted ones; ms."""
+    spec: dict[str, Any] = Field(sa_column=Column(JsonColumn(dict), nullable=False))
+    """The checked request, as for any batch, with ``remote`` in place of open seats."""
+    seats: list[int] = Field(sa_column=Column(JsonColumn(list, int), nullable=False))
+    """The open ones."""
+    status: str = Field(max_length=10)
+    """open, begun, withdrawn, or expired."""
+
+
+open_games: Final = METADATA.tables["open_games"]
+
+
+class GamePlayersTable(SQLModel, table=True):
+    """Who plays a seat of a game that was made by pairing, or whose open seat somebody claimed."""
+
+    __tablename__ = "game_players"
+    __table_args__ = (Index("ix_game_players_bot", "owner", "bot", "version"),)
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    owner: str
+    """Whose bot it is, as ``Caller.owner``."""
+    caller: str
+    """The credential that sought the seat, by its public name."""
+    bot: str = Field(max_length=40)
+    version: str = Field(max_length=40)
+    """Empty: the bot has told none."""
+    seek_id: str = Field(max_length=40)
+    absent_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    """When a stand-in took over, since the bot was absent; ms. Null: the bot played to the end."""
+
+
+game_players: Final = METADATA.tables["game_players"]
+
+
+class BotSeatsTable(SQLModel, table=True):
+    """Which bot plays a seat: in games that were made by pairing, and in checks of a bot."""
+
+    __tablename__ = "bot_seats"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    bot_id: str = Field(max_length=40, index=True)
+
+
+bot_seats: Final = METADATA.tables["bot_seats"]
 
 
 class TasksTable(SQLModel, table=True):
