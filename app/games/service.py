@@ -32,6 +32,7 @@ from app.base.errors import (
     Stale,
     Unfinished,
 )
+from app.base.names import look_of
 from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
 from app.base.tasks import end_tasks
@@ -886,8 +887,15 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
     if beyond:
         raise InvalidRequest(f"the table has {profile.players} seats", f"/names/{beyond[0]}", "seats")
     names = [new.names.get(str(seat), usual) for seat, usual in enumerate(usual_names(profile.players), 1)]
-    if len({name.casefold() for name in names}) != len(names):
-        raise InvalidRequest("two seats cannot share a name", "/names", "twice")
+    looks: dict[str, int] = {}
+    for seat, name in enumerate(names, 1):
+        other = looks.setdefault(look_of(name), seat)
+        if other != seat:
+            raise InvalidRequest(
+                f"two seats cannot share a name: those of seats {other} and {seat} look alike",
+                "/names",
+                "twice",
+            )
     return names
 
 
