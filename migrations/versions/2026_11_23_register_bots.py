@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "a46c9e17d2b8"
-down_revision = "d05c7a31fb62"
+down_revision = "292c34d3e5cd"
 branch_labels = None
 depends_on = None
 
