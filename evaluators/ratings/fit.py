@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Favour", "RatingLadder", "PlayerRating", "RatedGame", "Rules", "WithLimits", "favour", "rate"]
+__all__ = ["Favour", "PlayerRating", "RatedGame", "RatingLadder", "Rules", "WithLimits", "favour", "rate"]
 
 _Z: Final = 1.959964
 """The 97.5 % point of the normal distribution."""
