@@ -20,6 +20,7 @@ from app.store.rows import Damaged
 from app.store.tables import (
     answers,
     batches,
+    bot_seats,
     claim_codes,
     deletions,
     evaluations,
@@ -37,6 +38,7 @@ from app.store.tables import (
     seen,
     statements,
     tasks,
+    tokens,
 )
 
 __all__ = ["OF_GAMES", "Deleted", "Deleting", "size_of"]
@@ -54,6 +56,8 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     seeks,
     open_games,
     game_players,
+    bot_seats,
+    tokens,
     tasks,
     seen,
     answers,

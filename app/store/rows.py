@@ -57,6 +57,7 @@ __all__ = [
     "ApiKey",
     "BatchRow",
     "BooleanColumn",
+    "BotRow",
     "Damaged",
     "EvaluationRow",
     "GameRow",
@@ -264,7 +265,9 @@ class BatchRow:
     suspended: JsonOrNone = None
     """Why none of its games is driven until somebody resumes it: the fields of ``Suspension``."""
     owner: str = ""
-    """Whose batch it is, for fair shares: the name of the key that created it. Empty: nobody's."""
+    """Whose batch it is, and whose its games are: ``Caller.owner`` of who created it, or ``server``. Empty:
+    unknown.
+    """
     priority: int = 0
     """Among its owner's batches: games of a higher one begin first."""
 
@@ -313,6 +316,10 @@ class GameRow:
         None
     )
     """By seat, the epoch of its valid tokens, from 1; a seat that is not named is at 1."""
+    taken: JsonOrNone = None
+    """By remote seat that is not the game's owner's, whose it is; empty: of whoever has, or will have, its
+    code. None: every remote seat is the owner's.
+    """
     defaults: JsonOrNone = None
     """By seat, its decisions and its defaults by cause, as ``DecisionCounter.as_json`` gives them. None: the
     game is not over, has failed, or ended in an earlier version.
@@ -354,6 +361,8 @@ class EvaluationRow:
     """The variant of the items; for a judge, what it judges."""
     result: Annotated[Json | None, ColumnSpec(JsonColumn(dict, none_as_null=True))]
     """The scores, written once; while a judge works, its progress."""
+    owner: str = ""
+    """Whose evaluation it is. Empty: of the credential that handed it in."""
 
 
 @_stored(
@@ -451,6 +460,10 @@ class ApiKey:
     used_at: Moment | None = None
     """The hour of the last use."""
     revoked_at: Moment | None = None
+    project: Annotated[str | None, ColumnSpec(String(64))] = None
+    """Its keys own together what each of them makes. None: the key owns alone."""
+    compromised_at: Moment | None = None
+    """When it was revoked as compromised: tokens that came from it died with it."""
 
     def state(self, now_ms: int) -> str:
         """``active``, ``expired`` or ``revoked``."""
@@ -481,6 +494,27 @@ class Outage:
     """As in ``ModelUnavailable``."""
     try_at: Moment
     """When the next call may try."""
+
+
+@_stored(
+    "bots",
+    Index("ix_bots_name", "owner", "name", "version", unique=True),
+    Index("ix_bots_created", "created_at", "bot_id"),
+)
+@dataclass(frozen=True, slots=True)
+class BotRow:
+    """One version of a bot: what is paired and rated."""
+
+    bot_id: IdKey
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose bot it is, as ``Caller.owner`` names it."""
+    name: Annotated[str, ColumnSpec(String(64))]
+    version: Annotated[str, ColumnSpec(String(64))]
+    created_at: Moment
+    check_game: Id | None = None
+    """The game of its latest check. None: it was never checked."""
+    checked_at: Moment | None = None
+    """When it passed a check, first; None: it has passed none."""
 
 
 _BOT: Final = String(64)
