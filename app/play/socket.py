@@ -18,11 +18,9 @@ from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
 from app.base.errors import (
-    Draining,
     Forbidden,
     InvalidRequest,
     NotFound,
-    NotReady,
     RateLimited,
     UnknownRequest,
     Unparsable,
@@ -32,15 +30,11 @@ from app.base.lifecycle import Lifecycle
 from app.base.problems import ProblemResponse, documented, problem_response
 from app.edge.auth import Caller, Keys
 from app.edge.bodies import BodyRoute
-from app.edge.callers import check_caller, check_url
 from app.edge.deps import viewer_for
-from app.edge.queries import check_query
 from app.games.access import Access
-from app.play.wire import REVOKED, Closing, Wire, address_of, check_version
 from app.protocol.actions import text_fault
 from app.protocol.close_codes import Code
 from app.protocol.messages import (
-    SUBPROTOCOL,
     Ack,
     Act,
     ActAck,
@@ -53,9 +47,9 @@ from app.protocol.messages import (
     read_text,
     refusal,
 )
-from app.seats.limits import Unidentified
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
+from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of, check_version
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
@@ -75,7 +69,7 @@ from engine.errors import AvalonError, InvalidAction, InvalidInput
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import viewer_name
 
-__all__ = ["Sockets", "check_handshake", "router"]
+__all__ = ["Sockets", "router"]
 
 log = structlog.get_logger()
 
@@ -107,24 +101,16 @@ class Sockets:
     relays: Relays
     turns: Turns
     live: Live
-    unidentified: Unidentified
+    doorway: Doorway
 
 
 @router.websocket("/ws")
 async def socket(websocket: WebSocket) -> None:
     """Watch a game, or play a seat in it."""
     sockets: Sockets = websocket.app.state.sockets
-    try:
-        check_handshake(websocket, sockets)
-    except AvalonError as refused:
-        await websocket.send_denial_response(problem_response(refused))
-        return
-    # A client that offers no subprotocol, or only unknown ones, gets none: hello and identify name the
-    # version anyway.
-    offered = websocket.scope.get("subprotocols") or ()
-    await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
-    with sockets_open.track_inprogress():
-        await Connection(websocket, sockets).run()
+    if await accepted(websocket, sockets.doorway):
+        with sockets_open.track_inprogress():
+            await Connection(websocket, sockets).run()
 
 
 @router.get(
@@ -146,18 +132,7 @@ async def elsewhere(websocket: WebSocket) -> None:
     await websocket.send_denial_response(problem_response(NotFound("the socket is at /ws")))
 
 
-def check_handshake(websocket: WebSocket, sockets: Sockets) -> None:
-    """Raises AvalonError for a handshake that is refused."""
-    if sockets.lifecycle.draining:
-        raise Draining("this replica is stopping")
-    check_caller(websocket.scope, keyless=not sockets.keys.configured, origins=sockets.settings.origins)
-    check_url(websocket.scope)
-    check_query(websocket)
-    if sockets.unidentified.is_crowded(address_of(websocket)):
-        raise NotReady("too many connections from your address have not identified yet")
-
-
-class Connection(Wire):
+class Connection(SocketTalk):
     """One accepted socket that shows one game to one viewer."""
 
     def __init__(self, websocket: WebSocket, sockets: Sockets) -> None:
@@ -183,8 +158,8 @@ class Connection(Wire):
 
     async def _talk(self) -> NoReturn:
         settings = self._sockets.settings
-        await self._say_hello(settings, settings.idle_s)
-        with self._sockets.unidentified.waiting(address_of(self._websocket)):
+        await self._say_hello(settings.identify_within_s, settings.idle_s)
+        with self._sockets.doorway.unidentified.waiting(address_of(self._websocket)):
             identify = await self._receive_identify(settings.identify_within_s)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
@@ -237,7 +212,7 @@ class Connection(Wire):
         caller = await self._caller_with(self._sockets.keys, identify.token)
         # One bot uses a seat's token; many people share keys and watch tokens.
         if caller.seat is not None:
-            wait_s = self._sockets.unidentified.wait_s(caller.name, time.monotonic())
+            wait_s = self._sockets.doorway.unidentified.wait_s(caller.name, time.monotonic())
             if wait_s:
                 raise Closing(Code.RATE, f"retry_after_ms={math.ceil(wait_s * 1000)}")
         return caller

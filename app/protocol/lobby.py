@@ -1,7 +1,7 @@
 """The messages of a bot's own socket, over which it hears which games it has been given a seat in.
 
-The first message is an ``identify`` without a game; ``ping`` and ``ack``, ``hello`` and ``error`` are those of
-a game's socket.
+The first message is an ``identify`` without a game; ``ping`` and ``ack``, ``hello`` and ``error`` are those
+of a game's socket.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -114,7 +114,7 @@ class SeekClosed(Shown):
 
     t: Literal["seek_closed"] = "seek_closed"
     seek: str
-    status: Literal["withdrawn", "expired"]
+    status: str = Field(description="`withdrawn` or `expired`.")
 
 
 class LobbyBeat(Shown):

@@ -120,7 +120,7 @@ class GameInbox:
         self._allowed = allowed
         self._on_wait = on_wait
         self._stand_in_after = stand_in_after
-        self._missed: dict[Seat, int] = {}
+        self._absences: dict[Seat, int] = {}
         """How many deadlines each seat has missed in a row, for seats that were asked here."""
         self._made_at = now_ms()
         self._waiting: dict[str, RequestOutcome | None] = {}
@@ -177,8 +177,8 @@ class GameInbox:
             with requests_open.track_inprogress():
                 settled = await self._waited(request, deadline, look_first=not just_opened)
         outcome, refusals = settled
-        if request.seat in self._missed:
-            self._missed[request.seat] = self._missed[request.seat] + 1 if outcome.cause in MISSED else 0
+        if request.seat in self._absences:
+            self._absences[request.seat] = self._absences[request.seat] + 1 if outcome.cause in MISSED else 0
         assert outcome.cause != "absent", "an absent seat is not remote any more"
         return RemoteOutcome(
             None if outcome.action is None else _action(request, outcome),
@@ -191,13 +191,13 @@ class GameInbox:
         this request. The request is closed first: no answer to it can be accepted any more.
         """
         seat = request.seat
-        if seat not in self._missed:
-            self._missed[seat] = await self._store.missed(self.game_id, seat, most)
-        if self._missed[seat] < most:
+        if seat not in self._absences:
+            self._absences[seat] = await self._store.missed(self.game_id, seat, most)
+        if self._absences[seat] < most:
             return
         stored = await self._store.settle(self.game_id, request.id, no_answer(seat, "absent"))
         if stored.cause in MISSED:
-            raise SeatAbsent(seat, self._missed[seat])
+            raise SeatAbsent(seat, self._absences[seat])
 
     async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Settled:
         self._waiting[request.id] = None

@@ -142,7 +142,7 @@ class Retry:
     """ms"""
 
 
-STAND_IN: Final = {"agent": "scripted"}
+STAND_IN: Final = {"agent": "scripted", "options": {}}
 """The spec of a seat whose bot is absent."""
 
 _EVENTS: Final = 500

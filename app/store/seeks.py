@@ -1,7 +1,7 @@
 """Seeks, games with open seats, and who plays in games that were made of them.
 
-Whoever pairs seeks holds the lock of their pool to the end of its transaction, so two processes never pair the
-same seek; and a seek is only ever paired in the transaction that stores its game.
+Whoever pairs seeks holds the lock of their pool to the end of its transaction, so two processes never pair
+the same seek; and a seek is only ever paired in the transaction that stores its game.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from app.store.rows import (
 )
 from app.store.tables import game_players, games, open_games, seeks
 
-__all__ = ["Paired", "Played", "Pool", "SeekStore"]
+__all__ = ["Paired", "Pool", "SeatPlayed", "SeekStore"]
 
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:key)").bindparams(bindparam("key", type_=BigInteger))
 
@@ -52,7 +52,7 @@ class Paired(NamedTuple):
     seat: int
 
 
-class Played(NamedTuple):
+class SeatPlayed(NamedTuple):
     """A seat that a bot has in a game."""
 
     player: PlayerRow
@@ -128,11 +128,13 @@ class SeekStore:
         return [typed_row(SeekRow, row) for row in rows if is_whole(seeks, row)]
 
     async def pair(
-        self, connection: AsyncConnection, game_id: str, paired: Sequence[Paired], at: int
+        self, connection: AsyncConnection, game_id: str, owner: str, paired: Sequence[Paired], at: int
     ) -> None:
-        """Gives these seeks their seats in a game that the caller stores in the same transaction. Raises
-        Conflict if one of them is not open any more.
+        """Gives these seeks their seats in a game of this owner, which the caller has stored in the same
+        transaction. Raises Conflict if one of them is not open any more.
         """
+        taken = {str(seat): seek.owner for seek, seat in paired if seek.owner != owner}
+        await connection.execute(update(games).where(games.c.game_id == game_id).values(taken=taken or None))
         for seek, seat in paired:
             changed = await connection.execute(
                 update(seeks)
@@ -215,7 +217,7 @@ class SeekStore:
 
     # --- who plays --------------------------------------------------------------------------
 
-    async def running(self, owner: str, bot: str) -> list[Played]:
+    async def running(self, owner: str, bot: str) -> list[SeatPlayed]:
         """The bot's seats in games that are not over, without those that a stand-in has, oldest first."""
         mine = (_p.owner == owner, _p.bot == bot, _p.absent_at.is_(None))
         query = (
@@ -225,7 +227,7 @@ class SeekStore:
             .order_by(games.c.created_at, _p.game_id)
         )
         return [
-            Played(typed_row(PlayerRow, player), typed_row(GameRow, game))
+            SeatPlayed(typed_row(PlayerRow, player), typed_row(GameRow, game))
             for player, game in _split(await self._database.rows(query))
             if is_readable(game_players, player) and is_whole(games, game)
         ]

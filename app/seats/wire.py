@@ -3,8 +3,9 @@
 import asyncio
 import math
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 import structlog
@@ -12,11 +13,16 @@ from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
 from app.base.clock import random_name
-from app.base.errors import RateLimited, Unauthenticated
+from app.base.errors import Draining, NotReady, RateLimited, Unauthenticated
+from app.base.lifecycle import Lifecycle
+from app.base.problems import problem_response
 from app.edge.auth import Caller, Keys
+from app.edge.callers import check_caller, check_url
+from app.edge.queries import check_query
 from app.protocol.close_codes import Code
 from app.protocol.messages import (
     MAX_IDENTIFY,
+    SUBPROTOCOL,
     VERSION,
     Hello,
     Refusal,
@@ -25,14 +31,22 @@ from app.protocol.messages import (
     refusal,
     refusal_text,
 )
-from app.seats.limits import BURST, RATE, Allowance, Strikes
-from app.settings import Settings
+from app.seats.limits import BURST, RATE, Allowance, Strikes, Unidentified
 from app.store.trouble import trouble_of
 from app.stream.metrics import close_label, frames_in, frames_out, socket_closes
 from app.stream.writer import send_at_once
-from engine.errors import InvalidInput
+from engine.errors import AvalonError, InvalidInput
 
-__all__ = ["REVOKED", "Closing", "Wire", "address_of", "check_version"]
+__all__ = [
+    "REVOKED",
+    "STRIKES",
+    "Closing",
+    "Doorway",
+    "SocketTalk",
+    "accepted",
+    "address_of",
+    "check_version",
+]
 
 log = structlog.get_logger()
 
@@ -64,6 +78,41 @@ def address_of(websocket: WebSocket) -> str:
     return websocket.client.host if websocket.client is not None else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Doorway:
+    """What a handshake is checked by, and how long a caller may take to identify."""
+
+    lifecycle: Lifecycle
+    keys: Keys
+    origins: Sequence[str]
+    identify_within_s: float
+    unidentified: Unidentified
+
+    def check(self, websocket: WebSocket) -> None:
+        """Raises AvalonError for a handshake that is refused."""
+        if self.lifecycle.draining:
+            raise Draining("this replica is stopping")
+        check_caller(websocket.scope, keyless=not self.keys.configured, origins=self.origins)
+        check_url(websocket.scope)
+        check_query(websocket)
+        if self.unidentified.is_crowded(address_of(websocket)):
+            raise NotReady("too many connections from your address have not identified yet")
+
+
+async def accepted(websocket: WebSocket, doorway: Doorway) -> bool:
+    """Accepts a connection. False: it was refused, with a problem."""
+    try:
+        doorway.check(websocket)
+    except AvalonError as refused:
+        await websocket.send_denial_response(problem_response(refused))
+        return False
+    # A client that offers no subprotocol, or only unknown ones, gets none: hello and identify name the
+    # version anyway.
+    offered = websocket.scope.get("subprotocols") or ()
+    await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
+    return True
+
+
 def check_version(value: Any) -> None:
     """Raises Closing for another version. Comes first: a newer client's identify may have unknown fields."""
     version = value.get("v") if isinstance(value, dict) and value.get("t") == "identify" else None
@@ -71,7 +120,7 @@ def check_version(value: Any) -> None:
         raise Closing(Code.VERSION, f"this server speaks version {VERSION}")
 
 
-class Wire:
+class SocketTalk:
     """One accepted socket, from hello to close."""
 
     def __init__(self, websocket: WebSocket) -> None:
@@ -105,10 +154,10 @@ class Wire:
         """All of the conversation. Raises Closing at its end."""
         raise NotImplementedError
 
-    async def _say_hello(self, settings: Settings, idle_s: float) -> None:
+    async def _say_hello(self, identify_within_s: float, idle_s: float) -> None:
         hello = Hello(
             conn=self._id,
-            identify_within_ms=math.ceil(settings.identify_within_s * 1000),
+            identify_within_ms=math.ceil(identify_within_s * 1000),
             idle_ms=math.ceil(idle_s * 1000),
         )
         await self._send(hello.model_dump_json())
