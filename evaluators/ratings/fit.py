@@ -93,6 +93,11 @@ class PlayerRating:
     as_evil: WithLimits
     skill: WithLimits
     """The same in log odds, 0 for a mean player: what a seat of this player adds to its side's."""
+    best_rank: int
+    worst_rank: int
+    """The places that the player may have on the ladder, from 1: one more than there are players that are
+    certainly better, and as many as are not certainly worse. Certain: the difference in skill is beyond 0 at
+    95 % for all pairs of the ladder together (Bonferroni)."""
     games: int
     """A game counts once, however many of its seats the player held."""
     won_as_loyal: Rate
@@ -153,8 +158,10 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
     loyal_seats, evil_seats = _seats(rated)[usual]
     evil_share = evil_seats / (loyal_seats + evil_seats)
     counts = _counted(rated)
+    skills = [{model.mean_skill(name): 1.0, model.difference(name): 1.0 - 2.0 * evil_share} for name in names]
+    ranks = fits.ranks(skills)
     found = []
-    for name in names:
+    for name, skill, (best, worst) in zip(names, skills, ranks, strict=True):
         s, d = model.mean_skill(name), model.difference(name)
         loyal, evil = {favours: 1.0, s: 1.0, d: 1.0}, {favours: -1.0, s: 1.0, d: -1.0}
         found.append(
@@ -163,7 +170,9 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
                 rating=_overall(fits, loyal, evil, evil_share),
                 as_loyal=_share(fits, loyal),
                 as_evil=_share(fits, evil),
-                skill=fits.estimate({s: 1.0, d: 1.0 - 2.0 * evil_share}),
+                skill=fits.estimate(skill),
+                best_rank=best,
+                worst_rank=worst,
                 games=counts.games[name],
                 won_as_loyal=Rate(*counts.won[name, Side.LOYAL]),
                 won_as_evil=Rate(*counts.won[name, Side.EVIL]),
@@ -325,7 +334,9 @@ class _Model:
         self._first_difference = first + len(self.players)
         after = self._first_difference + len(self.players)
         self.extra = tuple(range(after, after + len(extra)))
-        rows, columns, values = [], [], []
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[float] = []
         for row, game in enumerate(games):
             cells: Counter[int] = Counter({self._rules_at[game.rules]: 1})
             for seat, side in _sides(game.played):
@@ -340,10 +351,8 @@ class _Model:
             for at, effect in zip(self.extra, extra, strict=True):
                 rows += range(len(games))
                 columns += [at] * len(games)
-                values += effect  # type: ignore[arg-type]
-        self._design = csr_array(
-            (np.array(values, float), (rows, columns)), shape=(len(games), after + len(extra))
-        )
+                values += effect
+        self._design = csr_array((np.array(values), (rows, columns)), shape=(len(games), after + len(extra)))
         self._won = np.array([game.played.winner is Side.LOYAL for game in games], float)
 
     def intercept(self, rules: str) -> int:
@@ -378,11 +387,7 @@ class _Model:
         centring = self._centring()
         return _Fits(
             [
-                (
-                    weight,
-                    centring @ fit.effects,
-                    *(centring @ covariance @ centring.T for covariance in self._covariances(fit)),
-                )
+                (weight, centring @ fit.effects, *self._covariances(fit, centring))
                 for weight, fit, _, _ in kept
             ],
             sum(weight * of_s for weight, _, of_s, _ in kept),
@@ -427,6 +432,7 @@ class _Model:
 
         effects = start
         value = self._objective(effects, penalty)
+        factor: Any = None
         for _ in range(_STEPS):
             chances = self._chances(effects)
             hessian = self._hessian(chances, penalty)
@@ -463,8 +469,8 @@ class _Model:
         likelihood = float((self._won * odds - np.logaddexp(0.0, odds)).sum())
         return likelihood - float(penalty @ effects**2) / 2
 
-    def _covariances(self, fit: "_Fit") -> tuple["Numbers", "Numbers"]:
-        """That of the posterior, and the sandwich."""
+    def _covariances(self, fit: "_Fit", centring: "Numbers") -> tuple["Numbers", "Numbers"]:
+        """That of the posterior, and the sandwich, both centred."""
         import numpy as np
         from scipy.linalg import cho_solve
 
@@ -478,7 +484,8 @@ class _Model:
         rest = (self._won - chances) / (1 - np.minimum(leverage, 0.99))
         scores = self._design.multiply(rest[:, None])
         middle = np.asarray((scores.T @ scores).todense()) + np.diag(fit.penalty)
-        return inverse, inverse @ middle @ inverse
+        half = centring @ inverse
+        return half @ centring.T, half @ middle @ half.T
 
 
 _ROWS: Final = 4096
@@ -523,3 +530,27 @@ class _Fits(NamedTuple):
             variance += weight * (within + (float(factors @ effects[at]) - mean) ** 2)
         half = _Z * sqrt(variance)
         return WithLimits(mean, mean - half, mean + half)
+
+    def ranks(self, combinations: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
+        """The best and the worst place of each of these combinations among them, as in ``PlayerRating``."""
+        import numpy as np
+        from scipy.special import ndtri
+
+        count = len(combinations)
+        which = np.zeros((count, len(self.weighted[0][1])))
+        for row, combination in enumerate(combinations):
+            which[row, list(combination)] = list(combination.values())
+        values = sum(weight * (which @ effects) for weight, effects, _, _ in self.weighted)
+        apart = np.subtract.outer(values, values)
+        variance = np.zeros((count, count))
+        for weight, effects, *covariances in self.weighted:
+            within = np.zeros((count, count))
+            for covariance in covariances:
+                between = which @ covariance @ which.T
+                own = np.diag(between)
+                within = np.maximum(within, own[:, None] + own[None, :] - 2 * between)
+            here = which @ effects
+            variance += weight * (within + (np.subtract.outer(here, here) - apart) ** 2)
+        pairs = max(count * (count - 1) // 2, 1)
+        certain = apart > -float(ndtri(0.025 / pairs)) * np.sqrt(variance) + 1e-12
+        return [(1 + int(certain[:, at].sum()), count - int(certain[at, :].sum())) for at in range(count)]

@@ -61,12 +61,12 @@ def equal(players: int) -> dict[str, float]:
     return {f"bot{number}": 0.0 for number in range(players)}
 
 
-def all_within_each_others_limits(ladder: RatingLadder) -> bool:
-    return all(
-        other.rating.low <= one.rating.value <= other.rating.high
-        for one in ladder.players
-        for other in ladder.players
-    )
+def tells_nobody_apart(ladder: RatingLadder) -> bool:
+    """Whether all limits overlap, and every place on the ladder may be everybody's."""
+    players = ladder.players
+    assert all(one.rating.low < one.rating.value < one.rating.high for one in players)
+    overlap = max(one.rating.low for one in players) <= min(one.rating.high for one in players)
+    return overlap and all((one.best_rank, one.worst_rank) == (1, len(players)) for one in players)
 
 
 def test_ten_equal_bots_of_which_one_is_mostly_evil_end_within_their_intervals() -> None:
@@ -74,7 +74,7 @@ def test_ten_equal_bots_of_which_one_is_mostly_evil_end_within_their_intervals()
     for seed in range(4):
         skills = equal(10)
         ladder = rate(simulated(Random(seed), 500, skills, skills, balance=-1.1, often_evil="bot0"))
-        assert all_within_each_others_limits(ladder), seed
+        assert tells_nobody_apart(ladder), seed
         unlucky = next(one for one in ladder.players if one.player == "bot0")
         games = unlucky.won_as_evil.den + unlucky.won_as_loyal.den
         assert unlucky.won_as_evil.den / games > 0.52
@@ -86,12 +86,12 @@ def test_ten_equal_bots_of_which_one_is_mostly_evil_end_within_their_intervals()
 def test_of_a_hundred_ladders_of_equal_bots_few_tell_them_apart() -> None:
     skills = equal(10)
     good = sum(
-        all_within_each_others_limits(
+        tells_nobody_apart(
             rate(simulated(Random(1000 + seed), 400, skills, skills, balance=-1.1, often_evil="bot0"))
         )
         for seed in range(100)
     )
-    assert good >= 93
+    assert good >= 95
 
 
 def test_a_strong_bot_is_found_as_the_side_on_which_it_is_strong() -> None:
@@ -100,6 +100,8 @@ def test_a_strong_bot_is_found_as_the_side_on_which_it_is_strong() -> None:
     ladder = rate(simulated(Random(5), 800, loyal, evil))
     best = {one.player: one for one in ladder.players}
     assert {one.player for one in ladder.players[:2]} == {"bot3", "bot5"}
+    assert all(best[name].best_rank == 1 and best[name].worst_rank < 8 for name in ("bot3", "bot5"))
+    assert max(one.best_rank for one in ladder.players) > 1
     assert best["bot3"].as_loyal.low > max(one.as_loyal.value for name, one in best.items() if name != "bot3")
     assert best["bot5"].as_evil.low > max(one.as_evil.value for name, one in best.items() if name != "bot5")
     assert best["bot5"].as_evil.value - best["bot5"].as_loyal.value > 0.2
