@@ -44,14 +44,14 @@ class Bots:
         """The caller's bot of this name and version, and whether it is new. Raises Forbidden for one too
         many.
         """
-        known = await self._store.named(caller.name, new.name, new.version)
+        known = await self._store.named(caller.owner, new.name, new.version)
         if known is not None:
             return await self._view(known), False
-        if await self._store.count(caller.name) >= MOST_BOTS:
+        if await self._store.count(caller.owner) >= MOST_BOTS:
             raise Forbidden(
                 f"you have {MOST_BOTS} names and versions of bots, the most that one owner may have"
             )
-        bot = BotRow(new_id("p"), caller.name, new.name, new.version, now_ms())
+        bot = BotRow(new_id("p"), caller.owner, new.name, new.version, now_ms())
         if await self._store.add(bot):
             return await self._view(bot), True
         return await self.register(new, caller)
@@ -70,7 +70,7 @@ class Bots:
         one. Raises NotFound for others' bots and unknown ones.
         """
         bot = await self._bot(bot_id)
-        if bot.owner != caller.name:
+        if bot.owner != caller.owner:
             raise NotFound("you have no such bot")
         return (await self._settled(bot))[0]
 

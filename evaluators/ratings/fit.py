@@ -1,20 +1,21 @@
 """Ratings by one fit over all games.
 
-    ladder = rate([RatedGame("g1", "official, 5 seats", Played("g1", agents, roles, winner)), …])
+    ladder = rate([RatedGame("official, 5 players", Played("g1", agents, roles, winner)), …])
     ladder.players[0].rating        # the strongest, with its limits
 
-The log odds that loyal wins a game are the intercept of its rules (profile and number of seats), plus the skill as
-loyal of every loyal seat's player, minus the skill as evil of every evil seat's. So it does not matter how often
-a player was dealt evil, nor whether the rules favour a side.
+The log odds that loyal wins a game are the intercept of its rules (profile and number of seats), plus the
+skill as loyal of every loyal seat's player, minus the skill as evil of every evil seat's. So it does not
+matter how often a player was dealt evil, nor whether the rules favour a side.
 
-Skills are partially pooled: a player's skill as loyal and as evil are s + d and s - d, with s and d normal around
-the mean of all players, which counts as 0. Whoever has played little is near the mean. How far players and sides differ is not fixed beforehand: the fit is
-made for each pair of deviations of a grid, and the fits are averaged by their marginal likelihood (Laplace). So
-players that are equal come out as equal, and limits allow for not knowing the deviations.
+Skills are partially pooled: a player's skill as loyal and as evil are s + d and s - d, with s and d normal
+around the mean of all players, which counts as 0. Whoever has played little is near the mean. How far
+players differ, and how far their two skills, is not fixed beforehand: the fit is made for each pair of
+deviations of a grid, and the fits are averaged by their marginal likelihood (Laplace). So players that are
+equal come out as equal, and limits allow for not knowing the deviations.
 
-Limits are over games. The variance of a figure is the larger of two: that of the posterior, and the sandwich
-H⁻¹(Σ gᵢgᵢᵀ + P)H⁻¹ with each game's score gᵢ divided by one minus its leverage (CR3), which does not need the
-model's own variance to be right. P is the penalty: it adds what shrinking may have biased. See
+Limits are over games. The variance of a figure is the larger of two: that of the posterior, and the
+sandwich H⁻¹(Σ gᵢgᵢᵀ + P)H⁻¹ with each game's score gᵢ divided by one minus its leverage (CR3), which does
+not need the model's own variance to be right. P is the penalty: it adds what shrinking may have biased. See
 `docs/statistics.md` for how often the limits hold.
 
 Games in which one player holds every seat take part: they tell the intercept. Needs numpy and scipy (extra
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.terms import Side, side_of
 from evaluators.measures.ratings import Played
+from evaluators.ratings.games import RatedGame
 from evaluators.statistics.rates import Rate
 
 if TYPE_CHECKING:
@@ -41,7 +43,15 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Favour", "RatingLadder", "PlayerRating", "RatedGame", "Rules", "WithLimits", "favour", "rate"]
+__all__ = [
+    "Favour",
+    "PlayerRating",
+    "RatingLadder",
+    "RulesBalance",
+    "WithLimits",
+    "favour",
+    "rate",
+]
 
 _Z: Final = 1.959964
 """The 97.5 % point of the normal distribution."""
@@ -49,9 +59,8 @@ _Z: Final = 1.959964
 _DEVIATIONS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """The grid of standard deviations, in log odds a seat. 0.05 moves a share of wins by 1 %."""
 
-_SCALE_S: Final = 0.5
-_SCALE_D: Final = 0.3
-"""Scales of the half-normal priors of the deviations of s and of d."""
+_SCALE: Final = 0.5
+"""Where the prior of a deviation is highest."""
 
 _INTERCEPT: Final = 1.5
 """The deviation of the intercepts around 0: shares of wins between 5 and 95 %."""
@@ -61,16 +70,6 @@ _FAVOUR: Final = 1.0
 
 _STEPS: Final = 50
 _ENOUGH: Final = 1e-9
-
-
-class RatedGame(NamedTuple):
-    """A finished game, and the rules that it was played by."""
-
-    rules: str
-    """Games of equal rules share an intercept, such as ``official, 5 seats``. They have equally many seats of
-    each side."""
-    played: Played
-    """``agents`` are the names of the players."""
 
 
 class WithLimits(NamedTuple):
@@ -83,8 +82,8 @@ class WithLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlayerRating:
-    """What the games tell of one player. The three shares are expected ones: of games in which all other seats
-    are held by players of mean skill, by the rules of most games.
+    """What the games tell of one player. The first three shares are expected ones: of games in which players
+    of mean skill hold all other seats, by the rules of most games.
     """
 
     player: str
@@ -97,12 +96,12 @@ class PlayerRating:
     games: int
     """A game counts once, however many of its seats the player held."""
     won_as_loyal: Rate
-    """Games won as they were, of those with the player on a loyal seat; with seats of both sides a game counts
-    for both."""
+    """Games won, as they were, of those with the player on a loyal seat. With seats of both sides, a game
+    counts for both."""
     won_as_evil: Rate
 
 
-class Rules(NamedTuple):
+class RulesBalance(NamedTuple):
     """How rules favour a side, among players of mean skill."""
 
     rules: str
@@ -117,7 +116,7 @@ class RatingLadder:
     games: int
     players: tuple[PlayerRating, ...]
     """The highest rating first; equal ones by name."""
-    rules: tuple[Rules, ...]
+    rules: tuple[RulesBalance, ...]
     """Those of most games first; the ratings are by the first."""
     deviation: float
     """How far players differ in skill: the standard deviation, in log odds."""
@@ -175,7 +174,7 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
         games=len(rated),
         players=tuple(found),
         rules=tuple(
-            Rules(one, _share(fits, {model.intercept(one): 1.0}), model.games_by[one])
+            RulesBalance(one, _share(fits, {model.intercept(one): 1.0}), model.games_by[one])
             for one in model.rules
         ),
         deviation=fits.deviation,
@@ -184,10 +183,11 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
 
 
 def favour(games: Iterable[RatedGame], owners: Mapping[str, str]) -> Favour:
-    """Whether players of one owner favoured each other in these games. ``owners``: by player; a player that is
-    not named has no owner, and a player that holds several seats favours nobody by that.
+    """Whether players of one owner favoured each other in these games. ``owners``: by player; a player that
+    is not named has no owner, and a player that holds several seats favours nobody by that.
 
-    Give all games that are known, those with one player an owner too: they tell the skills. Raises as ``rate``.
+    Give all games that are known, those with one player an owner too: they tell the skills. Raises as
+    ``rate``.
     """
     known = _in_order(games)
     mates = [(game, list(_pairs(game.played, owners))) for game in known]
@@ -299,6 +299,14 @@ def _overall(
 # --- the fit ---------------------------------------------------------------------------------------
 
 
+def _prior(deviation: float) -> float:
+    """The logarithm of the prior weight of a point of the grid. The density is Rayleigh's. It is 0 for
+    players without any difference, so that few games do not make limits too narrow (Chung and others,
+    Psychometrika 78, 2013). The grid is even in the logarithm, hence one factor more.
+    """
+    return 2 * log(deviation) - (deviation / _SCALE) ** 2 / 2
+
+
 class _Model:
     """The games as a matrix: a row for each game, a column for each effect."""
 
@@ -358,11 +366,7 @@ class _Model:
         for of_s, of_d in itertools.product(_DEVIATIONS, _DEVIATIONS):
             fit = self._fit(self._penalty(of_s, of_d), start)
             start = fit.effects
-            # The grid is even in the logarithm, hence the two deviations as factors.
-            prior = (
-                -((of_s / _SCALE_S) ** 2) / 2 - (of_d / _SCALE_D) ** 2 / 2 + log(of_s) + log(of_d)
-            )
-            found.append((fit, fit.evidence + prior, of_s, of_d))
+            found.append((fit, fit.evidence + _prior(of_s) + _prior(of_d), of_s, of_d))
         most = max(weight for _, weight, _, _ in found)
         weights = [exp(weight - most) for _, weight, _, _ in found]
         total = sum(weights)
