@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from scripts.web import npm_command
 
-__all__ = ["Weakness", "NotAsked", "main", "npm_findings", "python_findings"]
+__all__ = ["NotAsked", "Weakness", "main", "npm_findings", "python_findings"]
 
 ROOT: Final = Path(__file__).parent.parent
 
