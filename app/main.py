@@ -35,6 +35,8 @@ from app.evaluations.rating import router as rating_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
+from app.games.bot_routes import router as bots_router
+from app.games.bots import Bots
 from app.games.following import Following
 from app.games.listing import Lists
 from app.games.listing import router as lists_router
@@ -61,6 +63,7 @@ from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.settings import Settings
+from app.store.bots import BotStore
 from app.store.claim_codes import ClaimCodes
 from app.store.db import PASSING, Database
 from app.store.games import GameStore
@@ -89,7 +92,7 @@ __all__ = ["Composition", "create_app"]
 log = structlog.get_logger()
 
 OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
-"""The id of a game, a batch or an evaluation."""
+"""The id of a game, a batch, an evaluation or a bot."""
 
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
 """An id of a request that is taken over from a proxy."""
@@ -179,6 +182,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(games_router, tags=["games"])
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
+    app.include_router(bots_router, tags=["bots"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(rating_router, tags=["evaluations"])
     app.include_router(seats_router, tags=["seats"])
@@ -350,6 +354,8 @@ class Composition:
             self.runner,
             self.pickup,
         )
+        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
+        self.bots = Bots(BotStore(self.database), self.store, self.games, self.seat_tokens)
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
@@ -380,7 +386,8 @@ class Composition:
             self.lifecycle,
             self.settings.follow_blank_s,
         )
-        state.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
+        state.seat_tokens = self.seat_tokens
+        state.bots = self.bots
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats

@@ -1,6 +1,7 @@
 """The places where a value does not fit its model, as JSON pointers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import islice, takewhile
 from typing import Any, Final
 
@@ -32,7 +33,37 @@ def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) 
         else:
             return [{"loc": (), "type": "many_faults", "msg": "much of this does not fit"}]
     faults = refused.errors(include_url=False, include_context=False, include_input=False)
-    return [dict(fault) for fault in faults[:MAX_FAULTS]]
+    return [_told(dict(fault), model) for fault in faults[:MAX_FAULTS]]
+
+
+def _told(fault: dict[str, Any], model: TypeAdapter[Any]) -> dict[str, Any]:
+    """The fault; that of an unknown field with the names that would be known."""
+    if fault["type"] == "extra_forbidden":
+        names = _fields_at(model, fault["loc"][:-1])
+        fault["msg"] = "there is no such field" + (f"; allowed: {', '.join(names)}" if names else "")
+    return fault
+
+
+@lru_cache(maxsize=256)
+def _schema(model: TypeAdapter[Any]) -> dict[str, Any]:
+    return model.json_schema()
+
+
+def _fields_at(model: TypeAdapter[Any], loc: Sequence[str | int]) -> list[str]:
+    """The names of the fields at this place of what ``model`` takes; empty if they differ by kind."""
+    schema = _schema(model)
+    definitions = schema.get("$defs", {})
+    for part in (None, *loc):
+        if part is not None:
+            schema = schema.get("items" if isinstance(part, int) else "properties", {})
+            schema = schema if isinstance(part, int) else schema.get(part, {})
+        while "$ref" in schema or "anyOf" in schema:
+            if "$ref" in schema:
+                schema = definitions[schema["$ref"].rpartition("/")[2]]
+            else:
+                objects = [one for one in schema["anyOf"] if one.get("type") != "null"]
+                schema = objects[0] if len(objects) == 1 else {}
+    return sorted(schema.get("properties", {}))
 
 
 def beginning(value: Any) -> Any:

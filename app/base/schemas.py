@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -12,11 +13,14 @@ from pydantic import (
     StringConstraints,
 )
 
+from app.base.names import check_name, check_note
 from engine.terms import Role
 
 __all__ = [
     "AS_WHOLE",
     "FEW",
+    "IS_NAME",
+    "IS_NOTE",
     "MAX_LABEL",
     "MAX_LABELS",
     "MAX_LABEL_NAME",
@@ -82,7 +86,13 @@ SeatNumber = Annotated[int, Field(ge=1, le=10), AS_WHOLE]
 SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=40)]
+IS_NAME = AfterValidator(check_name)
+"""A validator of every text by which a caller names something that others are shown."""
+
+IS_NOTE = AfterValidator(check_note)
+"""A validator of free text of callers that others are shown beside names."""
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=40), IS_NAME]
 
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

@@ -85,5 +85,5 @@ def put_back(
 
 def _said(manifest: BackupManifest) -> str:
     rows = manifest.rows
-    counts = ", ".join(f"{rows[name]:,} {name}" for name in ("batches", "games", "events") if name in rows)
+    counts = ", ".join(f"{name} {rows[name]:,}" for name in ("batches", "games", "events") if name in rows)
     return f"{manifest.database}, schema {manifest.revision}, {counts}"

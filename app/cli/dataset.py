@@ -29,6 +29,7 @@ from evaluators.dataset.writing import TableWriter
 from evaluators.ground.items import Variant
 from evaluators.ground.provenance import package_version
 from evaluators.ground.turns import Game
+from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.report.builder import Answered
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def dataset_command(
 ) -> None:
     """Write finished games as a data set: Parquet tables with a card that says what every column means.
 
-    The tables are games, seats, turns, beliefs, intentions, votes, quests, calls, items, contexts, judgements
-    and answers (docs/datasets.md). They are read by pandas, polars, DuckDB and `datasets.load_dataset(DIR,
-    "turns")` as they are. Equal games give equal bytes.
+    The tables are games, seats, turns, beliefs, intentions, votes, quests, calls, items, contexts,
+    judgements, statements and answers (docs/datasets.md). They are read by pandas, polars, DuckDB and
+    `datasets.load_dataset(DIR, "turns")` as they are. Equal games give equal bytes.
 
     Example: interintent dataset my-games games.ndjson --license cc-by-4.0
 
@@ -115,6 +116,7 @@ def dataset_command(
                                 writer,
                                 () if judged is None else judged.by_game.get(_id(game), ()),
                                 frozenset() if judged is None else judged.judges,
+                                () if judged is None else judged.statements.get(_id(game), ()),
                                 answered.get(_id(game), ()),
                             )
                             if its is not None and recorded is not None:
@@ -202,6 +204,7 @@ class _Written:
         writer: TableWriter,
         judgements: Sequence[Any] = (),
         judges: frozenset[str] = frozenset(),
+        spoken: Sequence[SpeechJudgement] = (),
         answers: Sequence[Answered] = (),
     ) -> Game | None:
         """Writes one game; None for one that is left out."""
@@ -214,7 +217,7 @@ class _Written:
         self._ids.add(game.id)
         self.profiles.add(game.profile.name)
         by_rater = {(str(one.dimension), one.name): one.guesses for one in answers}
-        tables = game_rows(game, judgements, judges, by_rater, self._variant)
+        tables = game_rows(game, judgements, judges, spoken, by_rater, self._variant)
         self.agents |= {row["agent_name"] for row in tables["seats"] if row["agent_name"]}
         for row in tables["seats"]:
             if row["served"]:
@@ -249,6 +252,7 @@ async def _of_batch(name: str, database_url: str | None, made: _Written, writer:
                             writer,
                             work.judgements.get(game_id, ()),
                             work.judges,
+                            work.statements.get(game_id, ()),
                             work.answers.get(game_id, ()),
                         )
                         if its is not None:

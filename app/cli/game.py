@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from app.base.names import check_note
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
-from app.cli.terminal import fail, note
+from app.cli.terminal import checked, fail, note
 
 __all__ = ["commands"]
 
@@ -40,6 +41,7 @@ def invalidate(
         fail("give either a --reason or --undo")
     if reason is not None and len(reason) > 500:
         fail(f"--reason has at most 500 characters, got {len(reason)}")
+    checked("--reason", reason or "", check_note)
     settings = read_settings(database_url)
 
     async def write() -> None:

@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from app.base.clock import now_ms, timestamp
+from app.base.names import check_name
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
-from app.cli.terminal import fail, note, print_json
+from app.cli.terminal import checked, fail, note, print_json
 from app.edge.auth import SCOPES, hash_of, new_key, new_secret
 from app.edge.tokens import MAX_SEAT_S
 from app.store.games import new_id
@@ -110,8 +111,9 @@ def create(
 
     Example: interintent keys create --name anna --scope games:create,games:read --expires 90d
     """
-    if not 1 <= len(name) <= 100 or not name.isprintable():
-        fail("--name takes 1 to 100 printable characters")
+    if not 1 <= len(name) <= 100:
+        fail(f"--name takes 1 to 100 characters, got {len(name)}")
+    checked("--name", name, check_name)
     now, text = now_ms(), new_key()
     key = ApiKey(
         key_id=new_id("k"),

@@ -74,8 +74,8 @@ def prune(
         note(f"{batch_id} is kept: {why}")
     would = "would delete" if dry_run else "deleted"
     note(
-        f"{would} {found['batches']:,} batches with {found['games']:,} games, "
-        f"{found['bytes']:,} bytes without indexes"
+        f"{would} batches {found['batches']:,}, games {found['games']:,}, "
+        f"bytes {found['bytes']:,} (without indexes)"
     )
     if not dry_run and not vacuum and found["games"] and settings.database_url.startswith("sqlite"):
         note("the file keeps its size, and new games use the room; prune --vacuum shrinks it")

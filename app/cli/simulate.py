@@ -12,10 +12,11 @@ import typer
 
 from agents.kinds import asks_model
 from app.base.errors import BudgetSpent
+from app.base.names import check_name, check_note
 from app.base.schemas import MAX_LABEL, MAX_LABEL_NAME, MAX_LABELS, OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
-from app.cli.terminal import count_bar, fail, note, print_json, reason
+from app.cli.terminal import checked, count_bar, fail, note, print_json, reason
 from app.runner.simulate import Plan, Result, is_of_seed, run
 from app.seats.seating import seat_agents
 from engine.errors import AvalonError
@@ -296,7 +297,7 @@ def _read_labels(texts: list[str]) -> dict[str, str]:
             )
         if name in labels:
             fail(f"--label names {name} twice")
-        labels[name] = value
+        labels[checked("--label", name, check_name)] = checked("--label", value, check_note)
     if len(labels) > MAX_LABELS:
         fail(f"--label can be given {MAX_LABELS} times, got {len(labels)}")
     return labels

@@ -29,6 +29,7 @@ __all__ = [
     "REFUSED",
     "Output",
     "byte_bar",
+    "checked",
     "clean",
     "count_bar",
     "echo",
@@ -64,6 +65,14 @@ def fail(message: str, *, named: bool = True) -> NoReturn:
     line = Text.assemble(("interintent: ", "bold")) if named else Text()
     _errors.print(line.append(clean(message)), soft_wrap=True)
     raise typer.Exit(REFUSED)
+
+
+def checked(option: str, text: str, check: Callable[[str], str]) -> str:
+    """The text given for an option. Ends the command with the words of a check that refuses the text."""
+    try:
+        return check(text)
+    except ValueError as fault:
+        fail(f"{option}: {fault}")
 
 
 def note(message: str) -> None:

@@ -17,7 +17,7 @@ import structlog
 
 from agents.model.hosts import is_loopback
 from app.base.clock import now_ms
-from app.base.errors import Forbidden, Unauthenticated
+from app.base.errors import Forbidden, NotFound, Unauthenticated
 from app.base.tasks import end_tasks, keep_going
 from app.edge.tokens import Grant, Secrets
 from app.settings import Settings
@@ -28,7 +28,21 @@ from engine.errors import CorruptLog
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import viewer_name
 
-__all__ = ["FRESH_S", "KEYLESS", "SCOPES", "Caller", "Keys", "epoch_of", "hash_of", "new_key", "new_secret"]
+__all__ = [
+    "ANY",
+    "EVERY_SCOPE",
+    "FRESH_S",
+    "KEYLESS",
+    "SCOPES",
+    "SERVER",
+    "Caller",
+    "Keys",
+    "epoch_of",
+    "hash_of",
+    "new_key",
+    "new_secret",
+    "owner_of",
+]
 
 log = structlog.get_logger()
 
@@ -38,6 +52,7 @@ SCOPES: Final = frozenset(
         "games:read",
         "games:step",
         "games:cancel",
+        "bots:play",
         "tokens:mint",
         "eval:submit",
         "eval:read",
@@ -47,6 +62,14 @@ SCOPES: Final = frozenset(
         "admin",
     }
 )
+"""What a credential may do with what belongs to its owner; with ``:any`` behind it, with everybody's."""
+
+ANY: Final = ":any"
+
+EVERY_SCOPE: Final = SCOPES | {scope + ANY for scope in SCOPES}
+
+SERVER: Final = "server"
+"""The owner of games that the server pairs itself. No credential has it."""
 
 FRESH_S: Final = 2.0
 """Seconds for which a key may still be accepted after it was revoked, here or in another process."""
@@ -61,6 +84,11 @@ class Caller:
     name: str
     """A name that is stable and not secret. Idempotency keys belong to this name."""
     scopes: frozenset[str] = frozenset()
+    """Whoever has a scope's ``:any`` form also has the scope."""
+    owner: str = ""
+    """To whom belongs what it makes: ``project:NAME`` or ``key:ID`` for a key, ``operator``, ``keyless``. A
+    token has the owner of the key that it came from; empty: unknown, and then nothing is its own.
+    """
     key_id: str | None = None
     """The id of a key in the database; None for other credentials."""
     grant: Grant | None = None
@@ -68,10 +96,18 @@ class Caller:
     row: GameRow | None = field(default=None, compare=False, repr=False)
     """The game of a seat's token, as it was when the token was checked. None for other credentials."""
 
-    def needs(self, scope: str) -> None:
-        """Raises Forbidden if the credential lacks the scope."""
+    def may(self, scope: str, owner: str) -> bool:
+        """Whether the scope reaches what belongs to this owner; an empty owner is nobody's own."""
+        return scope + ANY in self.scopes or (scope in self.scopes and owner == self.owner != "")
+
+    def needs(self, scope: str, owner: str | None = None) -> None:
+        """Raises Forbidden if the credential lacks the scope; with ``owner``, NotFound if the scope does not
+        reach what belongs to this owner: it must look unknown.
+        """
         if scope not in self.scopes:
             raise Forbidden(f"this needs the scope {scope}")
+        if owner is not None and not self.may(scope, owner):
+            raise NotFound("there is no such thing for this caller")
 
     @property
     def sees_all(self) -> bool:
@@ -110,8 +146,13 @@ class Caller:
         return grant is None or grant.viewer == PUBLIC or grant.epoch == epoch_of(epochs, grant.viewer)
 
 
-KEYLESS: Final = Caller("keyless", SCOPES)
-OPERATOR: Final = Caller("operator", SCOPES)
+KEYLESS: Final = Caller("keyless", EVERY_SCOPE, "keyless")
+OPERATOR: Final = Caller("operator", EVERY_SCOPE, "operator")
+
+
+def owner_of(key: ApiKey) -> str:
+    """To whom belongs what is made with this key: its project, or the key itself."""
+    return f"key:{key.key_id}" if key.project is None else f"project:{key.project}"
 
 
 def epoch_of(epochs: Mapping[str, int] | Damaged | None, seat: Seat) -> int:
@@ -219,7 +260,9 @@ class Keys:
         hour = now - now % HOUR_MS
         if key.used_at is None or key.used_at < hour:
             self._used[key.key_id] = hour
-        return Caller(f"key:{key.key_id}", SCOPES.intersection(key.scopes), key_id=key.key_id)
+        scopes = EVERY_SCOPE.intersection(key.scopes)
+        scopes |= {scope.removesuffix(ANY) for scope in scopes}
+        return Caller(f"key:{key.key_id}", scopes, owner_of(key), key.key_id)
 
     async def _by_token(self, token: str) -> Caller:
         assert self._secrets is not None

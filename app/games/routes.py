@@ -131,7 +131,7 @@ async def create_games(
     if (repeated := await _repeated(repeats, tokens, key)) is not None:
         return repeated
     try:
-        created = await games.create(new, key, caller.name)
+        created = await games.create(new, key, caller.owner)
     except IntegrityError:
         if key is None:
             raise
@@ -169,6 +169,7 @@ async def create_games(
 async def import_game(
     request: Request,
     games: GamesDep,
+    caller: CallerDep,
     tokens: SeatTokensDep,
     repeats: RepeatsDep,
     key: IdempotencyKey,
@@ -183,7 +184,7 @@ async def import_game(
     if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
     try:
-        imported = await games.import_record(await request.json(), key)
+        imported = await games.import_record(await request.json(), key, caller.owner)
     except IntegrityError:
         if key is None:
             raise

@@ -16,6 +16,8 @@ from agents.llm.options import Mechanism
 from app.base.schemas import (
     AS_WHOLE,
     FEW,
+    IS_NAME,
+    IS_NOTE,
     MAX_LABEL,
     MAX_LABEL_NAME,
     MAX_LABELS,
@@ -157,8 +159,8 @@ Models = Annotated[dict[ModelName, ModelSpec], Field(max_length=20), FEW]
 
 Labels = Annotated[
     dict[
-        Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_NAME)],
-        Annotated[str, StringConstraints(max_length=MAX_LABEL)],
+        Annotated[str, StringConstraints(min_length=1, max_length=MAX_LABEL_NAME), IS_NAME],
+        Annotated[str, StringConstraints(max_length=MAX_LABEL), IS_NOTE],
     ],
     Field(max_length=MAX_LABELS),
     FEW,
@@ -258,7 +260,9 @@ class NewGames(Strict):
     on_unusable: OnUnusableField = None
     rotate: bool = Field(False, description="Move the specs by one seat from game to game.")
     names: Annotated[dict[SeatKey, Name], Field(max_length=10), FEW] = Field(
-        default_factory=dict, description="Names shown to everybody; `Player n` if none is given."
+        default_factory=dict,
+        description="Names shown to everybody; `Player n` if none is given. No two may look alike; none "
+        "holds invisible characters or a word of several alphabets.",
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
     deadlines_s: Deadlines = Field(default_factory=dict)
@@ -372,7 +376,7 @@ class StepGame(Strict):
 class InvalidateGame(Strict):
     """Why a game is excluded."""
 
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=500)] = Field(
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500), IS_NOTE] = Field(
         description="What makes the game worthless; reports name it."
     )
 

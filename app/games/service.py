@@ -32,6 +32,7 @@ from app.base.errors import (
     Stale,
     Unfinished,
 )
+from app.base.names import look_of
 from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
 from app.base.tasks import end_tasks
@@ -160,8 +161,8 @@ class Games:
     # --- creating ---------------------------------------------------------------------------
 
     async def create(self, new: NewGames, key: RequestKey | None = None, owner: str = "") -> BatchCreated:
-        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: for fair
-        shares, the name of the caller.
+        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: whose it is
+        (``Caller.owner``).
 
         Raises InvalidProfile, InvalidAgent or InvalidRequest before anything is written.
         """
@@ -349,8 +350,10 @@ class Games:
     async def stop(self) -> None:
         await end_tasks(*self._background)
 
-    async def import_record(self, data: object, key: RequestKey | None = None) -> GameImported:
-        """Stores a foreign record as a finished game.
+    async def import_record(
+        self, data: object, key: RequestKey | None = None, owner: str = ""
+    ) -> GameImported:
+        """Stores a foreign record as a finished game of this owner.
 
         Raises InvalidRecord or IllegalRecord before anything is written.
         """
@@ -380,7 +383,8 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, BatchRow(batch_id, at, 1, "0", {"origin": "import"}))
+            batch = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=owner)
+            await self._store.insert_batch(connection, batch)
             await self._store.insert_games(connection, batch_id, [game], at)
             await keep(connection, key, 201, imported)
 
@@ -444,7 +448,9 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            forked = BatchRow(batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.name)
+            forked = BatchRow(
+                batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.owner
+            )
             await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
 
@@ -881,8 +887,15 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
     if beyond:
         raise InvalidRequest(f"the table has {profile.players} seats", f"/names/{beyond[0]}", "seats")
     names = [new.names.get(str(seat), usual) for seat, usual in enumerate(usual_names(profile.players), 1)]
-    if len({name.casefold() for name in names}) != len(names):
-        raise InvalidRequest("two seats cannot share a name", "/names", "twice")
+    looks: dict[str, int] = {}
+    for seat, name in enumerate(names, 1):
+        other = looks.setdefault(look_of(name), seat)
+        if other != seat:
+            raise InvalidRequest(
+                f"two seats cannot share a name: those of seats {other} and {seat} look alike",
+                "/names",
+                "twice",
+            )
     return names
 
 

@@ -124,6 +124,11 @@ class NewGame:
     status: str = "created"
     winner: str | None = None
     ending: str | None = None
+    rated: bool = False
+    unrated: str | None = None
+    """As in the row."""
+    taken: Mapping[str, str] | None = None
+    """By remote seat that is not the game's owner's, whose it is; empty: of whoever claims it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +175,11 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
         "imported_from": game.imported_from,
         "fault": None,
         "epochs": None,
+        "taken": game.taken,
         "defaults": None if game.status in OPEN else DecisionCounter(game.log).as_json(),
         "invalid": None,
+        "rated": game.rated,
+        "unrated": game.unrated,
     }
 
 
@@ -223,6 +231,19 @@ class GameStore:
             with suppress(CorruptLog):
                 found[row["game_id"]] = read_row(GameRow, row)
         return found
+
+    async def owner(self, batch_id: str) -> str:
+        """Whose the batch and its games are; empty: unknown, as for a batch that is not stored."""
+        found = await self._database.column(select(batches.c.owner).where(batches.c.batch_id == batch_id))
+        return found[0] if found and isinstance(found[0], str) else ""
+
+    async def owners(self, game_ids: Sequence[str]) -> dict[str, str]:
+        """Whose each of these games is, in their order; without games that are not stored."""
+        of_batch: dict[str, str] = {}
+        by_game = await self.batches_of(game_ids)
+        for batch_id in set(by_game.values()):
+            of_batch[batch_id] = await self.owner(batch_id)
+        return {game_id: of_batch[batch_id] for game_id, batch_id in by_game.items()}
 
     async def batches_of(self, game_ids: Sequence[str]) -> dict[str, str]:
         """The batch of each of these games, in their order; without games that are not stored."""

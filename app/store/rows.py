@@ -57,12 +57,16 @@ __all__ = [
     "ApiKey",
     "BatchRow",
     "BooleanColumn",
+    "BotRow",
     "Damaged",
     "EvaluationRow",
     "GameRow",
     "JsonColumn",
     "JudgementRow",
+    "OpenGameRow",
     "Outage",
+    "PlayerRow",
+    "SeekRow",
     "StatementsRow",
     "TokenSecret",
     "check_row",
@@ -261,7 +265,9 @@ class BatchRow:
     suspended: JsonOrNone = None
     """Why none of its games is driven until somebody resumes it: the fields of ``Suspension``."""
     owner: str = ""
-    """Whose batch it is, for fair shares: the name of the key that created it. Empty: nobody's."""
+    """Whose batch it is, and whose its games are: ``Caller.owner`` of who created it, or ``server``. Empty:
+    unknown.
+    """
     priority: int = 0
     """Among its owner's batches: games of a higher one begin first."""
 
@@ -310,12 +316,22 @@ class GameRow:
         None
     )
     """By seat, the epoch of its valid tokens, from 1; a seat that is not named is at 1."""
+    taken: JsonOrNone = None
+    """By remote seat that is not the game's owner's, whose it is; empty: of whoever has, or will have, its
+    code. None: every remote seat is the owner's.
+    """
     defaults: JsonOrNone = None
     """By seat, its decisions and its defaults by cause, as ``DecisionCounter.as_json`` gives them. None: the
     game is not over, has failed, or ended in an earlier version.
     """
     invalid: JsonOrNone = None
     """Why somebody excluded the game from every report: the fields of ``Invalidation``."""
+    rated: bool = False
+    """Whether ratings count the game, once it has finished: it was made by pairing rated seeks, and nothing
+    has happened since that makes it unfair. ``game_players`` says who played.
+    """
+    unrated: str | None = None
+    """Why a game whose players sought a rated one is not rated: a short text. None: it is, or nobody did."""
     job: Annotated[int | None, ColumnSpec(BigInteger())] = None
     """The queue's job that drives the game, or will. None: nobody has to drive it, or the database has no
     queue.
@@ -345,6 +361,8 @@ class EvaluationRow:
     """The variant of the items; for a judge, what it judges."""
     result: Annotated[Json | None, ColumnSpec(JsonColumn(dict, none_as_null=True))]
     """The scores, written once; while a judge works, its progress."""
+    owner: str = ""
+    """Whose evaluation it is. Empty: of the credential that handed it in."""
 
 
 @_stored(
@@ -442,6 +460,10 @@ class ApiKey:
     used_at: Moment | None = None
     """The hour of the last use."""
     revoked_at: Moment | None = None
+    project: Annotated[str | None, ColumnSpec(String(64))] = None
+    """Its keys own together what each of them makes. None: the key owns alone."""
+    compromised_at: Moment | None = None
+    """When it was revoked as compromised: tokens that came from it died with it."""
 
     def state(self, now_ms: int) -> str:
         """``active``, ``expired`` or ``revoked``."""
@@ -472,6 +494,109 @@ class Outage:
     """As in ``ModelUnavailable``."""
     try_at: Moment
     """When the next call may try."""
+
+
+@_stored(
+    "bots",
+    Index("ix_bots_name", "owner", "name", "version", unique=True),
+    Index("ix_bots_created", "created_at", "bot_id"),
+)
+@dataclass(frozen=True, slots=True)
+class BotRow:
+    """One version of a bot: what is paired and rated."""
+
+    bot_id: IdKey
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose bot it is, as ``Caller.owner`` names it."""
+    name: Annotated[str, ColumnSpec(String(64))]
+    version: Annotated[str, ColumnSpec(String(64))]
+    created_at: Moment
+    check_game: Id | None = None
+    """The game of its latest check. None: it was never checked."""
+    checked_at: Moment | None = None
+    """When it passed a check, first; None: it has passed none."""
+
+
+_BOT: Final = String(64)
+
+_WAITS: Final = text("status = 'open'")
+
+
+@_stored(
+    "seeks",
+    Index("ix_seeks_pool", "status", "pool", "created_at"),
+    Index("ix_seeks_open", "owner", "bot", "pool", unique=True, postgresql_where=_WAITS, sqlite_where=_WAITS),
+    Index("ix_seeks_bot", "owner", "bot", "closed_at"),
+    Index("ix_seeks_game_id", "game_id"),
+)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeekRow:
+    """A bot's or a person's wish for a seat. Seeks of one pool are paired with one another."""
+
+    seek_id: IdKey
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose it is, as ``Caller.owner``."""
+    caller: Annotated[str, ColumnSpec(String(100))]
+    """The credential that sent it, by its public name."""
+    bot: Annotated[str, ColumnSpec(_BOT)]
+    """The name of the bot, or that of the person's program."""
+    version: Annotated[str, ColumnSpec(_BOT)]
+    """The bot's; empty: it has told none."""
+    pool: Annotated[str, ColumnSpec(String(80))]
+    """What it waits for: the terms in words; ``open:`` and the id of a game with open seats; or ``rematch:``
+    and the id of the game before.
+    """
+    terms: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
+    """What was asked for, as the seeker is shown it."""
+    created_at: Moment
+    starts_by: Annotated[int, ColumnSpec(BigInteger())]
+    """When it is paired with those who are there, or ends; ms."""
+    seen_at: Moment
+    """When its bot was last known to be there: nobody is paired with a bot that is away."""
+    status: Literal["open", "paired", "withdrawn", "expired"]
+    closed_at: Moment | None = None
+    game_id: Id | None = None
+    """The game that it was paired for."""
+    seat: Annotated[int | None, ColumnSpec(SmallInteger())] = None
+
+
+@_stored("open_games", Index("ix_open_games_status", "status", "created_at"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGameRow:
+    """A game with open seats that has not begun. Its id is that of the game that it becomes."""
+
+    game_id: IdKey
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose it is, as ``Caller.owner``."""
+    caller: Annotated[str, ColumnSpec(String(100))]
+    """The credential that made it, by its public name."""
+    created_at: Moment
+    starts_by: Annotated[int, ColumnSpec(BigInteger())]
+    """When seats that are still open are filled with scripted ones; ms."""
+    spec: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
+    """The checked request, as for any batch, with ``remote`` in place of open seats."""
+    seats: Annotated[Sequence[int] | Damaged, ColumnSpec(JsonColumn(list, int))]
+    """The open ones."""
+    status: Literal["open", "begun", "withdrawn", "expired"]
+
+
+@_stored("game_players", Index("ix_game_players_bot", "owner", "bot", "version"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayerRow:
+    """Who plays a seat of a game that was made by pairing, or whose open seat somebody claimed."""
+
+    game_id: IdKey
+    seat: Annotated[int, ColumnSpec(SmallInteger(), key=True)]
+    owner: Annotated[str, ColumnSpec(String(100))]
+    """Whose bot it is, as ``Caller.owner``."""
+    caller: Annotated[str, ColumnSpec(String(100))]
+    """The credential that sought the seat, by its public name."""
+    bot: Annotated[str, ColumnSpec(_BOT)]
+    version: Annotated[str, ColumnSpec(_BOT)]
+    """Empty: the bot has told none."""
+    seek_id: Id
+    absent_at: Moment | None = None
+    """When a stand-in took over, since the bot was absent. None: the bot plays, or played to the end."""
 
 
 # --- reading and writing ----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ and never changed; gold is in none of their tables: it is a query over the games
 
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Integer, SmallInteger, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, SmallInteger, Text
 from sqlmodel import Field, SQLModel
 
 from app.store.rows import (
@@ -15,11 +15,15 @@ from app.store.rows import (
     ApiKey,
     BatchRow,
     BooleanColumn,
+    BotRow,
     EvaluationRow,
     GameRow,
     JsonColumn,
     JudgementRow,
+    OpenGameRow,
     Outage,
+    PlayerRow,
+    SeekRow,
     StatementsRow,
     TokenSecret,
     table_of,
@@ -28,11 +32,15 @@ from app.store.rows import (
 __all__ = [
     "answers",
     "api_keys",
+    "audit",
     "batches",
+    "bot_seats",
+    "bots",
     "claim_codes",
     "deletions",
     "evaluations",
     "events",
+    "game_players",
     "games",
     "holders",
     "idempotency",
@@ -43,12 +51,15 @@ __all__ = [
     "model_limits",
     "model_outages",
     "model_spending",
+    "open_games",
     "refusals",
     "schema_programs",
+    "seeks",
     "seen",
     "statements",
     "tasks",
     "token_secrets",
+    "tokens",
 ]
 
 batches: Final = table_of(BatchRow)
@@ -60,6 +71,10 @@ statements: Final = table_of(StatementsRow)
 api_keys: Final = table_of(ApiKey)
 token_secrets: Final = table_of(TokenSecret)
 model_outages: Final = table_of(Outage)
+bots: Final = table_of(BotRow)
+seeks: Final = table_of(SeekRow)
+open_games: Final = table_of(OpenGameRow)
+game_players: Final = table_of(PlayerRow)
 
 
 class EventsTable(SQLModel, table=True):
@@ -302,9 +317,73 @@ class ClaimCodesTable(SQLModel, table=True):
     """Of the seat's tokens when the code was made: revoking them revokes the code."""
     expires_at: int = Field(sa_column=Column(BigInteger, nullable=False))
     used_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+    by: str | None = Field(default=None, max_length=100)
+    """The public name of the credential that made it; its token comes from the same. Null: unknown."""
 
 
 claim_codes: Final = METADATA.tables["claim_codes"]
+
+
+class BotSeatsTable(SQLModel, table=True):
+    """Which bot plays a seat: in games that were made by pairing, and in checks of a bot."""
+
+    __tablename__ = "bot_seats"
+
+    game_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    bot_id: str = Field(max_length=40, index=True)
+
+
+bot_seats: Final = METADATA.tables["bot_seats"]
+
+
+class TokensTable(SQLModel, table=True):
+    """A token that was minted on demand: it can be listed and revoked. The token itself is not kept."""
+
+    __tablename__ = "tokens"
+    __table_args__ = (
+        Index("ix_tokens_owner", "owner", "created_at", "token_id"),
+        Index("ix_tokens_expires", "expires_at"),
+    )
+
+    token_id: str = Field(primary_key=True, max_length=40)
+    game_id: str | None = Field(default=None, max_length=40, index=True)
+    """Null: it watches the whole batch."""
+    batch_id: str = Field(max_length=40)
+    seat: int | None = Field(default=None, sa_column=Column(SmallInteger, nullable=True))
+    """Null: it only watches."""
+    owner: str = Field(max_length=100)
+    by: str = Field(max_length=100)
+    """The public name of the credential that it came from."""
+    created_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    expires_at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    revoked_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
+
+
+tokens: Final = METADATA.tables["tokens"]
+
+
+class AuditTable(SQLModel, table=True):
+    """Who did what: rows are added, and never changed."""
+
+    __tablename__ = "audit"
+
+    number: int = Field(
+        sa_column=Column(BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=True)
+    )
+    at: int = Field(sa_column=Column(BigInteger, nullable=False, index=True))
+    """UTC, milliseconds since 1970."""
+    by: str = Field(max_length=100)
+    """The credential's public name, or the user of the operating system."""
+    owner: str = Field(max_length=100)
+    """To whom belongs what that credential makes."""
+    action: str = Field(max_length=40)
+    object: str = Field(max_length=100, index=True)
+    """The id of the game, batch, evaluation, token or key."""
+    detail: dict[str, Any] = Field(sa_column=Column(JsonColumn(dict), nullable=False))
+
+
+audit: Final = METADATA.tables["audit"]
 
 
 class TasksTable(SQLModel, table=True):

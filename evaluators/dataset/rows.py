@@ -26,9 +26,10 @@ from evaluators.ground.judgements import Judgement
 from evaluators.ground.provenance import AgentProvenance, Provenance, provenance_of
 from evaluators.ground.rows import question
 from evaluators.ground.turns import Game, Stage, Turn
+from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter, SeatDecisions
 from evaluators.measures.guessing import BELIEFS, believed
-from evaluators.measures.hallucination import statements_of
+from evaluators.measures.hallucination import speeches, statements_of
 
 __all__ = ["Row", "game_rows", "turn_rows"]
 
@@ -39,11 +40,13 @@ def game_rows(
     game: Game,
     judgements: Sequence[Judgement] = (),
     judges: frozenset[str] = frozenset(),
+    spoken: Sequence[SpeechJudgement] = (),
     answers: Mapping[tuple[str, str], Sequence[Guess]] | None = None,
     variant: Variant | None = None,
 ) -> dict[str, list[Row]]:
-    """The rows of one game by table, without calls. ``judges``: the raters that are not people. ``answers``:
-    by dimension and rater. ``variant``: how items are made.
+    """The rows of one game by table, without calls. ``judges``: the raters that are not people. ``spoken``:
+    what judges of statements found in its speeches. ``answers``: by dimension and rater. ``variant``: how
+    items are made.
     """
     read = _Reading(game)
     contexts: dict[str, Row] = {}
@@ -73,6 +76,7 @@ def game_rows(
             for one in judgements
             if one.game_id == game.id
         ],
+        "statements": list(_judged_statements(game, spoken)),
         "answers": [
             {
                 "item_id": guess.item_id,
@@ -88,6 +92,33 @@ def game_rows(
             for guess in guesses
         ],
     }
+
+
+def _judged_statements(game: Game, spoken: Iterable[SpeechJudgement]) -> Iterator[Row]:
+    """One row a statement. A speech that states nothing has one row, without a verdict."""
+    of_game = [one for one in spoken if one.key.game_id == game.id]
+    texts = {speech.key: speech.text for speech in speeches(game.id, game.log)} if of_game else {}
+    for one in of_game:
+        planted = one.key.turn < 0
+        row = {
+            "game_id": game.id,
+            "request_id": one.key.request_id,
+            "turn": None if planted else one.key.turn,
+            "rater": one.rater,
+            "planted": planted,
+        }
+        text = texts.get(one.key)
+        for found in one.statements:
+            yield row | {
+                "start": found.start,
+                "end": found.end,
+                "text": None if text is None else text[found.start : found.end],
+                "verdict": found.verdict,
+                "record": found.record or None,
+                "reason": found.reason or None,
+            }
+        if not one.statements:
+            yield row | dict.fromkeys(("start", "end", "text", "verdict", "record", "reason"))
 
 
 def turn_rows(game: Game) -> list[Row]:

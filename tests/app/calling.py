@@ -38,6 +38,7 @@ NAMES = {
     "batch_id": "b_abc",
     "evaluation_id": "e_abc",
     "other": "e_abd",
+    "bot_id": "p_abc",
     "request_id": "1.1.vote.1",
     "code": "stale",
     "seat": "1",

@@ -13,7 +13,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +22,7 @@ from urllib.parse import quote
 import httpx
 import structlog
 
+from app.base.names import check_name, check_note, look_of
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey
 from tests.app.calling import Caller, calling
@@ -155,6 +156,14 @@ def is_sound(text: str, least: int, most: int) -> bool:
     )
 
 
+def is_taken(text: str, least: int, most: int, check: Callable[[str], str]) -> bool:
+    """Whether a sound text may also be a name or a note."""
+    try:
+        return is_sound(text, least, most) and check(text) == text
+    except ValueError:
+        return False
+
+
 class Texts:
     """Hostile texts, drawn from a seed."""
 
@@ -178,6 +187,30 @@ class Texts:
     def sound(self, most: int, least: int = 0) -> str:
         """A text that must be accepted."""
         while not is_sound(text := self.any(most), least, most):
+            pass
+        return text
+
+    def name(self, most: int) -> str:
+        """A text that must be accepted as a name."""
+        while not is_taken(text := self.any(most), 1, most, check_name):
+            pass
+        return text
+
+    def no_name(self, most: int) -> str:
+        """A text that must be refused as a name."""
+        while is_taken(text := self.any(most), 1, most, check_name):
+            pass
+        return text
+
+    def note(self, most: int) -> str:
+        """A text that must be accepted as a note."""
+        while not is_taken(text := self.any(most), 0, most, check_note):
+            pass
+        return text
+
+    def no_note(self, most: int) -> str:
+        """A text that must be refused as a note."""
+        while is_taken(text := self.any(most), 0, most, check_note):
             pass
         return text
 
@@ -236,13 +269,13 @@ class Hostile:
     async def names_and_labels(self) -> None:
         """Names of seats, and keys and values of labels."""
         texts, outcome = self._texts, self.outcome
-        # No two seats share a name, whatever its case.
+        # No two seats have names that look alike.
         drawn: dict[str, str] = {}
         while len(drawn) < 10:
-            name = texts.sound(40, 1)
-            drawn.setdefault(name.casefold(), name)
+            name = texts.name(40)
+            drawn.setdefault(look_of(name), name)
         names = {str(seat): name for seat, name in enumerate(drawn.values(), 1)}
-        labels = {texts.sound(64, 1): texts.sound(256) for _ in range(30)}
+        labels = {texts.name(64): texts.note(256) for _ in range(30)}
         wish = {"players": 10, "drive": "manual", "names": names, "labels": labels}
         batch, [game] = await self._caller.create(**wish)
         [created, *_] = await self._caller.lines(f"/games/{game}/events", viewer="public")
@@ -253,10 +286,10 @@ class Hostile:
             outcome.same("label", key, key if key in view["labels"] else None)
             outcome.same("label", value, view["labels"].get(key))
         for _ in range(4):
-            name, value = texts.unsound(40, 1), texts.unsound(256)
+            name, value = texts.no_name(40), texts.no_note(256)
             await self._refused("name", "/games", {**wish, "names": {"3": name}}, name, "/names/3")
             await self._refused("label", "/games", {**wish, "labels": {"a": value}}, value, "/labels/a")
-            key = texts.unsound(64, 1)
+            key = texts.no_name(64)
             await self._refused("label", "/games", {**wish, "labels": {key: "a"}}, key, "/labels")
 
     async def keys(self) -> None:
@@ -330,7 +363,7 @@ class Hostile:
                 thoughts += _speech(request["menu"][0], text)
                 bad_thoughts = [
                     ("text", {**thoughts[0], "text": unsound()}),
-                    ("think", {**thoughts[3], "think": unsound()}),
+                    ("think", {**thoughts[3], "think": unsound(), "speak": "so"}),
                 ]
             if kind == "summarise":
                 notes = {text("summary", 64, 1): text("summary") for _ in range(10)}

@@ -21,6 +21,7 @@ from app.edge.auth import KEYLESS, SCOPES, Keys, hash_of, new_key
 from app.edge.auth import Caller as Checked
 from app.edge.tokens import Grant, Secrets, kid_of
 from app.evaluations.schemas import VariantSpec
+from app.games.bot_schemas import NewBot
 from app.games.schemas import ForkGame, NewGames
 from app.protocol.messages import ClientMessage
 from app.store.games import new_id
@@ -135,6 +136,7 @@ class World:
         self._played: dict[bool, str] = {}
         self._others: dict[str, str] = {}
         self._forks: dict[bool, dict[str, str]] = {}
+        self._bots: dict[bool, str] = {}
 
     def served(self, credential: str) -> Served:
         return self.open if credential == "keyless" else self.keyed
@@ -157,6 +159,8 @@ class World:
             await served.services.games.step(open_, "end", -1, None)
             self._forks[keyed] = {"open": open_, **await self._ahead(served)}
             await self._evaluations(served)
+            bot, _ = await served.services.bots.register(NewBot(name="known", version="1"), KEYLESS)
+            self._bots[keyed] = bot.bot_id
             if keyed:
                 self._others = dict(zip(("batch", "game"), await self._game(served), strict=True))
         names = {
@@ -169,6 +173,7 @@ class World:
             **self._forks[keyed],
             "of_reader": "e_reader",
             "of_another": "e_another",
+            "bot": self._bots[keyed],
         }
         tokens = await self._tokens(served.services.keys, game, batch) if keyed else {}
         headers = {name: [("authorization", f"Bearer {token}")] for name, token in tokens.items()}

@@ -36,7 +36,7 @@ async def test_a_reader_that_lets_every_text_in_is_found(
 ) -> None:
     monkeypatch.setattr(json_reader, "_check_scalars", lambda body, record, dense: None)
     found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 300, seed=2)
-    assert len(found["wrong"]) >= 5
+    assert len(found["wrong"]) >= 2
 
 
 def test_texts_are_sound_and_unsound_as_they_should_be() -> None:

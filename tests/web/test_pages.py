@@ -122,6 +122,22 @@ async def test_a_game_is_gone_through_by_keyboard_alone(served: Served, visit: V
         await expect(page.locator("main")).to_be_focused()
 
 
+async def test_on_a_phone_the_pages_are_behind_a_menu(served: Served, visit: Visits) -> None:
+    async with visit(f"{served.url}/ui/", viewport=PHONE) as page:
+        pages = page.get_by_role("navigation", name="Pages")
+        await expect(pages.get_by_role("link")).to_have_count(0)
+        await pages.get_by_role("button", name="Menu").press("Enter")
+        await expect(pages.get_by_role("link", name="Watch")).to_have_attribute("aria-current", "page")
+        await expect(pages.get_by_role("link", name="Side by side")).to_be_visible()
+        assert await faults_of(page) == []
+        await page.keyboard.press("Escape")
+        await expect(pages.get_by_role("link")).to_have_count(0)
+        await pages.get_by_role("button", name="Menu").click()
+        await pages.get_by_role("link", name="Reports").click()
+        await expect(page.get_by_role("heading", name="Reports", level=1)).to_be_visible()
+        await expect(pages.get_by_role("link")).to_have_count(0)
+
+
 async def test_a_screen_reader_is_told_the_table_and_the_talk(served: Served, visit: Visits) -> None:
     game = await played(served)
     async with visit(f"{served.url}/ui/#/games/{game}?at=60") as page:

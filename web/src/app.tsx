@@ -9,8 +9,13 @@ import { href, match, path } from "./router.ts";
 import { NAVIGATION, ROUTES } from "./routes.tsx";
 import { asking, key } from "./session.ts";
 
+/** Whether a page belongs to an entry of the navigation: a game to Watch, a study to Studies. */
+const within = (here: string, to: string): boolean =>
+  to === "/" ? here === "/" || here.startsWith("/games/") : here === to || here.startsWith(`${to}/`);
+
 export const App = (): JSX.Element => {
   const main = useRef<HTMLElement>(null);
+  const menu = useRef<HTMLUListElement>(null);
   const first = useRef(true);
   const here = path.value;
   const found = ROUTES.map((route) => ({ route, params: match(route.pattern, here) })).find(({ params }) => params);
@@ -43,10 +48,14 @@ export const App = (): JSX.Element => {
           <img src="./favicon.svg" alt="" width="28" height="28" /> <span>InterIntent</span>
         </a>
         <nav aria-label="Pages">
-          <ul>
+          {/* Where the window is narrow, the list is a menu behind this button. */}
+          <button type="button" class="quiet menu-button" popovertarget="pages">
+            <Icon name="menu" /> Menu
+          </button>
+          <ul id="pages" ref={menu} popover="auto">
             {NAVIGATION.map(({ to, name }) => (
               <li key={to}>
-                <a href={href(to)} {...(here === to ? { "aria-current": "page" as const } : {})}>
+                <a href={href(to)} {...(within(here, to) ? { "aria-current": "page" as const } : {})} onClick={() => menu.current?.hidePopover()}>
                   {name}
                 </a>
               </li>

@@ -29,6 +29,7 @@ TableName = Literal[
     "items",
     "contexts",
     "judgements",
+    "statements",
     "answers",
 ]
 """The tables of a data set; its README.md explains their columns."""

@@ -66,7 +66,7 @@ async def test_a_backup_is_the_database_and_comes_back_as_it_was(
     async with calling(database_url) as caller:
         batch, _ = await caller.played(count=2, labels={"name": hostile})
         said = await typed("backup", file, "--database-url", database_url)
-    assert "1 batches, 2 games" in said
+    assert "batches 1, games 2" in said
     assert file.stat().st_mode & 0o077 == 0
     before = await everything(database_url)
     assert any("Robert" in row for row in before["batches"])

@@ -1,5 +1,6 @@
 """A small data set of games of two presets, judged and guessed at, and the report of the same games."""
 
+import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from engine.intentions import IMPACTFUL_RELEASE
 from engine.profile import make_profile
 from evaluators.ground.items import Variant, items
 from evaluators.ground.turns import Game
+from evaluators.measures.hallucination import speeches
 from tests.app.typed import interintent
 
 CELLS = ("paper", "direct")
@@ -86,6 +88,25 @@ def _judged(games: list[Game]) -> Iterator[str]:
                         )
 
 
+def _spoken(games: list[Game]) -> Iterator[dict[str, Any]]:
+    """What a judge of statements found: the first word of each second speech, nothing in the others, and one
+    statement of a planted speech.
+    """
+    for game in games:
+        for place, speech in enumerate(speeches(game.id, game.log)):
+            about = {"game_id": game.id, "request_id": speech.key.request_id, "rater": "checker"}
+            found = {
+                "quote": speech.text[:5],
+                "start": 0,
+                "end": 5,
+                "verdict": "refuted",
+                "record": "Quest 1 failed.",
+                "reason": "No.",
+            }
+            yield about | {"turn": speech.key.turn, "statements": [] if place % 2 else [found]}
+        yield about | {"turn": -1, "statements": [found], "control_speeches": {"refuted/refuted": 1}}
+
+
 def _answered(games: list[Game]) -> Iterator[str]:
     chance = Random(4)
     for game in games:
@@ -100,13 +121,14 @@ def make(folder: Path, each: int = 3) -> Made:
     """The files of a study with ``each`` games a cell."""
     made = Made(
         folder / "games.ndjson",
-        folder / "judgements.csv",
+        folder / "judgements.jsonl",
         folder / "answers.jsonl",
         folder / "data",
     )
     made.games.write_text("\n".join(_lines(each)) + "\n")
     games = read(made.games)
-    made.judgements.write_text("\n".join(_judged(games)) + "\n")
+    rows = csv.DictReader(_judged(games))
+    made.judgements.write_text("".join(f"{json.dumps(row)}\n" for row in (*rows, *_spoken(games))))
     made.answers.write_text("\n".join(_answered(games)) + "\n")
     write(made, made.folder)
     return made

@@ -287,6 +287,22 @@ def _figure(report: Any, name: str, labels: tuple[str, ...], column: str) -> Any
     return rows[0]["figures"][column]
 
 
+def test_what_judges_of_statements_found_stands_beside_what_our_rules_find(made: Made) -> None:
+    found = table(made, "statements")
+    refuted = found[found.verdict == "refuted"]
+    assert set(found.rater) == {"checker"}
+    # Every second speech states something, a planted one always; the others have a row without a verdict.
+    assert refuted.planted.sum() == len(table(made, "games"))
+    assert found[found.verdict.isna()].start.isna().all()
+    spoken = refuted[~refuted.planted].merge(
+        table(made, "turns")[["game_id", "request_id", "turn", "speech"]],
+        on=["game_id", "request_id", "turn"],
+    )
+    assert len(spoken) == (~refuted.planted).sum() > 0
+    assert (spoken.text == spoken.speech.str[:5]).all()
+    assert refuted[refuted.planted].text.isna().all()
+
+
 # --- the command ------------------------------------------------------------------------------------
 
 

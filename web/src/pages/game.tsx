@@ -41,8 +41,9 @@ export const Status = ({ status }: { status: string }): JSX.Element => (
 );
 
 const Title = ({ game, view, source }: { game: string; view: GameView; source: GameSource }): JSX.Element => {
-  const over = source.state.value === "over";
-  const status = over && view.status === "running" ? "finished" : view.status;
+  // The view is as old as the page; the events tell what has become of the game since.
+  const last = source.log.value.at(-1)?.type;
+  const status = last === "game_ended" ? "finished" : last === "game_cancelled" ? "cancelled" : view.status === "created" && source.log.value.length > view.head ? "running" : view.status;
   return (
     <div class="game-title">
       <h1>
