@@ -116,6 +116,7 @@ DATABASE_ERRORS: Final = (
     DatabaseAway,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
 )
 
 AGAIN_S: Final = 1.0
