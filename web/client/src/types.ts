@@ -43,6 +43,9 @@ export type BatchPage = H["BatchPage"];
 export type ReportProgress = H["ReportProgress"];
 export type Item = H["ItemView"];
 export type ItemPage = H["ItemsPage"];
+export type AnswerTotals = H["AnswerTotals"];
+export type Evaluation = H["EvaluationView"];
+export type Comparison = H["ComparisonView"];
 export type Judgement = H["JudgementView"];
 export type SeatUse = H["SeatModelUse"];
 
