@@ -72,7 +72,7 @@ from app.seats.seating import (
     seat_agents,
     seated,
 )
-from app.store.call import BUDGET_SPENT
+from app.store.call import BUDGET_SPENT, Use
 from app.store.db import Conflict, Database
 from app.store.deleting import Deleted, Deleting
 from app.store.games import (
@@ -486,6 +486,10 @@ class Games:
     async def state(self, game_id: str) -> State:
         """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
         return fold(await self._reader.events(game_id))
+
+    async def uses(self, row: GameRow) -> Mapping[Seat, Use]:
+        """What the models of a game took so far, by seat."""
+        return await self._models.calls.uses_by_seat(row.game_id) if has_models(row.seats) else {}
 
     async def tally(self, batch_id: str) -> Tallied:
         return await self._store.tally(batch_id)
