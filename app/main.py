@@ -119,6 +119,7 @@ DATABASE_ERRORS: Final = (
     DatabaseAway,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
 )
 
 AGAIN_S: Final = 1.0
