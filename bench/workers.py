@@ -92,6 +92,8 @@ async def _share(parts: Composition, batches: Sequence[str], games: int) -> floa
         before = before if any(before) else begun
         if sum(begun) >= games:
             new = [now - then for now, then in zip(begun, before, strict=True)]
+            if not any(new):
+                raise RuntimeError("all games began at once: shares need more games than places")
             return min(new) / sum(new)
         await asyncio.sleep(0.1)
 

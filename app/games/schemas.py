@@ -90,6 +90,7 @@ __all__ = [
     "Retried",
     "RetryBatch",
     "Rules",
+    "SeatModelUse",
     "SeatSpec",
     "StepGame",
     "StepUse",
@@ -654,6 +655,32 @@ class BatchDefaults(Defaulted):
     seats: list[NumberedSeatDefaults]
 
 
+class Used(Shown):
+    """Sums over calls to models."""
+
+    calls: int
+    failed: int = Field(
+        description="Calls that got no answer: those that a default followed, and those that were paid for "
+        "and made again."
+    )
+    estimated: int = Field(description="Calls whose tokens the provider did not count.")
+    http_calls: int = Field(description="HTTP requests made for the calls.")
+    prompt_tokens: int
+    cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
+    cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
+    completion_tokens: int
+    reasoning_tokens: int | None = Field(
+        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
+        "no call."
+    )
+    cost: float
+    waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
+
+
+class SeatModelUse(Used):
+    seat: int
+
+
 class GameView(Shown):
     """The game as one viewer sees it: the table, and the viewer's own hand."""
 
@@ -687,6 +714,10 @@ class GameView(Shown):
     defaults: list[SeatDefaults] | None = Field(
         description="Full viewer only: what each seat has decided so far, and which decisions were defaults."
     )
+    uses: list[SeatModelUse] | None = Field(
+        description="Full viewer only: what the models of each seat took so far, tries included. Seats whose "
+        "agent asked no model are missing."
+    )
     invalid: InvalidView | None = Field(
         description="Full viewer only: why somebody excluded the game from reports and items. Null: nobody "
         "did."
@@ -716,28 +747,6 @@ class Stepped(Shown):
     )
     status: GameStatus
     head: int = Field(description="Number of events that the caller's viewer has been shown.")
-
-
-class Used(Shown):
-    """Sums over calls to models."""
-
-    calls: int
-    failed: int = Field(
-        description="Calls that got no answer: those that a default followed, and those that were paid for "
-        "and made again."
-    )
-    estimated: int = Field(description="Calls whose tokens the provider did not count.")
-    http_calls: int = Field(description="HTTP requests made for the calls.")
-    prompt_tokens: int
-    cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
-    cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
-    completion_tokens: int
-    reasoning_tokens: int | None = Field(
-        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
-        "no call."
-    )
-    cost: float
-    waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
 
 
 class StepUse(Used):

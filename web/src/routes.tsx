@@ -6,6 +6,7 @@ import { BatchesPage } from "./pages/batches.tsx";
 import { ClaimPage, ClaimedPage } from "./pages/claim.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
+import { GuessPage } from "./pages/guess.tsx";
 import { PlayPage } from "./pages/play.tsx";
 import { ReadPage } from "./pages/read.tsx";
 import { ReportsPage } from "./pages/reports.tsx";
@@ -27,6 +28,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/batches", title: () => "Batches", page: BatchesPage },
   { pattern: "/batches/:batch", title: ({ batch }) => `Batch ${batch}`, page: BatchPage },
   { pattern: "/annotate", title: () => "Judge", page: AnnotatePage },
+  { pattern: "/guess", title: () => "Guess", page: GuessPage },
   { pattern: "/play", title: () => "Play", page: PlayPage },
   { pattern: "/play/:game", title: () => "Your seat", page: SeatPage },
   { pattern: "/claim", title: () => "Your seat", page: ClaimedPage },
@@ -42,6 +44,7 @@ export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/batches", name: "Batches" },
   { to: "/play", name: "Play" },
   { to: "/annotate", name: "Judge" },
+  { to: "/guess", name: "Guess" },
   { to: "/studies", name: "Studies" },
   { to: "/reports", name: "Reports" },
   { to: "/compare", name: "Side by side" },

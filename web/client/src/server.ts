@@ -9,6 +9,7 @@ import type {
   GameView,
   Intention,
   ItemPage,
+  Judgement,
   NewGames,
   Problem,
   Report,
@@ -141,6 +142,12 @@ export class Server {
   /** A page of items; the query is that of `GET /evaluations/items`. */
   items(query: Query, signal?: AbortSignal): Promise<ItemPage> {
     return this.get("/evaluations/items", query, signal ? { signal } : {});
+  }
+
+  /** The judgements of a game that the key may see: its own, or everybody's. */
+  async judgements(game: string, signal?: AbortSignal): Promise<Judgement[]> {
+    const { judgements } = await this.get<{ judgements: Judgement[] }>("/annotations", { game }, signal ? { signal } : {});
+    return judgements;
   }
 
   intentions(signal?: AbortSignal): Promise<Intention[]> {

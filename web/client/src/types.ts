@@ -43,6 +43,11 @@ export type BatchPage = H["BatchPage"];
 export type ReportProgress = H["ReportProgress"];
 export type Item = H["ItemView"];
 export type ItemPage = H["ItemsPage"];
+export type AnswerTotals = H["AnswerTotals"];
+export type Evaluation = H["EvaluationView"];
+export type Comparison = H["ComparisonView"];
+export type Judgement = H["JudgementView"];
+export type SeatUse = H["SeatModelUse"];
 
 /** One figure of a report with what it rests on. */
 export interface ReportFigure {

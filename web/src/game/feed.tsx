@@ -1,6 +1,7 @@
 /** What was said and done, proposal by proposal, up to the present moment. */
 import type { Seat } from "@interintent/client";
 import type { JSX } from "preact";
+import { requestOf } from "./judged.ts";
 import { memo } from "./memo.ts";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Icon } from "../parts/icons.tsx";
@@ -89,7 +90,7 @@ export const EntryView = memo(({ entry, table, known, now, playing, open }: Entr
       <summary>
         <Icon name="thought" /> What {nameOf(table, seat ?? 0)} had in mind
       </summary>
-      <MindView mind={read} table={table} said={said} />
+      <MindView mind={read} table={table} said={said} request={requestOf(event)} />
     </details>
   );
   switch (event.type) {
@@ -206,7 +207,8 @@ interface FeedProps {
   player: Player;
   chosen: Seat | undefined;
   live: boolean;
-  making?: Making | undefined;
+  /** What models are making at this moment. */
+  making: readonly Making[];
 }
 
 export const Feed = ({ player, chosen, live, making }: FeedProps): JSX.Element => {
@@ -229,7 +231,7 @@ export const Feed = ({ player, chosen, live, making }: FeedProps): JSX.Element =
       frame.scrollTop = Math.min(top - 12, Math.max(top + height - frame.clientHeight + 16, 0));
     }, 50);
     return () => clearTimeout(timer);
-  }, [last, here, player.eyes.value, making?.text.length]);
+  }, [last, here, player.eyes.value, making.at(-1)?.text.length]);
   return (
     <div class="feed" ref={box} tabIndex={0} role="region" aria-label="What is said and done">
       {here > 0 && (
@@ -266,18 +268,23 @@ export const Feed = ({ player, chosen, live, making }: FeedProps): JSX.Element =
             })}
           </ol>
           </div>
-          {making && (
-            <div class={`entry said making hue-${making.seat}`}>
+          {making.map((one) => (
+            <div key={one.seat} class={`entry said making hue-${one.seat}`}>
               <span class="who">
                 <span class="chip" aria-hidden="true">
-                  {making.seat}
+                  {one.seat}
                 </span>
-                <bdi>{nameOf(table, making.seat)}</bdi>
+                <bdi>{nameOf(table, one.seat)}</bdi>
               </span>{" "}
-              <span class="muted">{making.text ? "is saying" : `is thinking${making.step ? `: ${making.step.replaceAll("_", " ")}` : ""} …`}</span>
-              {making.text && <Speech text={making.text} />}
+              <span class="muted">{one.text ? "is saying" : `is thinking${one.step ? `: ${one.step.replaceAll("_", " ")}` : ""} …`}</span>
+              {one.withdrawn && (
+                <p class="muted withdrawn">
+                  Taken back: <del dir="auto">{one.withdrawn}</del>
+                </p>
+              )}
+              {one.text && <Speech text={one.text} />}
             </div>
-          )}
+          ))}
         </section>
       )}
     </div>

@@ -25,8 +25,10 @@ interface Props {
   title: ComponentChildren;
   about?: ComponentChildren;
   /** What happens beside the log of a running game. */
-  now?: { turn: Turn | undefined; making: Making | undefined };
+  now?: { turn: Turn | undefined; making: readonly Making[] };
 }
+
+const NOTHING: readonly Making[] = [];
 
 const TABS = ["talk", "minds", "votes", "about"] as const;
 type Tab = (typeof TABS)[number];
@@ -83,7 +85,7 @@ export const GameScreen = ({ log, running, viewer, base, title, about, now }: Pr
   // What is going on now belongs to the newest moment alone, and a model's making to a researcher's eyes.
   const newest = live && at >= (player.beats.value.at(-1) ?? 0);
   const turn = newest ? now?.turn : undefined;
-  const making = newest && eyes === "full" ? now?.making : undefined;
+  const making = (newest && eyes === "full" && now?.making) || NOTHING;
   if (!table) return <p class="state">This game has no readable beginning.</p>;
   const roles = player.tables.value.at(-1)?.roles ?? {};
   const allowed = eyesWithin(viewer, table.players);

@@ -15,8 +15,8 @@ export class GameSource {
   readonly watchers = signal<number | undefined>(undefined);
   /** Whom the game waits for; none when nobody is told. */
   readonly turn = signal<Turn | undefined>(undefined);
-  /** What a model is saying, as far as it has come; for the researcher alone. */
-  readonly making = signal<Making | undefined>(undefined);
+  /** What models are thinking and saying, as far as they have come, by seat; for the researcher alone. */
+  readonly making = signal<readonly Making[]>([]);
   readonly running = computed(() => this.state.value === "open" || this.state.value === "cut");
   #stream: Stream | undefined;
   #stopped = new AbortController();
@@ -49,6 +49,8 @@ export class GameSource {
         },
       });
       await this.#stream.run((frame) => this.#hear(frame));
+      // What became of it, and what it took.
+      if (!stopped.aborted) this.view.value = await server.game(this.game, viewer, stopped);
     } catch (error) {
       if (!stopped.aborted) this.fault.value = error;
     }
@@ -62,11 +64,13 @@ export class GameSource {
   #hear(frame: Frame): void {
     const heard = frame as unknown as LiveFrame;
     switch (heard.t) {
-      case "events":
+      case "events": {
         this.log.value = [...this.log.value, ...heard.items];
-        if (heard.items.some((event) => event.type === "utterance_made" && event.seat === this.making.value?.seat))
-          this.making.value = undefined;
+        // What a seat has done, it makes no more.
+        const done = new Set(heard.items.map(doer));
+        if (this.making.value.some(({ seat }) => done.has(seat))) this.making.value = this.making.value.filter(({ seat }) => !done.has(seat));
         return;
+      }
       case "watchers":
         this.watchers.value = heard.n;
         return;
@@ -74,20 +78,27 @@ export class GameSource {
         this.turn.value = heard.kind === null ? undefined : heard;
         return;
       case "speaking":
-        this.making.value = { seat: heard.seat, step: heard.step, text: "" };
+        this.#make(heard.seat, ({ withdrawn }) => ({ step: heard.step, text: "", withdrawn }));
         return;
-      case "utterance_delta": {
-        const known = this.making.value?.seat === heard.seat ? this.making.value : undefined;
+      case "utterance_delta":
         // Who came late lacks the beginning, and is shown what follows.
-        const text = (known?.text ?? "").slice(0, heard.start) + heard.text;
-        this.making.value = { seat: heard.seat, step: known?.step ?? "", text };
+        this.#make(heard.seat, ({ text }) => ({ text: text.slice(0, heard.start) + heard.text }));
         return;
-      }
       case "utterance_withdrawn":
-        if (this.making.value?.seat === heard.seat) this.making.value = undefined;
+        this.#make(heard.seat, ({ text, withdrawn }) => ({ text: "", withdrawn: text || withdrawn }));
     }
   }
+
+  #make(seat: Seat, change: (known: Making) => Partial<Making>): void {
+    const known = this.making.value.find((one) => one.seat === seat) ?? { seat, step: "", text: "", withdrawn: "" };
+    const others = this.making.value.filter((one) => one.seat !== seat);
+    this.making.value = [...others, { ...known, ...change(known) }].sort((one, other) => one.seat - other.seat);
+  }
 }
+
+/** The seat whose deed an event is. */
+const doer = (event: GameEvent): Seat | undefined =>
+  "seat" in event ? event.seat : "leader" in event ? event.leader : "assassin" in event ? event.assassin : undefined;
 
 type S = SocketFrames;
 type LiveFrame = { t: "events"; items: GameEvent[] } | S["Awaited"] | S["Watchers"] | S["Speaking"] | S["UtteranceDelta"] | S["UtteranceWithdrawn"];
@@ -98,4 +109,6 @@ export interface Making {
   seat: Seat;
   step: string;
   text: string;
+  /** The speech that was taken back last; empty: none was. */
+  withdrawn: string;
 }
