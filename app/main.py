@@ -32,6 +32,8 @@ from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
 from app.evaluations.rating import router as rating_router
+from app.evaluations.ratings import StoredRatings
+from app.evaluations.ratings import router as ratings_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
 from app.games.access import Access
@@ -75,6 +77,7 @@ from app.store.listing import Listing
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
+from app.store.ratings import RatingStore
 from app.store.rows import GameRow
 from app.store.schema import UnknownSchema
 from app.store.trouble import DatabaseAway, trouble_of
@@ -116,6 +119,7 @@ DATABASE_ERRORS: Final = (
     DatabaseAway,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
 )
 
 AGAIN_S: Final = 1.0
@@ -184,6 +188,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(bots_router, tags=["bots"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(rating_router, tags=["evaluations"])
+    app.include_router(ratings_router, tags=["bots"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
     app.include_router(reference_router, tags=["reference"])
@@ -387,6 +392,7 @@ class Composition:
         )
         state.seat_tokens = self.seat_tokens
         state.bots = self.bots
+        state.ratings = StoredRatings(RatingStore(self.database))
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats

@@ -435,8 +435,8 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
     row = await access.batch(caller, batch_id)
     tallied = await games.tally(batch_id)
     # The use of models tells how much was thought in private: spectators do not see it.
-    spending = None if caller.grant is not None else await games.spending(row)
-    defaults = await games.defaults(batch_id) if caller.sees_all else None
+    spending = None if caller.grant is not None else await games.spending(row, tallied)
+    defaults = await games.defaults(row, tallied) if caller.sees_all else None
     return batch_view(row, tallied, spending, defaults, sees_all=caller.sees_all)
 
 

@@ -35,6 +35,7 @@ from app.base.errors import (
 from app.base.names import look_of
 from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
+from app.base.sums import Sums
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
@@ -153,6 +154,7 @@ class Games:
         self._runner = runner
         self._pickup = pickup
         self._deleting = Deleting(database)
+        self._defaults = Sums(self._count_defaults)
         # A lock lives as long as somebody steps its game or waits to step it.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cancelling: set[str] = set()
@@ -494,11 +496,20 @@ class Games:
     async def tally(self, batch_id: str) -> Tallied:
         return await self._store.tally(batch_id)
 
-    async def spending(self, row: BatchRow) -> Spending:
-        return await self._models.spending(row)
+    async def spending(self, row: BatchRow, tallied: Tallied) -> Spending:
+        """What the batch has spent; while a large one is not over, the use of models may be that of a moment
+        ago.
+        """
+        return await self._models.spending(row, over=batch_status(row, tallied) in OVER)
 
-    async def defaults(self, batch_id: str) -> BatchDefaults:
-        """The decisions and defaults of the batch's games that are over."""
+    async def defaults(self, row: BatchRow, tallied: Tallied) -> BatchDefaults:
+        """The decisions and defaults of the batch's games that are over; of a large batch that is not over,
+        perhaps those of a moment ago.
+        """
+        over = batch_status(row, tallied) in OVER
+        return await self._defaults.get(row.batch_id, row.count, over=over)
+
+    async def _count_defaults(self, batch_id: str) -> BatchDefaults:
         return await off_loop(batch_defaults, await self._store.defaults(batch_id))
 
     async def export(

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import structlog
 
 from app.base import metrics
 from app.base.clock import now_ms, random_name
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
 from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
@@ -172,7 +173,7 @@ class LocalRunner:
             return
         if endpoint not in self._parked:
             self._parked[endpoint] = {}
-            task = asyncio.create_task(self._unpark(endpoint), name=f"parked at {endpoint}")
+            task = keep_going(partial(self._unpark, endpoint), f"parked at {endpoint}")
             self._unparking.add(task)
             task.add_done_callback(self._unparking.discard)
         self._parked[endpoint][game_id] = None
