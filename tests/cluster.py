@@ -125,6 +125,9 @@ class Cluster:
         self.key = token_urlsafe(36)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         """By name: api-1, worker-1, nginx, …"""
+        self.addresses: dict[str, str] = {}
+        """Where each process of ours answers its probes, by name."""
+        self._commands: dict[str, Sequence[str]] = {}
         self._workers = workers
         self._models_file = models_file
         self._https_port = https_port or steady_port()
@@ -138,14 +141,16 @@ class Cluster:
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
             postgres = stack.enter_context(PostgresServer())
             stack.callback(self._stop)
-            self._environment = self._settings(postgres.create_database())
+            self.database_url = postgres.create_database()
+            self._environment = self._settings(self.database_url)
             apis = [f"127.0.0.1:{steady_port()}" for _ in range(2)]
             workers = [f"127.0.0.1:{steady_port()}" for _ in range(self._workers)]
-            self.apis = {f"api-{number}": address for number, address in enumerate(apis, 1)}
-            for name, address in self.apis.items():
+            for number, address in enumerate(apis, 1):
                 port = address.partition(":")[2]
-                self._start(name, self._interintent("serve", "--no-runner", "--port", port))
+                self.addresses[f"api-{number}"] = address
+                self._start(f"api-{number}", self._interintent("serve", "--no-runner", "--port", port))
             for number, address in enumerate(workers, 1):
+                self.addresses[f"worker-{number}"] = address
                 self._start(f"worker-{number}", self._worker(address))
             main = nginx_files(self.folder, apis, self._https_port, steady_port())
             self._start("nginx", [program("nginx"), "-p", str(self.folder), "-c", str(main)])
@@ -218,6 +223,24 @@ class Cluster:
         process.kill()
         process.wait()
 
+    def restart(self, name: str) -> None:
+        """Stops a process of ours as its supervisor does (SIGTERM), starts it again, and waits until it is
+        ready. Raises RuntimeError if it did not end well.
+        """
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGTERM)
+        # uvicorn ends by the signal that stopped it.
+        if (status := process.wait(STOPS_S)) not in (0, -signal.SIGTERM):
+            raise RuntimeError(f"{name} has ended with {status}:\n{self.said(name)[-2000:]}")
+        self._start(name, self._commands[name])
+        self._until(lambda: self._is_ready(name), name)
+
+    def _is_ready(self, name: str) -> bool:
+        with build_opener(ProxyHandler({})).open(
+            f"http://{self.addresses[name]}/readyz", timeout=5
+        ) as answer:
+            return bool(json.loads(answer.read())["status"] == "ready")
+
     def said(self, name: str) -> str:
         """What a process has written so far."""
         return (self.folder / f"{name}.log").read_text("utf-8", "replace")
@@ -239,7 +262,8 @@ class Cluster:
         return self._interintent("work", "--drain", "10", "--metrics-port", port)
 
     def _start(self, name: str, command: Sequence[str]) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
+        self._commands[name] = command
+        with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

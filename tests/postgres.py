@@ -98,6 +98,36 @@ class PostgresServer:
         self._client("createdb", f"--template={template}", name)
         return self.url(name)
 
+    @contextlib.contextmanager
+    def small_disk(self, size: int) -> Iterator[tuple[str, Path]]:
+        """A database on a disk of its own with so many bytes: its URL, and a directory of that disk. Raises
+        PermissionError: only root may make one.
+        """
+        place = self._root / "disk"
+        place.mkdir()
+        made = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+        if os.geteuid() != 0 or subprocess.run(made, capture_output=True, check=False).returncode:
+            place.rmdir()
+            raise PermissionError("no disk can be mounted")
+        try:
+            data = place / "data"
+            data.mkdir()
+            os.chown(data, self._account["user"], self._account["group"])
+            self._sql(f"CREATE TABLESPACE small LOCATION '{data}'")
+            name = next(self._names)
+            self._client("createdb", "--template=template0", "--tablespace=small", name)
+            try:
+                yield self.url(name), place
+            finally:
+                self._client("dropdb", "--force", name)
+                self._sql("DROP TABLESPACE small")
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+            place.rmdir()
+
+    def _sql(self, statement: str) -> None:
+        self._client("psql", "--quiet", "--no-psqlrc", f"--command={statement}", "--dbname=postgres")
+
     def drop_database(self, url: str) -> None:
         """Removes a database of ``create_database``, and disconnects its clients."""
         self._client("dropdb", "--force", url.rpartition("/")[2])

@@ -32,9 +32,10 @@ def show(batch: BatchArgument, database_url: DatabaseUrl = None) -> None:
     async def read() -> BatchView:
         async with on_database(settings) as parts:
             row = await parts.games.batch_row(batch)
-            spending = await parts.games.spending(row)
-            defaults = await parts.games.defaults(batch)
-            return batch_view(row, await parts.games.tally(batch), spending, defaults, sees_all=True)
+            tallied = await parts.games.tally(batch)
+            spending = await parts.games.spending(row, tallied)
+            defaults = await parts.games.defaults(row, tallied)
+            return batch_view(row, tallied, spending, defaults, sees_all=True)
 
     print_json(run_or_fail(read()).model_dump(mode="json"))
 

@@ -85,6 +85,10 @@ COMMANDS: Final = {
     "judge": Command(
         "judge", "Let a model judge finished games, straight on the database; no server needs to be running."
     ),
+    "ratings": Command(
+        "ratings",
+        "Rate players by one fit over all their games: who wins how often, whatever side they were dealt.",
+    ),
     "report": Command(
         "report",
         "Report on finished games: the paper's tables beside its figures, and ours, with counts and "

@@ -2,18 +2,19 @@
 
 import asyncio
 import signal
+from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
-from prometheus_client import start_http_server
 
-from app.base.metrics import REGISTRY
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note
 from app.main import Composition
 from app.runner.beats import end_process
 from app.runner.claims import FileClaims
+from app.serving.probes import answering_probes
+from app.serving.server import CannotServe
 from app.settings import Settings
 from app.store.db import PASSING
 
@@ -46,7 +47,11 @@ def work(
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Serve metrics for Prometheus on this port of INTERINTENT_HOST."),
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Answer /livez, /readyz and /metrics on this port of INTERINTENT_HOST, without credentials.",
+        ),
     ] = None,
 ) -> None:
     """Drive games and run judges, without serving: whatever processes on the same database accept.
@@ -63,15 +68,13 @@ def work(
     if "drain_s" not in settings.model_fields_set:
         longest_s = max((one.total_s for one in settings.endpoints().values()), default=settings.drain_s)
         settings = settings.model_copy(update={"drain_s": longest_s})
-    if metrics_port is not None:
-        try:
-            start_http_server(metrics_port, settings.host, REGISTRY)
-        except OSError as fault:
-            fail(f"cannot listen on {settings.host} port {metrics_port}: {fault.strerror}")
-    run_or_fail(_work(settings, until_empty=until_empty))
+    try:
+        run_or_fail(_work(settings, metrics_port, until_empty=until_empty))
+    except CannotServe as fault:
+        fail(str(fault))
 
 
-async def _work(settings: Settings, *, until_empty: bool) -> None:
+async def _work(settings: Settings, port: int | None, *, until_empty: bool) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -87,8 +90,12 @@ async def _work(settings: Settings, *, until_empty: bool) -> None:
     async with on_database(settings, writes=True, makes=True):
         pass  # a database that cannot be used is told in a sentence
     parts = Composition(settings, end_process)
-    await parts.start()
-    try:
+    async with AsyncExitStack() as stack:
+        if port is not None:
+            probes = answering_probes(settings.host, port, parts.lifecycle, parts.database)
+            await stack.enter_async_context(probes)
+        stack.push_async_callback(parts.stop)
+        await parts.start()
         if isinstance(parts.claims, FileClaims) and not parts.claims.held:
             fail(
                 "another process drives the games of this SQLite file, and only one can: stop it, or move to "
@@ -104,8 +111,6 @@ async def _work(settings: Settings, *, until_empty: bool) -> None:
                     await stop.wait()
             except TimeoutError:
                 continue
-    finally:
-        await parts.stop()
 
 
 async def _is_idle(parts: Composition) -> bool:

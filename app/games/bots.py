@@ -20,7 +20,7 @@ from app.store.games import OPEN, GameStore, new_id
 from app.store.rows import BotRow, GameRow, whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.terms import Kind
-from evaluators.measures.defaults import SeatDecisions
+from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["CHECK_LABEL", "Bots"]
 
@@ -147,9 +147,9 @@ def _faults(game: GameRow, played: PlayedCheck) -> Iterable[str]:
     for request in played.left_out:
         yield f"thoughts: thoughts of the answer to {request} were left out, since they do not fit"
     try:
-        for seat, value in (whole(game.defaults) or {}).items():
-            causes = SeatDecisions.from_json(value).defaulted
-            for cause, number in sorted(causes.items()):
+        stored = whole(game.defaults)
+        for seat, decisions in DecisionCounter.from_json(stored or {}).seats.items():
+            for cause, number in sorted(decisions.defaulted.items()):
                 yield f"answers: seat {seat} left {number} to the default ({cause})"
     except (CorruptLog, *UNREADABLE):
         yield "the counts of the game cannot be read; begin another check"

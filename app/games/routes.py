@@ -199,10 +199,11 @@ async def import_game(
     return imported
 
 
-def _etag(viewer: Viewer, head: int, row: GameRow) -> str:
+def _etag(viewer: Viewer, head: int, row: GameRow, calls: int = 0) -> str:
     # Only this viewer's own count: a shared counter would reveal how often others think.
     mark = f".{row.invalid['at']}" if viewer == FULL and row.invalid is not None else ""
-    return f'"{viewer_name(viewer)}.{head}.{row.status}{mark}"'
+    asked = f".{calls}" if calls else ""
+    return f'"{viewer_name(viewer)}.{head}.{row.status}{mark}{asked}"'
 
 
 @router.get(
@@ -230,8 +231,9 @@ async def show_game(
     """
     row = await access.game(caller, game_id)
     viewer = (await access.sight(caller, row)).named(viewer_name, row.players)
-    view = game_view(row, await games.state(game_id), viewer)
-    etag = _etag(viewer, view.head, row)
+    uses = await games.uses(row) if viewer == FULL else {}
+    view = game_view(row, await games.state(game_id), viewer, uses)
+    etag = _etag(viewer, view.head, row, sum(use.calls for use in uses.values()))
     if if_none_match is not None and matches(if_none_match, etag):
         return Response(status_code=304, headers={"ETag": etag})
     response.headers["ETag"] = etag
@@ -465,10 +467,10 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
     row = await access.batch(caller, batch_id)
     tallied = await games.tally(batch_id)
     # The use of models tells how much was thought in private: spectators do not see it.
-    spending = None if caller.grant is not None else await games.spending(row)
+    spending = None if caller.grant is not None else await games.spending(row, tallied)
     is_bound = await access.is_bound(caller, row)
     sees_all = caller.may("export:full", row.owner) and not is_bound
-    defaults = await games.defaults(batch_id) if sees_all else None
+    defaults = await games.defaults(row, tallied) if sees_all else None
     view = batch_view(row, tallied, spending, defaults, sees_all=sees_all)
     return view.model_copy(update={"tokens": None, "cost": None, "budget": None}) if is_bound else view
 

@@ -90,6 +90,7 @@ __all__ = [
     "Retried",
     "RetryBatch",
     "Rules",
+    "SeatModelUse",
     "SeatSpec",
     "StepGame",
     "StepUse",
@@ -266,6 +267,11 @@ class NewGames(Strict):
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
     deadlines_s: Deadlines = Field(default_factory=dict)
+    stand_in_after: Annotated[int, Field(ge=1, le=20), AS_WHOLE] | None = Field(
+        None,
+        description="After this many missed deadlines in a row a `remote` seat counts as absent: its tokens "
+        "are revoked, and a scripted stand-in plays it to the end. Left out: defaults are played on.",
+    )
     guessable_seeds: bool = Field(
         False,
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
@@ -674,6 +680,32 @@ class BatchDefaults(Defaulted):
     seats: list[NumberedSeatDefaults]
 
 
+class Used(Shown):
+    """Sums over calls to models."""
+
+    calls: int
+    failed: int = Field(
+        description="Calls that got no answer: those that a default followed, and those that were paid for "
+        "and made again."
+    )
+    estimated: int = Field(description="Calls whose tokens the provider did not count.")
+    http_calls: int = Field(description="HTTP requests made for the calls.")
+    prompt_tokens: int
+    cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
+    cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
+    completion_tokens: int
+    reasoning_tokens: int | None = Field(
+        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
+        "no call."
+    )
+    cost: float
+    waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
+
+
+class SeatModelUse(Used):
+    seat: int
+
+
 class GameView(Shown):
     """The game as one viewer sees it: the table, and the viewer's own hand."""
 
@@ -707,6 +739,10 @@ class GameView(Shown):
     defaults: list[SeatDefaults] | None = Field(
         description="Full viewer only: what each seat has decided so far, and which decisions were defaults."
     )
+    uses: list[SeatModelUse] | None = Field(
+        description="Full viewer only: what the models of each seat took so far, tries included. Seats whose "
+        "agent asked no model are missing."
+    )
     invalid: InvalidView | None = Field(
         description="Full viewer only: why somebody excluded the game from reports and items. Null: nobody "
         "did."
@@ -736,28 +772,6 @@ class Stepped(Shown):
     )
     status: GameStatus
     head: int = Field(description="Number of events that the caller's viewer has been shown.")
-
-
-class Used(Shown):
-    """Sums over calls to models."""
-
-    calls: int
-    failed: int = Field(
-        description="Calls that got no answer: those that a default followed, and those that were paid for "
-        "and made again."
-    )
-    estimated: int = Field(description="Calls whose tokens the provider did not count.")
-    http_calls: int = Field(description="HTTP requests made for the calls.")
-    prompt_tokens: int
-    cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
-    cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
-    completion_tokens: int
-    reasoning_tokens: int | None = Field(
-        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
-        "no call."
-    )
-    cost: float
-    waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
 
 
 class StepUse(Used):

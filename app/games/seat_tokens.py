@@ -96,6 +96,15 @@ class SeatTokens:
             for seat, _ in enumerate(row.seats, 1)
         ]
 
+    def of_player(self, row: GameRow, seat: Seat, caller: str) -> str:
+        """A new token for the seat of a game that the seat's player was paired for. ``caller``: the public
+        name of the credential that sought it.
+        """
+        expires = _now_s() + SEAT_S
+        return self._keys.mint(
+            Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller)
+        )
+
     async def for_game(self, row: GameRow, new: NewGameToken, caller: Caller, sight: Sight) -> TokenView:
         """Mints the requested token. ``sight``: what the caller sees of the game. Raises InvalidRequest, and
         Forbidden for a seat of somebody else.

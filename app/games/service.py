@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -36,6 +36,7 @@ from app.base.errors import (
 from app.base.names import look_of
 from app.base.off_loop import off_loop
 from app.base.schemas import OnUnusable
+from app.base.sums import Sums
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
@@ -74,7 +75,7 @@ from app.seats.seating import (
     seat_agents,
     seated,
 )
-from app.store.call import BUDGET_SPENT
+from app.store.call import BUDGET_SPENT, Use
 from app.store.db import Conflict, Database
 from app.store.deleting import Deleted, Deleting
 from app.store.games import (
@@ -110,7 +111,7 @@ from evaluators.ground.provenance import (
 )
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
-__all__ = ["Games", "batch_status"]
+__all__ = ["Games", "Laid", "batch_status"]
 
 log = structlog.get_logger()
 
@@ -130,6 +131,14 @@ PAUSED: Final = "paused"
 
 SENT_AT_ONCE: Final = 500
 """Lines of an export sent in one write: each write to a connection costs as much as 10 lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A batch of one game, laid out to be stored."""
+
+    batch: BatchRow
+    game: NewGame
 
 
 class Games:
@@ -155,6 +164,7 @@ class Games:
         self._runner = runner
         self._pickup = pickup
         self._deleting = Deleting(database)
+        self._defaults = Sums(self._count_defaults)
         # A lock lives as long as somebody steps its game or waits to step it.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._cancelling: set[str] = set()
@@ -199,6 +209,38 @@ class Games:
         if new.drive == "auto" or not complete:
             await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
         return created
+
+    def lay(
+        self,
+        new: NewGames,
+        owner: str,
+        *,
+        game_id: str | None = None,
+        rated: bool = False,
+        unrated: str | None = None,
+    ) -> "Laid":
+        """A batch of one game that is not stored yet; ``game_id``: the game's id, if it was promised before.
+        Raises as ``create``.
+        """
+        new = self._with_models(new)
+        self.check(new)
+        batch_id, seed = new_id("b"), random_bits(128)
+        game = _new_game(new, seed, 0, self._model_seats(new))
+        game = replace(game, game_id=game_id or game.game_id, rated=rated, unrated=unrated)
+        return Laid(_batch_row(batch_id, self._database.writer.stamp(), new, seed, owner), game)
+
+    async def insert(self, connection: AsyncConnection, laid: "Laid") -> None:
+        """Stores a game in the caller's transaction; after its commit, call ``begin``. If nobody does, the
+        game begins when its batch is found.
+        """
+        await self._store.insert_batch(connection, laid.batch)
+        await self._store.insert_games(connection, laid.batch.batch_id, [laid.game], laid.batch.created_at)
+
+    async def begin(self, laid: "Laid") -> None:
+        """Begins a game that was stored by ``insert``."""
+        metrics.games_created.labels("paired").inc()
+        log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
+        await self._pickup.offer(laid.batch.batch_id, [laid.game.game_id])
 
     def check(self, new: NewGames) -> None:
         """Raises the errors that creating these games would raise, without creating them."""
@@ -495,14 +537,27 @@ class Games:
         """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
         return fold(await self._reader.events(game_id))
 
+    async def uses(self, row: GameRow) -> Mapping[Seat, Use]:
+        """What the models of a game took so far, by seat."""
+        return await self._models.calls.uses_by_seat(row.game_id) if has_models(row.seats) else {}
+
     async def tally(self, batch_id: str) -> Tallied:
         return await self._store.tally(batch_id)
 
-    async def spending(self, row: BatchRow) -> Spending:
-        return await self._models.spending(row)
+    async def spending(self, row: BatchRow, tallied: Tallied) -> Spending:
+        """What the batch has spent; while a large one is not over, the use of models may be that of a moment
+        ago.
+        """
+        return await self._models.spending(row, over=batch_status(row, tallied) in OVER)
 
-    async def defaults(self, batch_id: str) -> BatchDefaults:
-        """The decisions and defaults of the batch's games that are over."""
+    async def defaults(self, row: BatchRow, tallied: Tallied) -> BatchDefaults:
+        """The decisions and defaults of the batch's games that are over; of a large batch that is not over,
+        perhaps those of a moment ago.
+        """
+        over = batch_status(row, tallied) in OVER
+        return await self._defaults.get(row.batch_id, row.count, over=over)
+
+    async def _count_defaults(self, batch_id: str) -> BatchDefaults:
         return await off_loop(batch_defaults, await self._store.defaults(batch_id))
 
     async def export(

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Sampling
+from app.base.sums import Sums
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.models.provenance import stored_provenance
@@ -83,6 +84,7 @@ class ModelRegistry:
         # An account lives as long as a session uses it; it can be rebuilt from the stored calls.
         self._accounts: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self._opening = asyncio.Lock()
+        self._uses = Sums(self.uses)
 
     def check(self, models: Mapping[str, Mapping[str, Any]]) -> ModelSeats:
         """Model seats for checking whether agents can be made; no question can be asked through them."""
@@ -194,12 +196,14 @@ class ModelRegistry:
             return await self.calls.uses(batch_id)
         return account.uses
 
-    async def spending(self, batch: BatchRow) -> Spending:
-        """The spending of a stored batch, with its budget."""
+    async def spending(self, batch: BatchRow, *, over: bool) -> Spending:
+        """The spending of a stored batch, with its budget. ``over``: whether all of its games are over. While
+        a large batch is not, its use of models may be that of a moment ago.
+        """
         spec = whole(batch.spec)
         seats = spec.get("seats") or []
         # Most batches have no models, so they need no search through the calls of all other batches.
-        uses = await self.uses(batch.batch_id) if has_models(seats) else {}
+        uses = await self._uses.get(batch.batch_id, batch.count, over=over) if has_models(seats) else {}
         outages = self.endpoints.outages(seat["model"] for seat in seats if "model" in seat)
         if (budget := spec.get("budget")) is None:
             return Spending(uses, outages=outages)

@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 import structlog
 
 from app.base import metrics
 from app.base.clock import now_ms, random_name
-from app.base.tasks import end_tasks
+from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
 from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
-from app.seats.inboxes import GameWaits, Inboxes
+from app.seats.inboxes import GameWaits, Inboxes, SeatAbsent
 from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
@@ -172,7 +173,7 @@ class LocalRunner:
             return
         if endpoint not in self._parked:
             self._parked[endpoint] = {}
-            task = asyncio.create_task(self._unpark(endpoint), name=f"parked at {endpoint}")
+            task = keep_going(partial(self._unpark, endpoint), f"parked at {endpoint}")
             self._unparking.add(task)
             task.add_done_callback(self._unparking.discard)
         self._parked[endpoint][game_id] = None
@@ -216,7 +217,7 @@ class LocalRunner:
                 return wait
             except Stop as stop:
                 return await self._stop_game(game_id, stop)
-            except Unfounded:
+            except (SeatAbsent, Unfounded):
                 continue  # the game goes on from the end of its log
             except Conflict:
                 # Another process has appended to the log: this process's state of the game is stale.

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -25,7 +26,7 @@ from app.runner.beats import Beats, end_process
 from app.runner.claims import JobClaims
 from app.runner.local import Ended, LocalRunner
 from app.seats.inboxes import GameWaits
-from app.store.db import PASSING, is_ours, postgres_engine
+from app.store.db import PASSING, answering, is_ours, postgres_engine
 from app.store.games import GameStore
 from app.store.jobs import FIRST, GAME, LAYOUT, STOPS, Begun, JobStore, game_of, queries_on
 
@@ -198,14 +199,10 @@ class Queued:
         try:
             async with engine.connect() as connection:
                 raw: Any = (await connection.get_raw_connection()).driver_connection
-                await raw.add_listener(CHANNEL, self._on_change)
-                await raw.add_listener(STOPS, self._on_stop)
-                try:
-                    yield queries_on(raw)
-                finally:
-                    if not raw.is_closed():
-                        await raw.remove_listener(CHANNEL, self._on_change)
-                        await raw.remove_listener(STOPS, self._on_stop)
+                async with answering():
+                    await raw.add_listener(CHANNEL, self._on_change)
+                    await raw.add_listener(STOPS, self._on_stop)
+                yield queries_on(raw)
         finally:
             await engine.dispose()
 
@@ -256,13 +253,8 @@ class Queued:
         if not kinds:
             return False
         most = max(1, min(room, TOGETHER))
-        picked = await queries.dequeue(
-            most,
-            _without_limit(kinds),
-            self._own,
-            None,
-            self._stale,
-        )
+        async with answering():
+            picked = await queries.dequeue(most, _without_limit(kinds), self._own, None, self._stale)
         # A late beat lets this process pick again what it still works on.
         new = [job for job in picked if job.id not in self._held]
         games = [job for job in new if job.entrypoint != LAYOUT]
@@ -271,9 +263,13 @@ class Queued:
                 self._begin_layout(job)
         if games:
             begun = {one.job: one for one in await self._jobs.begin([job.id for job in games])}
+            known = {one.batch_id for one in self._driven.values()}
+            if any(one.batch_id not in known for one in begun.values()):
+                # Somebody may have mended them while the batch stood still.
+                await self._models.endpoints.read_again()
             for job in games:
                 if job.id in begun:
-                    await self._begin(job, begun[job.id])
+                    self._begin(job, begun[job.id])
                 else:
                     # It has begun before, and its process fell silent; or it must not go on.
                     self._held[job.id] = job
@@ -285,18 +281,16 @@ class Queued:
         if self._ended:
             ended, self._ended = self._ended, []
             try:
-                await queries.log_jobs([(job, "successful", None) for job in ended])
+                async with answering():
+                    await queries.log_jobs([(job, "successful", None) for job in ended])
             except BaseException:
                 self._ended += ended
                 raise
             for job in ended:
                 self._held.pop(job.id, None)
 
-    async def _begin(self, job: "Job", begun: Begun) -> None:
+    def _begin(self, job: "Job", begun: Begun) -> None:
         self._held[job.id] = job
-        if all(one.batch_id != begun.batch_id for one in self._driven.values()):
-            # Somebody may have mended them while the batch stood still.
-            await self._models.endpoints.read_again()
         self._driven[begun.game_id] = begun
         self._count()
         future = self._runner.submit([begun.game_id], {begun.game_id: begun.job})[begun.game_id]
@@ -404,7 +398,7 @@ class Queued:
     async def _park(self, endpoint: str) -> None:
         metrics.games_parked.labels(endpoint).set(await self._jobs.parked(endpoint))
         if endpoint not in self._unparking and not self._stopping.is_set():
-            task = asyncio.create_task(self._unpark(endpoint), name=f"parked at {endpoint}")
+            task = keep_going(partial(self._unpark, endpoint), f"parked at {endpoint}")
             self._unparking[endpoint] = task
             task.add_done_callback(lambda _: self._unparking.pop(endpoint, None))
 

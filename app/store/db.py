@@ -5,14 +5,16 @@ share a commit. PostgreSQL gains from the grouping too; the code is the same.
 """
 
 import asyncio
+import math
 import os
+import random
 import socket
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
@@ -52,6 +54,7 @@ from sqlalchemy.pool import (
     PoolProxiedConnection,
     QueuePool,
 )
+from sqlalchemy.util import await_only
 
 from app.base import metrics
 from app.base.clock import agree, now_ms
@@ -68,6 +71,7 @@ __all__ = [
     "Unfounded",
     "Write",
     "Writer",
+    "answering",
     "is_ours",
     "postgres_engine",
     "sqlite_exists",
@@ -90,14 +94,23 @@ CONNECTS_WITHIN_S: Final = 1.0
 FROZEN_S: Final = 30
 """Seconds after which PostgreSQL ends a transaction whose process stands still: others wait for its locks."""
 
+MIGRATION_TRIES: Final = 10
+"""How often a migration is tried on PostgreSQL that waits for a lock in vain, or in a circle with others."""
+
+AGAIN_S: Final = 0.5
+"""Seconds until then, on average."""
+
 LOCK_WITHIN_S: Final = 10
 """Seconds that a write waits for a lock of somebody else's, before it fails with words that say so."""
 
 COMMIT_WITHIN_S: Final = 30.0
-"""Seconds after which a commit without an answer from PostgreSQL counts as failed."""
+"""Seconds after which a commit, or a small question, without an answer from PostgreSQL counts as failed."""
 
-READ_WITHIN_S: Final = 60.0
-"""Seconds after which a query without an answer from PostgreSQL counts as failed."""
+WORK_WITHIN_S: Final = 60.0
+"""The same for a query, and for other work in a transaction."""
+
+CLOSES_WITHIN_S: Final = 2.0
+"""Seconds that PostgreSQL may take to say farewell."""
 
 UNHEARD_S: Final = 20
 """Seconds after which the kernel drops a connection to PostgreSQL whose other side acknowledges nothing."""
@@ -141,6 +154,18 @@ PASSING: Final = (
 def is_ours(fault: Exception) -> bool:
     """Whether the fault is ours, so that trying again is useless."""
     return isinstance(fault, IntegrityError | DataError | ProgrammingError | NotSupportedError)
+
+
+@asynccontextmanager
+async def answering(within_s: float | None = None) -> AsyncIterator[None]:
+    """Raises DatabaseAway if the block, which asks PostgreSQL, takes longer than this many seconds
+    (COMMIT_WITHIN_S): its connection may swallow everything, and say nothing for ever.
+    """
+    try:
+        async with asyncio.timeout(COMMIT_WITHIN_S if within_s is None else within_s):
+            yield
+    except TimeoutError as fault:
+        raise DatabaseAway("no answer in time") from fault
 
 
 class Conflict(Exception):
@@ -201,7 +226,6 @@ class Database:
             self._reads = _SqliteReads(self.url, settings)
         else:
             self.write_engine = postgres_engine(self.url, pool_size=5, max_overflow=4)
-            _watch(self.write_engine.sync_engine)
             # Most reads are one statement: without a transaction they take half the round trips.
             self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
         commits = (
@@ -223,7 +247,7 @@ class Database:
 
     async def schema(self) -> SchemaState:
         """The schema as it is. Raises UnknownSchema for one that this program cannot use."""
-        async with self.read_engine.connect() as connection:
+        async with self.reading() as connection:
             return await connection.run_sync(schema_state)
 
     async def migrate(self) -> SchemaState:
@@ -234,10 +258,26 @@ class Database:
             log.warning(
                 "a newer release has migrated the database; this one works beside it", **asdict(before)
             )
-        if before.behind:
-            async with self.write_engine.begin() as connection:
-                before = await connection.run_sync(migrate)
+        tries = MIGRATION_TRIES
+        while before.behind:
+            tries -= 1
+            try:
+                async with self.write_engine.begin() as connection:
+                    return await connection.run_sync(migrate)
+            except DBAPIError as fault:
+                # It needs tables for itself that games are writing to: a step of theirs may be in the way.
+                trouble = trouble_of(fault)
+                if trouble is None or trouble.cause != "locked" or self.is_sqlite or not tries:
+                    raise
+                log.warning("the migration tries again: others write to its tables", tries=tries)
+            await asyncio.sleep(random.uniform(0, 2 * AGAIN_S))
         return before
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[AsyncConnection]:
+        """A connection for a few queries one after the other."""
+        async with answering(WORK_WITHIN_S), self.read_engine.connect() as connection:
+            yield connection
 
     async def rows(self, query: Executable) -> Sequence[Any]:
         """Everything that a query finds."""
@@ -245,7 +285,7 @@ class Database:
             if self._reads is not None:
                 found = await self._reads.rows(query)
             else:
-                async with asyncio.timeout(READ_WITHIN_S), self.read_engine.connect() as connection:
+                async with self.reading() as connection:
                     found = (await connection.execute(query)).all()
         except Exception as fault:
             self.health.failed("reading", fault)
@@ -327,19 +367,61 @@ _PROBE_SQLITE: Final = (
     text("DROP TABLE interintent_probe"),
 )
 _PROBE_POSTGRES: Final = (
-    text("CREATE TEMPORARY TABLE interintent_probe ON COMMIT DROP AS SELECT repeat('x', 1000) AS x"),
+    text(
+        "CREATE TEMPORARY TABLE interintent_probe ON COMMIT DROP AS "
+        "SELECT repeat('x', 1000) AS x FROM generate_series(1, 1000)"
+    ),
 )
 _THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that is closed within the time for it. asyncpg waits for ever for the end of a query that
+    was given up, if nothing comes over the connection any more.
+    """
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109  # asyncpg's own
+        """``timeout``: None for as long as a farewell may take, after which the connection is just cut."""
+        try:
+            async with asyncio.timeout(CLOSES_WITHIN_S if timeout is None else timeout):
+                await super().close(timeout=timeout)
+        except TimeoutError:
+            self.on_silence()
+            if timeout is not None:
+                raise
+
+    async def ask(self) -> None:
+        """Raises an error unless the other side answers soon."""
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            await self.fetchval("SELECT 1")
+
+    def on_silence(self) -> None:
+        """Called when the other side is silent; replaced by the connection's engine."""
+
+
 def postgres_engine(url: str, **options: Any) -> AsyncEngine:
-    """SQLAlchemy's engine for PostgreSQL, whose errors do not quote what players say and hold."""
-    return create_async_engine(
-        url, hide_parameters=True, connect_args={"async_creator_fn": _connect}, **options
+    """SQLAlchemy's engine for PostgreSQL, whose errors do not quote what players say and hold, and whose pool
+    hands out no lost connection.
+    """
+    silence = _Silence()
+    engine = create_async_engine(
+        url, hide_parameters=True, connect_args={"async_creator_fn": partial(_connect, silence)}, **options
     )
+    _watch(engine.sync_engine, silence)
+    return engine
 
 
-async def _connect(*arguments: Any, **options: Any) -> Any:
+class _Silence:
+    """When a connection of an engine was found to be silent. The others may be as silent."""
+
+    def __init__(self) -> None:
+        self.at = -math.inf
+
+    def note(self) -> None:
+        self.at = time.monotonic()
+
+
+async def _connect(silence: _Silence, *arguments: Any, **options: Any) -> Any:
     """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
     asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
@@ -348,17 +430,18 @@ async def _connect(*arguments: Any, **options: Any) -> Any:
         "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
         **options.pop("server_settings", {}),
     }
-    connecting = asyncio.create_task(
-        asyncpg.connect(*arguments, **{"timeout": CONNECT_WITHIN_S, **options}, server_settings=settings)
-    )
+    options = {"timeout": CONNECT_WITHIN_S, "connection_class": _Connection, **options}
+    connecting = asyncio.create_task(asyncpg.connect(*arguments, **options, server_settings=settings))
     try:
-        return _watched(await asyncio.shield(connecting))
+        connection = _watched(await asyncio.shield(connecting))
     except OSError as fault:
         raise DatabaseAway(str(fault) or type(fault).__name__) from fault
     except asyncio.CancelledError:
         connecting.add_done_callback(_terminate)
         await asyncio.wait({connecting}, timeout=CONNECTS_WITHIN_S)
         raise
+    connection.on_silence = silence.note
+    return connection
 
 
 def _watched(connection: Any) -> Any:
@@ -438,8 +521,9 @@ def _text(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogateescape")
 
 
-def _watch(engine: Engine) -> None:
-    """Makes the pool hand out no lost connection, and test only connections that were idle for long.
+def _watch(engine: Engine, silence: _Silence) -> None:
+    """Makes the pool hand out no lost connection, and test only connections that were idle for long, or since
+    another one was found to be silent.
 
     SQLAlchemy's ``pool_pre_ping`` tests a connection at every use, which takes three round trips before the
     one that counts. When a server goes away, its sockets close.
@@ -454,11 +538,12 @@ def _watch(engine: Engine) -> None:
         if raw.driver_connection.is_closed():
             raise InvalidatePoolError
         now = time.monotonic()
-        if now - record.info.get("used", now) < ASK_AFTER_S:
+        used = record.info.get("used", now)
+        if used > silence.at and now - used < ASK_AFTER_S:
             return
         try:
-            engine.dialect.do_ping(raw)
-        except engine.dialect.loaded_dbapi.Error as fault:
+            await_only(raw.driver_connection.ask())
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
             raise InvalidatePoolError from fault
 
 
@@ -551,11 +636,15 @@ class _PostgresCommits:
         prepared = self._statements.prepare(statements)
         driver = await self._connected()
         try:
-            async with asyncio.timeout(COMMIT_WITHIN_S), driver.transaction():
+            async with answering(), driver.transaction():
                 for statement, rows in prepared:
                     await driver.executemany(statement.text, [statement.values(row) for row in rows])
         except asyncpg.IntegrityConstraintViolationError as fault:
             raise _sqlalchemy_error(fault) from None
+        except DatabaseAway:
+            driver.on_silence()
+            await self._drop()
+            raise
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
             await self._drop()
             raise _sqlalchemy_error(fault) from None
@@ -830,8 +919,10 @@ class Writer:
             self._health.stops_writing()
 
     async def _run_alone(self, job: "_Alone") -> None:
+        # On SQLite a thread does the work, and nothing ends it.
+        within_s = math.inf if self._engine.dialect.name == "sqlite" else WORK_WITHIN_S
         try:
-            async with self._engine.connect() as connection:
+            async with answering(within_s), self._engine.connect() as connection:
                 try:
                     result = await job.work(connection)
                     await connection.commit()

@@ -133,14 +133,14 @@ class Deleting:
 
     async def check(self, game_ids: Sequence[str]) -> None:
         """Raises StillNeeded if one of these games cannot be deleted now."""
-        async with self._database.read_engine.connect() as connection:
+        async with self._database.reading() as connection:
             await _check(connection, game_ids)
 
     async def measure(self, game_ids: Sequence[str]) -> Deleted:
         """What deleting these games would delete."""
         deleted = Deleted(len(game_ids))
         for some in _parts(game_ids):
-            async with self._database.read_engine.connect() as connection:
+            async with self._database.reading() as connection:
                 for table in (games, *OF_GAMES):
                     deleted.bytes += await _bytes(connection, table, some)
         return deleted

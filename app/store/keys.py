@@ -40,7 +40,7 @@ class KeyStore:
 
         Raises the database's error if it cannot be reached.
         """
-        async with self._database.read_engine.connect() as connection:
+        async with self._database.reading() as connection:
             try:
                 count = await connection.execute(select(func.count()).select_from(api_keys))
             except DBAPIError:

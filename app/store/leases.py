@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, bindparam, delete, func, select, text
 from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.db import Database
+from app.store.db import Database, answering
 from app.store.tables import model_leases, model_limits, model_spending
 
 __all__ = ["LEASE_S", "Demand", "Granted", "LeaseStore", "divided"]
@@ -113,7 +113,7 @@ class LeaseStore:
         """Renews, changes or gives back the leases of this process, in one transaction. Returns what it may
         use of each limit, by name. The names must be different.
         """
-        async with self._database.write_engine.begin() as connection:
+        async with answering(), self._database.write_engine.begin() as connection:
             names = [demand.name for demand in demands]
             # Sorted, so that processes never wait for each other in a circle.
             await connection.execute(_LOCK, {"keys": sorted({_key(name) for name in names})})
@@ -188,7 +188,7 @@ class LeaseStore:
 
     async def give_back(self) -> None:
         """Gives back every lease of this process."""
-        async with self._database.write_engine.begin() as connection:
+        async with answering(), self._database.write_engine.begin() as connection:
             await connection.execute(delete(model_leases).where(_l.process == self._process))
 
     async def _spent(

@@ -18,12 +18,13 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    type_coerce,
 )
 
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.games import OPEN
-from app.store.rows import BatchRow, is_readable, read_row
+from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, read_row
 from app.store.tables import batches, games
 from engine.errors import CorruptLog
 
@@ -83,6 +84,9 @@ _SHOWN: Final = (
     "ending",
 )
 
+_SEATS: Final = type_coerce(games.c.seats, RepeatedJsonColumn(list, dict)).label("seats")
+_LABELS: Final = type_coerce(batches.c.labels, RepeatedJsonColumn(dict)).label("labels")
+
 GAME_ORDERS: Final[Mapping[str, Column[Any] | None]] = {
     "created": None,
     "finished": games.c.finished_at,
@@ -101,6 +105,10 @@ _NEWEST: Final = {
 """What a cursor of a page of games holds; before it, the value that the page is sorted by."""
 
 _BATCH_PLACE: Final = {"created_at": batches.c.created_at, "batch_id": batches.c.batch_id}
+
+
+COMMON: Final = 500
+"""A status that so many games have is a common one."""
 
 
 class Listing:
@@ -122,18 +130,19 @@ class Listing:
         """A page of games, and the cursor of the next page; None after the last one. ``order``: a name of
         ``GAME_ORDERS``; games that are equal in it come newest batch first, and in their order within it.
         """
-        shown = [games.c[name] for name in (*_SHOWN, *(["seats"] if with_seats else []))]
+        shown: list[Any] = [games.c[name] for name in _SHOWN] + ([_SEATS] if with_seats else [])
+        walks = order == "created" and await self._is_common(wanted.statuses)
         query = (
             select(
                 *shown,
                 games.c.forked_from,
                 games.c.taken,
                 batches.c.created_at.label("batch_at"),
-                batches.c.labels,
+                _LABELS,
                 batches.c.owner,
             )
             .join(batches, batches.c.batch_id == games.c.batch_id)
-            .where(*self._conditions(wanted))
+            .where(*self._conditions(wanted, walks=walks))
         )
         newest_first = descending or order != "created"
         places: dict[str, Column[Any]] = dict(_NEWEST)
@@ -182,10 +191,21 @@ class Listing:
         lines = [GameLine(row["game_id"], _is_readable(row), row) for row in page]
         return lines, next_cursor(page, places) if len(rows) > limit else None
 
-    def _conditions(self, wanted: GameFilter) -> list[ColumnElement[bool]]:
+    async def _is_common(self, statuses: Sequence[str]) -> bool:
+        """Whether SQLite finds a page of games with these statuses sooner by walking through all games in
+        their order than by looking up those with the statuses and sorting them. PostgreSQL knows by itself.
+        """
+        if not statuses or not self._database.is_sqlite:
+            return False
+        some = select(games.c.status).where(games.c.status.in_(statuses)).limit(COMMON).subquery()
+        return bool((await self._database.column(select(func.count()).select_from(some)))[0] == COMMON)
+
+    def _conditions(self, wanted: GameFilter, *, walks: bool) -> list[ColumnElement[bool]]:
+        """``walks``: no index of statuses is used."""
         found: list[ColumnElement[bool]] = []
+        status: ColumnElement[Any] = literal_column("+games.status", String) if walks else games.c.status
         for one, values in (
-            (games.c.status, wanted.statuses),
+            (status, wanted.statuses),
             (games.c.batch_id, wanted.batches),
             (games.c.profile, wanted.profiles),
             (games.c.winner, wanted.winners),

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, lru_cache
 from math import isfinite
 from types import NoneType, UnionType
 from typing import (
@@ -66,6 +66,7 @@ __all__ = [
     "OpenGameRow",
     "Outage",
     "PlayerRow",
+    "RepeatedJsonColumn",
     "SeekRow",
     "StatementsRow",
     "TokenSecret",
@@ -159,6 +160,18 @@ class JsonColumn(TypeDecorator[Any]):
             return value if fits else Damaged()
 
         return read
+
+
+class RepeatedJsonColumn(JsonColumn):
+    """As ``JsonColumn``, for results that hold the same again and again: equal texts give the same value,
+    which nobody may change.
+    """
+
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        read = super().result_processor(dialect, coltype)
+        return lru_cache(maxsize=256)(read) if dialect.name == "sqlite" else read
 
 
 # --- tables out of typed rows -----------------------------------------------------------------------

@@ -57,6 +57,7 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "53100": "full",
     "53200": "away",
     "53300": "away",
+    "40P01": "locked",
     "55P03": "locked",
     "25006": "refused",
     "28000": "refused",
@@ -70,8 +71,8 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "XX001": "damaged",
     "XX002": "damaged",
 }
-"""By SQLSTATE: no room, no memory, too many connections, a lock, read-only, who may not, shutting down,
-starting, input or output, damage.
+"""By SQLSTATE: no room, no memory, too many connections, a deadlock, a lock, read-only, who may not, shutting
+down, starting, input or output, damage.
 """
 
 

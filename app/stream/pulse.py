@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy.pool import NullPool
 
 from app.base.tasks import end_tasks, keep_going
-from app.store.db import postgres_engine
+from app.store.db import answering, postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
 from app.store.log import LogReader
@@ -218,20 +218,19 @@ class Bell:
         try:
             async with engine.connect() as connection:
                 raw: Any = (await connection.get_raw_connection()).driver_connection
-                await raw.add_listener(CHANNEL, self._on_notification)
-                await raw.add_listener(LIVE_CHANNEL, self._on_note)
-                try:
-                    while True:
-                        await self._more.wait()
-                        # Hints that come meanwhile are sent together.
-                        for payload in self._payloads():
+                async with answering():
+                    await raw.add_listener(CHANNEL, self._on_notification)
+                    await raw.add_listener(LIVE_CHANNEL, self._on_note)
+                # The live layer has something to tell every few seconds, so silence is noticed.
+                while True:
+                    await self._more.wait()
+                    # Hints that come meanwhile are sent together.
+                    for payload in self._payloads():
+                        async with answering():
                             await raw.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
-                        while self._notes:
+                    while self._notes:
+                        async with answering():
                             await raw.execute("SELECT pg_notify($1, $2)", LIVE_CHANNEL, self._notes.popleft())
-                finally:
-                    if not raw.is_closed():
-                        await raw.remove_listener(CHANNEL, self._on_notification)
-                        await raw.remove_listener(LIVE_CHANNEL, self._on_note)
         finally:
             await engine.dispose()
 

@@ -231,8 +231,11 @@ class Balancer:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._silent: set[asyncio.StreamWriter] = set()
         self.cuts = 0
         self.url = ""
+        self.deaf = False
+        """Whether nothing passes over connections that are made from now on."""
 
     async def __aenter__(self) -> "Balancer":
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -256,6 +259,10 @@ class Balancer:
         for writer in self._writers:
             writer.transport.abort()
 
+    def swallow(self) -> None:
+        """From now on nothing passes over the connections that there are, and they stay open."""
+        self._silent |= self._writers
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -275,11 +282,15 @@ class Balancer:
             return
         from_back, to_back = back
         self._writers |= {writer, to_back}
+        if self.deaf:
+            self._silent |= {writer, to_back}
         limit = self._cut_after()
         left = [limit if limit is not None else 1 << 62]
 
         async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
             while data := await source.read(65536):
+                if sink in self._silent:
+                    continue
                 part = data[: max(left[0], 0)]
                 left[0] -= len(data)
                 sink.write(part)
@@ -297,6 +308,7 @@ class Balancer:
             await asyncio.gather(*copies, return_exceptions=True)
             to_back.transport.abort()
             self._writers.discard(to_back)
+            self._silent -= {writer, to_back}
 
     async def _backend(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
         for _ in self.backends:

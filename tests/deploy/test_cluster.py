@@ -1,17 +1,23 @@
 """The topology of deploy/, running: two APIs behind nginx with TLS, workers, and Prometheus watching."""
 
 import asyncio
+import random
 import re
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
+from interintent_client import Event, Server
+from interintent_client.server import Game
 from websockets.asyncio.client import connect
 
 from app.instruments.fake_model import FakeOptions, read_latency
-from tests.app.modelling import DIRECT, faking
+from tests.app.modelling import DIRECT, faking, stored_calls
+from tests.app.seated import SHORT
+from tests.app.store.test_schema import migrated, next_release
 from tests.app.watcher import SUBPROTOCOL, Watcher
 from tests.cluster import Cluster
 
@@ -19,13 +25,21 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
 PARALLEL = 6
 
+PATIENT = dict.fromkeys(("propose_team", "vote", "card", "assassinate"), 3600)
+
 
 @asynccontextmanager
-async def running(models: Path) -> AsyncIterator[Cluster]:
-    cluster = Cluster(workers=3, models_file=models)
+async def running(models: Path, workers: int = 3) -> AsyncIterator[Cluster]:
+    cluster = Cluster(workers=workers, models_file=models)
     await asyncio.to_thread(cluster.__enter__)
     try:
         yield cluster
+    except BaseException as fault:
+        for name in cluster.addresses:
+            # The last traceback, if there is one.
+            _, found, last = cluster.said(name).rpartition("Traceback")
+            fault.add_note(f"{name}: {found}{last[:6000]}" if found else f"{name}: {last[-1000:]}")
+        raise
     finally:
         await asyncio.to_thread(cluster.__exit__, None, None, None)
 
@@ -92,3 +106,78 @@ async def test_a_cluster_plays_is_watched_keeps_limits_and_loses_an_api(tmp_path
             ]
             [request] = set(re.findall(r'"request": "(\w+)"', created[0]))
             assert request in (cluster.folder / "access.log").read_text("utf-8")
+
+
+async def test_an_upgrade_restarts_everything_under_load_and_no_client_sees_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faking(FakeOptions(latency=read_latency("0.2"))) as fake:
+        models = tmp_path / "models.toml"
+        models.write_text(f'[fake]\nbase_url = "{fake.url}/v1"\nmodel = "fake"\nparallel = {PARALLEL}\n')
+        async with running(models, workers=2) as cluster:
+            # Clients that trust the certificate of this cluster.
+            monkeypatch.setenv("SSL_CERT_FILE", str(cluster.folder / "fullchain.pem"))
+            over = asyncio.Event()
+            async with Server(cluster.url, cluster.key) as server:
+                paid = await server.create_games(
+                    count=12, seats=DIRECT, rules={"max_rejections": 1}, seeds={"from": 5}
+                )
+                # Each raises what its client could not deal with by itself.
+                async with asyncio.TaskGroup() as load:
+                    played = [load.create_task(_plays(server, over, number)) for number in range(2)]
+                    posted = load.create_task(_posts(server, over))
+                    with next_release(tmp_path):
+                        await migrated(cluster.database_url)
+                    for name in cluster.addresses:
+                        await asyncio.to_thread(cluster.restart, name)
+                    cluster.processes["nginx"].send_signal(signal.SIGHUP)
+                    over.set()
+                assert min(one.result() for one in played) >= 1
+                assert posted.result() >= 5
+                async with asyncio.timeout(200):
+                    assert (await paid.done())["games"]["finished"] == 12
+                logs = [event async for event in paid.export("full")]
+            assert [event.type for event in logs].count("game_ended") == 12
+            assert not [event for event in logs if event.type == "action_defaulted"]
+            stored = await stored_calls(cluster.database_url)
+            # Each worker let its calls in flight end before it went.
+            assert fake.counts.calls == stored
+            for name in cluster.addresses:
+                assert "Traceback" not in cluster.said(name), cluster.said(name)[-3000:]
+
+
+async def _plays(server: Server, over: asyncio.Event, number: int) -> int:
+    """Plays games with two seats of its own, watched, one after the other. Returns how many."""
+    seats = [{"agent": "remote"}] * 2 + [{"agent": "random"}] * 3
+    games, chance = 0, random.Random(number)
+    while not over.is_set():
+        batch = await server.create_games(seats=seats, rules=SHORT, deadlines_s=PATIENT)
+        game = batch.games[0]
+
+        async def watch(game: Game = game) -> list[Event]:
+            return [event async for event in game.events(viewer="public")]
+
+        async def sit(seat: int, game: Game = game) -> None:
+            async with game.seat(seat) as asked:
+                async for request in asked:
+                    await asyncio.sleep(chance.uniform(0, 0.2))
+                    await asked.act(request, request.legal[0] if request.legal else request.default)
+
+        seen, *_ = await asyncio.gather(watch(), sit(1), sit(2))
+        stored = [event async for event in game.log(viewer="public")]
+        assert [event.raw for event in seen] == [event.raw for event in stored]
+        assert seen[-1].type == "game_ended"
+        full = [event async for event in game.log(viewer="full")]
+        assert not [event for event in full if event.type == "action_defaulted"]
+        games += 1
+    return games
+
+
+async def _posts(server: Server, over: asyncio.Event) -> int:
+    """Creates small batches one after the other, and waits for each. Returns how many."""
+    batches = 0
+    while not over.is_set():
+        batch = await server.create_games(count=3, seats=[{"agent": "random"}])
+        assert (await batch.done())["games"]["finished"] == 3
+        batches += 1
+    return batches

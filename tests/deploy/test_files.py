@@ -167,7 +167,8 @@ def test_manifests_fit_together() -> None:
         assert selected.items() <= pods["metadata"]["labels"].items()
         assert every["PodDisruptionBudget", name]["spec"]["selector"]["matchLabels"] == selected
         [container] = pods["spec"]["containers"]
-        assert {"livenessProbe", "readinessProbe"} <= container.keys()
+        for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
+            assert container[probe]["httpGet"]["path"] == path
         drain = (
             container["args"][container["args"].index("--drain") + 1] if "--drain" in container["args"] else 5
         )

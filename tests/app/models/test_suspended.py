@@ -193,11 +193,12 @@ async def test_who_resumes_may_say_that_defaults_are_played_from_now_on(database
 
 async def test_failed_games_go_on_when_their_batch_is_retried(database_url: str) -> None:
     async with faking() as fake, calling_with(fake, database_url) as caller:
-        batch, games = await caller.create(seats=DIRECT, count=2, seeds=SEEDS)
-        await until(lambda: fake.counts.answered >= 20)
+        # Of two, the one that fails first suspends the batch, and the other may or may not fail as well.
+        batch, games = await caller.create(seats=DIRECT, seeds=SEEDS)
+        await until(lambda: fake.counts.answered >= 10)
         _refusing(fake, "context_length")
         view = await caller.over(batch)
-        assert (view["status"], view["games"]["failed"]) == ("failed", 2)
+        assert (view["status"], view["games"]["failed"]) == ("failed", 1)
         assert view["finished_at"] is not None
         before = [await caller.lines(f"/games/{game}/events") for game in games]
         fake.faults = ()
@@ -205,7 +206,7 @@ async def test_failed_games_go_on_when_their_batch_is_retried(database_url: str)
         problem(refused, 422, "invalid-request", "/more")
         assert (await caller.post(f"/batches/{batch}/retry", json={})).status_code == 200
         view = await caller.over(batch)
-        assert (view["status"], view["games"]["finished"]) == ("done", 2)
+        assert (view["status"], view["games"]["finished"]) == ("done", 1)
         assert await _defaults(caller, batch) == []
         assert await stored_calls(database_url) == fake.counts.answered
         for game, lines in zip(games, before, strict=True):

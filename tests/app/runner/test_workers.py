@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.runner.beats import Beats
+from app.store.deleting import OF_GAMES
+from app.store.tables import games
 from tests import forked
 from tests.app.calling import WITHIN_S, Process, calling, read_ndjson, serving_process, until
 from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
@@ -106,6 +109,25 @@ async def _over(process: Process, batch: str) -> dict[str, Any]:
             await asyncio.sleep(0.2)
 
 
+async def _rows_of(url: str, batch: str) -> dict[str, list[str]]:
+    """Every row of every table that belongs to the batch's games, by table."""
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""))
+    try:
+        return {
+            table.name: [
+                row[0]
+                for row in await connection.fetch(
+                    f"SELECT CAST(this AS text) FROM {table.name} AS this WHERE game_id IN "
+                    "(SELECT game_id FROM games WHERE batch_id = $1) ORDER BY 1",
+                    batch,
+                )
+            ]
+            for table in (games, *OF_GAMES)
+        }
+    finally:
+        await connection.close()
+
+
 async def _check_logs(process: Process, batch: str) -> None:
     """Every log is whole, ends once and holds no default."""
     async with httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
@@ -184,11 +206,14 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
                 all_of_them.append(Worker(url, tmp_path, "--until-empty"))
                 view = await _over(serving, batch)
                 assert view["games"]["finished"] == 3
-                frozen.send(signal.SIGCONT)
                 assert await all_of_them[-1].wait() == 0
-                # It goes on with what comes.
+                before = await _rows_of(url, batch)
+                assert before["model_calls"]
+                frozen.send(signal.SIGCONT)
+                # It goes on with what comes, but writes nothing of what it drove.
                 view = await _over(serving, await _post(serving, count=2))
                 assert view["games"]["finished"] == 2
+                assert await _rows_of(url, batch) == before
                 await _check_logs(serving, batch)
             assert await frozen.end(signal.SIGTERM) == 0
 

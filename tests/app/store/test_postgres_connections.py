@@ -78,16 +78,15 @@ async def test_only_what_was_idle_for_long_is_asked(url: str, monkeypatch: pytes
     laid = await _started(url)
     asked: list[Any] = []
     dead: set[Any] = set()
-    dialect = laid.database.write_engine.dialect
-    ping = dialect.do_ping
+    ask = db._Connection.ask
 
-    def counted(raw: Any) -> bool:
+    async def counted(raw: Any) -> None:
         asked.append(raw)
         if raw in dead:
-            raise dialect.loaded_dbapi.Error("gone")  # type: ignore[attr-defined]
-        return ping(raw)
+            raise TimeoutError
+        await ask(raw)
 
-    monkeypatch.setattr(dialect, "do_ping", counted)
+    monkeypatch.setattr(db._Connection, "ask", counted)
     (first,) = await pids(laid.database, 1)
     assert await pids(laid.database, 1) == [first]
     assert not asked

@@ -1,8 +1,11 @@
 """The schema: what an older program does beside a newer one, and what migrations may do."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 import sqlalchemy as sa
@@ -10,11 +13,13 @@ from alembic.config import CommandLine
 from alembic.util import CommandError
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.store import schema
 from app.store.db import Database
 from app.store.schema import UnknownSchema, migrate, newest, revisions
 from tests.app.calling import PROJECT, calling
 from tests.app.real_server import local_settings
 from tests.app.typed import interintent
+from tests.postgres import PostgresServer, fresh_database
 
 
 async def run(url: str, *statements: str) -> None:
@@ -37,6 +42,63 @@ async def be_migrated_by_a_newer_program(url: str, *, serves_this: bool) -> None
         "INSERT INTO schema_programs VALUES ('ffffffffffff')",
         *([f"INSERT INTO schema_programs VALUES ('{newest()}')"] if serves_this else []),
     )
+
+
+NEXT: Final = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "fffffffffff0"
+down_revision = "{newest}"
+
+
+def upgrade() -> None:
+    op.add_column("games", sa.Column("next_release", sa.Integer()))
+    op.add_column("events", sa.Column("next_release", sa.Integer(), nullable=False, server_default="7"))
+    op.add_column("batches", sa.Column("next_release", sa.Integer(), nullable=False, server_default="7"))
+    op.create_index("ix_of_the_next_release", "games", ["next_release"])
+    op.create_table("of_the_next_release", sa.Column("a", sa.Integer()))
+"""
+
+
+@contextmanager
+def next_release(directory: Path) -> Iterator[None]:
+    """While the block lasts, this process is the next release, which has a further migration."""
+    shutil.copytree(PROJECT / "migrations", directory / "migrations", ignore=shutil.ignore_patterns("*.pyc"))
+    (directory / "migrations" / "versions" / "next.py").write_text(NEXT.format(newest=newest()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "files", lambda name: directory / name)
+        revisions.cache_clear()
+        yield
+    revisions.cache_clear()
+
+
+async def migrated(url: str) -> None:
+    """Migrates as the command does."""
+    database = Database(local_settings(url))
+    try:
+        assert (await database.migrate()).behind == 1
+        assert (await database.schema()).behind == 0
+    finally:
+        await database.stop()
+
+
+async def test_a_migration_waits_for_those_who_are_writing(
+    postgres: PostgresServer, laid_out_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "LOCK_WITHIN_S", 1)
+    with fresh_database(postgres, laid_out_postgres) as url, next_release(tmp_path):
+        engine = create_async_engine(url)
+        async with engine.begin() as connection:
+            await connection.execute(sa.text("LOCK TABLE games IN ROW EXCLUSIVE MODE"))
+            migrating = asyncio.create_task(migrated(url))
+            waits = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            for count in (1, 0, 1):  # it waits, gives up, and tries again
+                while (await connection.execute(waits)).scalar_one() != count:
+                    assert not migrating.done()
+                    await asyncio.sleep(0.01)
+        await migrating
+        await engine.dispose()
 
 
 async def test_this_program_plays_on_beside_the_next_release(database_url: str) -> None:

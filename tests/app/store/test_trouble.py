@@ -4,8 +4,11 @@ after.
 
 import asyncio
 import contextlib
+import json
+import os
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.store.test_schema import be_migrated_by_a_newer_program, run
 from tests.app.watcher import watching
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, fresh_database
 
 
 @contextlib.asynccontextmanager
@@ -102,6 +105,79 @@ async def test_a_full_disk_is_said_waited_for_and_gone_on_after(
         await readyz(client, 200)
         await is_done(client, made["batch_id"])
         assert (await client.post("/games", json={})).status_code == 201
+    said = capsys.readouterr()
+    assert 1 <= sentences(said.out + said.err, "the disk of the database is full") <= 3
+    assert sentences(said.out + said.err, "the database works again") >= 1
+    assert "Traceback" not in said.out + said.err
+
+
+@contextlib.contextmanager
+def small_disk(postgres: PostgresServer) -> Iterator[tuple[str, Any]]:
+    """A database on a disk that is soon full, and what makes room on it or takes the room away."""
+    with contextlib.ExitStack() as stack:
+        try:
+            url, place = stack.enter_context(postgres.small_disk(40 << 20))
+        except PermissionError:
+            # Who may mount no disk has the server say what it says of a full one.
+            url = stack.enter_context(fresh_database(postgres))
+            yield url, partial(_be_full, url)
+            return
+
+        async def be_full(full: bool) -> None:
+            filler = place / "filler"
+            if full:
+                free = os.statvfs(place)
+                with filler.open("wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - (1 << 18))
+            else:
+                filler.unlink()
+
+        yield url, be_full
+
+
+async def _be_full(url: str, full: bool) -> None:
+    if not full:
+        await run(url, "DROP FUNCTION be_full CASCADE", "DROP FUNCTION take_no_table CASCADE")
+        return
+    says = "LANGUAGE plpgsql AS $$ BEGIN RAISE 'could not extend file' USING ERRCODE = '53100'; END $$"
+    await run(
+        url,
+        f"CREATE FUNCTION be_full() RETURNS trigger {says}",
+        f"CREATE FUNCTION take_no_table() RETURNS event_trigger {says}",
+        "CREATE TRIGGER no_room BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION be_full()",
+        "CREATE TRIGGER no_room BEFORE INSERT ON games FOR EACH ROW EXECUTE FUNCTION be_full()",
+        "CREATE EVENT TRIGGER no_room ON ddl_command_start WHEN TAG IN ('CREATE TABLE AS') "
+        "EXECUTE FUNCTION take_no_table()",
+    )
+
+
+@pytest.mark.long
+async def test_a_full_disk_under_postgresql_is_said_waited_for_and_gone_on_after(
+    postgres: PostgresServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with small_disk(postgres) as (url, be_full):
+        async with running_server(local_settings(url)) as served, asking(served) as client:
+            made = (await client.post("/games", json={"count": 40, "seats": [{"agent": "random"}]})).json()
+            await is_done(client, made["batch_id"])
+            await be_full(True)
+            answer = await client.post("/games", json={"count": 40, "seeds": {"from": 1}})
+            await readyz(client, 503, "the disk of the database is full")
+            is_waited_for(
+                await client.post("/games", json={"count": 200}), "the disk of the database is full"
+            )
+            # What is stored can be read.
+            assert (await client.get(f"/batches/{made['batch_id']}")).json()["status"] == "done"
+            await be_full(False)
+            await readyz(client, 200)
+            if answer.status_code == 201:
+                await is_done(client, answer.json()["batch_id"])
+            else:
+                is_waited_for(answer, "the disk of the database is full")
+            assert (await client.post("/games", json={})).status_code == 201
+            games = (await client.get("/games", params={"limit": 200})).json()["games"]
+            for game in games:
+                log = (await client.get(f"/games/{game['game_id']}/events")).content.splitlines()
+                assert [json.loads(line)["seq"] for line in log] == [*range(1, len(log) + 1)]
     said = capsys.readouterr()
     assert 1 <= sentences(said.out + said.err, "the disk of the database is full") <= 3
     assert sentences(said.out + said.err, "the database works again") >= 1
@@ -237,6 +313,7 @@ def test_every_fault_of_a_database_has_its_sentence() -> None:
         (DBAPIError("x", None, OfPostgres("53100")), "full"),
         (asyncpg.TooManyConnectionsError("x"), "away"),
         (asyncpg.LockNotAvailableError("x"), "locked"),
+        (asyncpg.DeadlockDetectedError("x"), "locked"),
         (asyncpg.CannotConnectNowError("x"), "away"),
         (asyncpg.InvalidPasswordError("x"), "refused"),
         (asyncpg.InvalidCatalogNameError("x"), "refused"),

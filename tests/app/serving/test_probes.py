@@ -1,0 +1,28 @@
+"""What a worker answers on its port."""
+
+import httpx
+
+from app.serving.probes import answering_probes
+from tests.app.calling import Caller, problem
+from tests.ports import steady_port
+
+
+async def test_a_worker_says_whether_it_lives_can_work_and_what_it_did(caller: Caller) -> None:
+    parts, port = caller.services, steady_port()
+    async with (
+        answering_probes("127.0.0.1", port, parts.lifecycle, parts.database),
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+    ):
+        assert (await client.get("/livez")).json() == {"status": "alive"}
+        assert (await client.get("/readyz")).json() == {"status": "ready"}
+        metrics = await client.get("/metrics")
+        assert metrics.headers["content-type"].startswith("text/plain")
+        assert "interintent_games_active" in metrics.text
+        problem(await client.get("/games"), 404, "not-found")
+        parts.database.health.failed("writing", ConnectionRefusedError())
+        assert "does not answer" in problem(await client.get("/readyz"), 503, "not-ready")["detail"]
+        assert (await client.get("/livez")).status_code == 200
+        parts.database.health.worked("writing")
+        parts.lifecycle.drain()
+        assert "stopping" in problem(await client.get("/readyz"), 503, "not-ready")["detail"]
+        assert (await client.get("/livez")).status_code == 200
