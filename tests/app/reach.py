@@ -40,7 +40,7 @@ from evaluators.ground.items import items
 from evaluators.ground.turns import read_game
 from tests.app.cage import PLAYERS, Cage, play_on
 from tests.app.calling import Caller, read_ndjson
-from tests.app.edge.test_keys import OPERATOR, make_key, store_of
+from tests.app.edge.test_keys import OPERATOR, anyones, make_key, store_of
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
 
@@ -568,7 +568,8 @@ async def explored(laboratory: Laboratory, *scopes: str, seed: int = 1) -> Explo
     await laboratory.lay(seed)
     async with Caller(laboratory.served.app) as caller:
         explorer = Explorer(laboratory, caller, frozenset(scopes))
-        await explorer.explore((await make_key(store_of(laboratory.served), *scopes))[1])
+        key = await make_key(store_of(laboratory.served), *anyones(*scopes))
+        await explorer.explore(key[1])
     return explorer
 
 
