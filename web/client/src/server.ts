@@ -14,6 +14,7 @@ import type {
   NewGames,
   NewSeek,
   Problem,
+  Ratings,
   Report,
   ReportProgress,
   Seek,
@@ -91,6 +92,11 @@ export class Server {
 
   async post<T>(path: string, body: unknown, options: CallOptions = {}): Promise<T> {
     return (await this.response("POST", path, { ...options, body })).json() as Promise<T>;
+  }
+
+  /** Everybody who played rated games, by one fit over all of them. */
+  ratings(signal?: AbortSignal): Promise<Ratings> {
+    return this.get("/ratings", {}, signal ? { signal } : {});
   }
 
   // --- games ---
