@@ -267,6 +267,11 @@ class NewGames(Strict):
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
     deadlines_s: Deadlines = Field(default_factory=dict)
+    stand_in_after: Annotated[int, Field(ge=1, le=20), AS_WHOLE] | None = Field(
+        None,
+        description="After this many missed deadlines in a row a `remote` seat counts as absent: its tokens "
+        "are revoked, and a scripted stand-in plays it to the end. Left out: defaults are played on.",
+    )
     guessable_seeds: bool = Field(
         False,
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",

@@ -68,6 +68,14 @@ class SeatTokens:
             for seat, _ in enumerate(row.seats, 1)
         ]
 
+    def of_player(self, row: GameRow, seat: Seat, caller: str) -> str:
+        """A new token for the seat of a game that the seat's player was paired for. ``caller``: the public
+        name of the credential that sought it.
+        """
+        return self._keys.mint(
+            Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), _now_s() + SEAT_S)
+        )
+
     async def for_game(self, row: GameRow, new: NewGameToken) -> TokenView:
         """Mints the requested token. Raises InvalidRequest."""
         game_id = row.game_id

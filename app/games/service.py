@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -109,7 +109,7 @@ from evaluators.ground.provenance import (
 )
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
-__all__ = ["Games", "batch_status"]
+__all__ = ["Games", "Laid", "batch_status"]
 
 log = structlog.get_logger()
 
@@ -129,6 +129,14 @@ PAUSED: Final = "paused"
 
 SENT_AT_ONCE: Final = 500
 """Lines of an export sent in one write: each write to a connection costs as much as 10 lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A batch of one game, laid out to be stored."""
+
+    batch: BatchRow
+    game: NewGame
 
 
 class Games:
@@ -199,6 +207,38 @@ class Games:
         if new.drive == "auto" or not complete:
             await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
         return created
+
+    def lay(
+        self,
+        new: NewGames,
+        owner: str,
+        *,
+        game_id: str | None = None,
+        rated: bool = False,
+        unrated: str | None = None,
+    ) -> "Laid":
+        """A batch of one game that is not stored yet; ``game_id``: the game's id, if it was promised before.
+        Raises as ``create``.
+        """
+        new = self._with_models(new)
+        self.check(new)
+        batch_id, seed = new_id("b"), random_bits(128)
+        game = _new_game(new, seed, 0, self._model_seats(new))
+        game = replace(game, game_id=game_id or game.game_id, rated=rated, unrated=unrated)
+        return Laid(_batch_row(batch_id, self._database.writer.stamp(), new, seed, owner), game)
+
+    async def insert(self, connection: AsyncConnection, laid: "Laid") -> None:
+        """Stores a game in the caller's transaction; after its commit, call ``begin``. If nobody does, the
+        game begins when its batch is found.
+        """
+        await self._store.insert_batch(connection, laid.batch)
+        await self._store.insert_games(connection, laid.batch.batch_id, [laid.game], laid.batch.created_at)
+
+    async def begin(self, laid: "Laid") -> None:
+        """Begins a game that was stored by ``insert``."""
+        metrics.games_created.labels("paired").inc()
+        log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
+        await self._pickup.offer(laid.batch.batch_id, [laid.game.game_id])
 
     def check(self, new: NewGames) -> None:
         """Raises the errors that creating these games would raise, without creating them."""

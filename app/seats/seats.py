@@ -51,6 +51,7 @@ _WHY: Final[Mapping[str, str]] = {
     "deadline": "its deadline has passed and the default was played",
     "attempts": "its attempts are used up and the default was played",
     "cancelled": "the game was cancelled",
+    "absent": "the seat has missed too many deadlines in a row, and a stand-in plays it now",
 }
 
 _REQUEST_ID: Final = re.compile(rf"[1-9]\d{{0,2}}\.[1-9]\d{{0,2}}\.({'|'.join(Kind)})\.([1-9]\d?)", re.ASCII)

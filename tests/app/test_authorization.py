@@ -23,6 +23,7 @@ from app.edge.tokens import Grant, Secrets, kid_of
 from app.evaluations.schemas import VariantSpec
 from app.games.bot_schemas import NewBot
 from app.games.schemas import ForkGame, NewGames
+from app.meeting.schemas import NewSeek
 from app.protocol.messages import ClientMessage
 from app.store.games import new_id
 from app.store.keys import KeyStore
@@ -137,6 +138,7 @@ class World:
         self._others: dict[str, str] = {}
         self._forks: dict[bool, dict[str, str]] = {}
         self._bots: dict[bool, str] = {}
+        self._seeks: dict[bool, str] = {}
 
     def served(self, credential: str) -> Served:
         return self.open if credential == "keyless" else self.keyed
@@ -161,6 +163,8 @@ class World:
             await self._evaluations(served)
             bot, _ = await served.services.bots.register(NewBot(name="known", version="1"), KEYLESS)
             self._bots[keyed] = bot.bot_id
+            seek = await served.services.meeting.seek(NewSeek(bot="known", players=9, wait_s=3600), KEYLESS)
+            self._seeks[keyed] = seek.seek_id
             if keyed:
                 self._others = dict(zip(("batch", "game"), await self._game(served), strict=True))
         names = {
@@ -174,6 +178,7 @@ class World:
             "of_reader": "e_reader",
             "of_another": "e_another",
             "bot": self._bots[keyed],
+            "seek": self._seeks[keyed],
         }
         tokens = await self._tokens(served.services.keys, game, batch) if keyed else {}
         headers = {name: [("authorization", f"Bearer {token}")] for name, token in tokens.items()}
