@@ -48,11 +48,13 @@ class Ask:
     path: str
     body: Any = None
     method: str = "GET"
+    personal: bool = False
+    """Whether it is done for oneself alone: nobody seeks a game in another's name."""
 
 
-def _ask(scopes: str, request: str, body: Any = None) -> Ask:
+def _ask(scopes: str, request: str, body: Any = None, *, personal: bool = False) -> Ask:
     method, _, path = request.partition(" ")
-    return Ask(tuple(scopes.split()), path, body, method)
+    return Ask(tuple(scopes.split()), path, body, method, personal)
 
 
 OPEN_ROUTES: Final = (
@@ -157,6 +159,24 @@ ROUTES: Final[Mapping[str, Ask]] = {
     "POST /annotations": _ask(
         "annotate", "POST /annotations", {"rater": {"name": "r", "kind": "human"}, "judgements": []}
     ),
+    "GET /tokens": _ask("tokens:mint", "GET /tokens?game={game}"),
+    "DELETE /tokens/{token_id}": _ask("tokens:mint", "DELETE /tokens/{token}"),
+    "POST /bots": _ask("bots:play", "POST /bots", {"name": "fox", "version": "1"}),
+    "GET /bots": _ask("", "GET /bots"),
+    "GET /bots/{bot_id}": _ask("", "GET /bots/{bot}"),
+    "POST /bots/{bot_id}/check": _ask("bots:play", "POST /bots/{bot}/check", {}, personal=True),
+    "GET /ratings": _ask("", "GET /ratings"),
+    "POST /seeks": _ask("bots:play", "POST /seeks", {"players": 10, "wait_s": 3600, "bot": "fox"}),
+    "GET /seeks": _ask("bots:play", "GET /seeks"),
+    "GET /seeks/{seek_id}": _ask("bots:play", "GET /seeks/{seek}", personal=True),
+    "DELETE /seeks/{seek_id}": _ask("bots:play", "DELETE /seeks/{seek}", personal=True),
+    "POST /games/open": _ask(
+        "games:create", "POST /games/open", {"players": 10, "seats": [{"agent": "open"}], "wait_s": 3600}
+    ),
+    "POST /games/{game_id}/seats/open/claim": _ask("bots:play", "POST /games/{hosted}/seats/open/claim", {}),
+    "DELETE /games/{game_id}/seats/open": _ask(
+        "games:create", "DELETE /games/{hosted}/seats/open", personal=True
+    ),
     "POST /models/{name}/try": _ask("admin:any", "POST /models/m/try", {}),
     "GET /metrics": _ask("metrics:read", "GET /metrics"),
     "GET /readyz, verbose": _ask("metrics:read", "GET /readyz?verbose=true"),
@@ -195,7 +215,7 @@ class Place:
 
     async def key(self, scopes: Sequence[str], project: str | None, **more: int) -> str:
         """A key with these scopes alone."""
-        name = f"{project} {' '.join(sorted(scopes))} {sorted(more)}"
+        name = f"{project} {' '.join(sorted(scopes))} {sorted(more.items())}"
         if name not in self.keys:
             text = new_key()
             key = ApiKey(
@@ -226,6 +246,24 @@ class Place:
                     side.names |= {"played": made.batch_id}
         if {"evaluation", "statements"} & set(names):
             await self._evaluate(caller, side, owner)
+        for name, path, body in (
+            ("bot", "/bots", {"name": new_id("n"), "version": "1"}),
+            ("seek", "/seeks", {"players": 10, "wait_s": 3600, "bot": new_id("n")}),
+            ("hosted", "/games/open", {"players": 10, "seats": [{"agent": "open"}], "wait_s": 3600}),
+            ("token", f"/games/{side.names['game']}/tokens", {"viewer": "public"}),
+        ):
+            if name in names:
+                answer = await caller.post(path, json=body, headers=await self._bearer(side))
+                assert answer.is_success, answer.text
+                made = answer.json()
+                known = ("bot_id", "seek_id", "token_id", "game_id")
+                side.names[name] = next(made[one] for one in known if one in made)
+
+    async def _bearer(self, side: Side) -> dict[str, str]:
+        """The header of a key of this side that may make everything."""
+        if side is self.mine:
+            return {}
+        return {"authorization": f"Bearer {await self.key(sorted(SCOPES), side.project)}"}
 
     async def _evaluate(self, caller: Caller, side: Side, owner: str) -> None:
         """An evaluation of answers, and one of a judge."""
@@ -251,11 +289,7 @@ class Place:
 
         await caller.services.database.writer.run(work)
         judge = {"dimension": "statements", "judge": {"kind": "rule"}, "batch": side.names["played"]}
-        headers = {}
-        if side is not self.mine:
-            key = await self.key(["eval:submit", "annotate", "export:full"], side.project)
-            headers = {"authorization": f"Bearer {key}"}
-        answer = await caller.post("/evaluations", json=judge, headers=headers)
+        answer = await caller.post("/evaluations", json=judge, headers=await self._bearer(side))
         assert answer.is_success, answer.text
         side.names["statements"] = answer.json()["evaluation_id"]
 
@@ -280,7 +314,7 @@ async def place(folder: Path) -> AsyncIterator[Place]:
     ):
         found = Place(keyed, keyless, Side("ours"), Side("theirs"), Side(""))
         for side in (found.ours, found.theirs, found.mine):
-            await found.renew(side, "game", "finished", "evaluation")
+            await found.renew(side, "game", "finished", "evaluation", "bot", "seek", "hosted", "token")
         found.nobodys = await _nobodys(found)
         found.seated = await _seated(found)
         yield found
@@ -301,7 +335,10 @@ async def _nobodys(place: Place) -> dict[str, list[tuple[str, str]]]:
     code = (await place.keyed.post(f"/games/{game}/seats/2/claim-code", json={}, headers=bearer)).json()[
         "code"
     ]
+    minted = [await _minted(place, game, compromised=compromised) for compromised in (False, True)]
     known = {
+        "a revoked token": minted[0],
+        "a token of a key that was compromised": minted[1],
         "a key that never was": new_key(),
         "an expired key": await place.key(sorted(EVERY_SCOPE), "ours", expires_at=now),
         "a revoked key": await place.key(sorted(EVERY_SCOPE), "ours", revoked_at=now),
@@ -314,6 +351,23 @@ async def _nobodys(place: Place) -> dict[str, list[tuple[str, str]]]:
         "a claim code": code,
     }
     return {"no credential": []} | {name: [("authorization", f"Bearer {one}")] for name, one in known.items()}
+
+
+async def _minted(place: Place, game: str, *, compromised: bool) -> str:
+    """A token that was revoked, or whose key was."""
+    key = await place.key(["tokens:mint"], "ours", expires_at=now_ms() + 3_600_000 + compromised)
+    bearer = {"authorization": f"Bearer {key}"}
+    made = (await place.keyed.post(f"/games/{game}/tokens", json={"viewer": "public"}, headers=bearer)).json()
+    if not compromised:
+        assert (await place.keyed.delete(f"/tokens/{made['token_id']}", headers=bearer)).is_success
+    else:
+        keys = place.keyed.services.keys
+        caller = await keys.caller(key)
+        assert caller.key_id is not None
+        store = KeyStore(place.keyed.services.database)
+        assert await store.revoke(caller.key_id, now_ms(), compromised=True)
+        await keys.refresh()
+    return str(made["token"])
 
 
 async def _seated(place: Place) -> list[tuple[str, Side, str]]:
@@ -382,7 +436,8 @@ async def observed(place: Place, name: str, ask: Ask) -> list[Cell]:
     if bare:
         await look("any", ":any key", theirs, bearer(await place.key(wide, None)))
     await look("any", "operator", theirs, bearer(OPERATOR))
-    await look("any", "keyless", place.mine, [], place.keyless)
+    if not ask.personal:
+        await look("any", "keyless", place.mine, [], place.keyless)
     for column in ("seat", "watch", "batch"):
         for side, whose in ((ours, "own"), (theirs, "another's")):
             for number in range(len(ours.credentials[column])):

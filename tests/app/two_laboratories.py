@@ -54,6 +54,12 @@ THEIR_GAMES: Final = (
 )
 
 
+INVITING: Final = frozenset(
+    {"POST /bots", "POST /bots/{bot_id}/check", "POST /seeks", "DELETE /seeks/{seek_id}", "POST /games/open"}
+)
+"""What others see by design: bots are listed, and whoever seeks a game is counted."""
+
+
 class Turning(clock.Clock):
     """A clock that moves only from one request to the next, and random bits that follow from the request."""
 
@@ -273,8 +279,10 @@ async def heard(world: World, seed: int, folder: Path) -> list[Answer]:
         return (await _explored(laboratory, caller, OURS)).answers
 
 
-async def _explored(laboratory: Laboratory, caller: Caller, key: str) -> Recording:
-    explorer = Recording(laboratory, caller, SCOPES)
+async def _explored(
+    laboratory: Laboratory, caller: Caller, key: str, leaves_out: frozenset[str] = frozenset()
+) -> Recording:
+    explorer = Recording(laboratory, caller, SCOPES, leaves_out=leaves_out)
     await explorer.explore(key)
     return explorer
 
