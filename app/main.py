@@ -70,8 +70,8 @@ from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.seats.wire import Doorway
 from app.settings import Settings
+from app.store.audit import Audit
 from app.store.bots import BotStore
-from app.store.claim_codes import ClaimCodes
 from app.store.db import PASSING, Database
 from app.store.games import GameStore
 from app.store.gauges import DatabaseGauges
@@ -366,7 +366,7 @@ class Composition:
             self.runner,
             self.pickup,
         )
-        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
+        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, self.database)
         bots = BotStore(self.database)
         self.bots = Bots(bots, self.store, self.games, self.seat_tokens)
         self.meeting = Meeting(
@@ -396,12 +396,14 @@ class Composition:
         state.repeats = Repeats(self.database)
         state.keys = self.keys
         state.access = self.access
+        state.audit = Audit(self.database)
         state.games = self.games
         state.lists = Lists(Listing(self.database), self.store)
         state.models = self.models
         state.trials = Trials(self.models.endpoints)
         state.following = Following(
             self.store,
+            self.access,
             self.reader,
             self.positions,
             self.feed,
