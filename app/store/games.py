@@ -36,7 +36,17 @@ from engine.events import Event
 from engine.terms import Ending, Side
 from evaluators.measures.defaults import DecisionCounter
 
-__all__ = ["DRIVEN", "OPEN", "GameStore", "Invalidation", "NewGame", "Suspension", "Tallied", "new_id"]
+__all__ = [
+    "ABSENT",
+    "DRIVEN",
+    "OPEN",
+    "GameStore",
+    "Invalidation",
+    "NewGame",
+    "Suspension",
+    "Tallied",
+    "new_id",
+]
 
 R = TypeVar("R")
 
@@ -144,6 +154,9 @@ class Retry:
     at: int
     """ms"""
 
+
+ABSENT: Final = "a stand-in played for an absent bot"
+"""Why a game is not rated any more. Nobody is told before it is over."""
 
 STAND_IN: Final = {"agent": "scripted", "options": {}}
 """The spec of a seat whose bot is absent."""
@@ -452,7 +465,7 @@ class GameStore:
             seats, epochs, rated = list(whole(row.seats)), dict(whole(row.epochs) or {}), row.rated
             seats[seat - 1] = dict(STAND_IN)
             epochs[str(seat)] = epochs.get(str(seat), 1) + 1
-            unrated = {"rated": False, "unrated": "a stand-in played for an absent bot"} if rated else {}
+            unrated = {"rated": False, "unrated": ABSENT} if rated else {}
             await connection.execute(update(games).where(this).values(seats=seats, epochs=epochs, **unrated))
             await connection.execute(
                 update(game_players)
