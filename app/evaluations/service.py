@@ -483,7 +483,7 @@ class Evaluations:
         for row in rows:
             if row.dimension in ("guessing", "summarisation") and not (caller.sees_all or _in_full(row)):
                 raise Forbidden(
-                    f"{row.evaluation_id} was handed in to games whose gold is not yours to read: what it "
+                    "one of these was handed in to games whose gold is not yours to read: what it "
                     "scored stands, and more is not told"
                 )
         return await self._comparisons.evaluations(rows[0], rows[1], exclude_above)

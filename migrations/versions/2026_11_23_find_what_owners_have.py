@@ -1,14 +1,14 @@
 """find what owners have
 
-Where there was only ever one key, what has no known owner, and what was made without a key, becomes its own: it
-reached all of that before.
+Where there was only ever one key, what has no known owner, and what was made without a key, becomes its own:
+it reached all of that before.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "e7a40b9c25d1"
-down_revision = "5c1e7d90a2b6"
+down_revision = "7be2c9d04a61"
 branch_labels = None
 depends_on = None
 
