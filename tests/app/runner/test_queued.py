@@ -3,7 +3,7 @@ no place.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +15,8 @@ from app.base.clock import Clock, timestamp, use_clock
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.store.db import Conflict
-from app.store.jobs import FIRST, GAME, queries_on
+from app.store import jobs
+from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
 from app.store.log import GameLog
 from engine.rules import cancel
 from tests.app.calling import Caller, calling, until
@@ -35,13 +36,15 @@ def url(postgres: PostgresServer, laid_out_postgres: str) -> Iterator[str]:
         yield one
 
 
-async def _pick(caller: Caller, most: int, stale_s: float = 1000.0) -> list[Any]:
+async def _pick(
+    caller: Caller, most: int, stale_s: float = 1000.0, kinds: Sequence[str] = (FIRST, GAME)
+) -> list[Any]:
     """Picks jobs as a process does."""
     async with caller.services.database.read_engine.connect() as connection:
         raw = (await connection.get_raw_connection()).driver_connection
         return await queries_on(raw).dequeue(
             most,
-            {kind: EntrypointExecutionParameter(0) for kind in (FIRST, GAME)},  # type: ignore[misc]
+            {kind: EntrypointExecutionParameter(0) for kind in kinds},  # type: ignore[misc]
             uuid.uuid4(),  # type: ignore[arg-type]
             None,
             timedelta(seconds=stale_s),
@@ -58,6 +61,11 @@ async def _jobs(caller: Caller) -> list[tuple[str, str]]:
     """Entrypoint and status of every job in the queue."""
     rows = await caller.services.database.rows(text("SELECT entrypoint, status FROM pgqueuer ORDER BY id"))
     return [tuple(row) for row in rows]
+
+
+async def _priorities(caller: Caller) -> dict[str, int]:
+    query = text("SELECT game_id, priority FROM games JOIN pgqueuer ON pgqueuer.id = games.job")
+    return dict(await caller.services.database.rows(query))
 
 
 async def _games_in_order(caller: Caller) -> list[str]:
@@ -118,7 +126,12 @@ async def test_a_job_that_is_handed_back_begins_at_once_or_when_its_wait_is_over
         assert await jobs.parked("away") == 0
 
 
-async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
+@pytest.mark.parametrize("many", [1000, 3])
+async def test_owners_take_turns_and_so_do_an_owners_batches(
+    url: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MANY_WAIT", many)
+    monkeypatch.setattr(jobs, "ARRANGE_S", 0.0)
     async with calling(url, runner=False, api_key="k" * 40) as caller:
         store = caller.services.store
 
@@ -127,8 +140,19 @@ async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
             made = await caller.services.games.create(wish, owner=owner)
             return await store.ids(made.batch_id)
 
-        large, later = await post("anna", 12), await post("anna", 4)
+        large = await post("anna", 12)
+        before = await _priorities(caller)
+        later = await post("anna", 4)
         bert = await post("bert", 6)
+        if many == 3:
+            # Nobody's place has changed yet: that many games are put in order a moment later, and only once.
+            now = await _priorities(caller)
+            assert {game: now[game] for game in large} == before
+            assert [now[game] for game in later] == [before[game] for game in large[:4]]
+            assert store.jobs is not None
+            for job in await _pick(caller, 10, kinds=[ARRANGE]):
+                await store.jobs.arrange(job)
+            assert not [kind for kind, _ in await _jobs(caller) if kind == ARRANGE]
         names = {**dict.fromkeys(large, "A"), **dict.fromkeys(later, "a"), **dict.fromkeys(bert, "b")}
         order = "".join(names[game] for game in await _games_in_order(caller))
     # Anna gets every other game while Bert has any, and her two batches take turns meanwhile.
@@ -136,6 +160,27 @@ async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
     assert [order[:12].count("A"), order[:12].count("a")] == [3, 3]
     assert all(order[:n].count("b") in (n // 2, (n + 1) // 2) for n in range(1, 13)), order
     assert len(order) == 22
+
+
+async def test_later_games_of_a_large_batch_come_after_its_earlier_ones_and_lower_batches_last(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MANY_WAIT", 3)
+    async with calling(url, runner=False) as caller:
+        store = caller.services.store
+        batch, _ = await caller.create(seats=RANDOM, count=60)  # of which fifty are created at once
+        await caller.services.games.lay_out(batch)
+        low, _ = await caller.create(seats=RANDOM, count=2, priority=-1)
+        expected = await store.ids(batch) + await store.ids(low)
+        assert await _games_in_order(caller) == expected
+        # Whoever works on the database puts them in order.
+        async with caller.services.database.write_engine.begin() as connection:
+            await connection.execute(text("UPDATE pgqueuer SET execute_after = now(), status = 'queued'"))
+    async with calling(url) as worker:
+        assert (await worker.over(low))["games"]["finished"] == 2
+        await worker.over(batch)
+        await until(lambda: not worker.services.pickup.busy)
+        assert await _jobs(worker) == []
 
 
 async def test_a_small_batch_starts_beside_a_large_one_that_takes_all_it_can_get(url: str) -> None:
