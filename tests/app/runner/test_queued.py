@@ -2,6 +2,7 @@
 no place.
 """
 
+import asyncio
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -19,7 +20,7 @@ from app.store import jobs
 from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
 from app.store.log import GameLog
 from engine.rules import cancel
-from tests.app.calling import Caller, calling, until
+from tests.app.calling import WITHIN_S, Caller, calling, until
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.seated import SHORT, remote_game
 from tests.app.seats.test_seats_http import TEAM, answer, asked
@@ -124,6 +125,39 @@ async def test_a_job_that_is_handed_back_begins_at_once_or_when_its_wait_is_over
         await jobs.hand_back(await begun(), after_s=1000.0)
         assert await _pick(caller, 1) == []
         assert await jobs.parked("away") == 0
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_owners_have_equal_shares_of_the_places_of_all_processes(url: str) -> None:
+    """However many games each has waiting: within a fifth, as soon as there are enough to tell."""
+    async with faking(FakeOptions(latency=read_latency("0.02"))) as fake:
+        async with calling_with(fake, url, runner=False) as caller:
+            for owner, count in (("anna", 40), ("bert", 14), ("carl", 14)):
+                wish = {"seats": DIRECT, "count": count, "rules": {"max_rejections": 1}}
+                await caller.services.games.create(NewGames.model_validate(wish), owner=owner)
+        async with (
+            calling_with(fake, url, parallel_games=6) as one,
+            calling_with(fake, url, parallel_games=6),
+        ):
+            begun = text(
+                "SELECT owner, count(*) FILTER (WHERE driver IS NOT NULL OR finished_at IS NOT NULL) "
+                "FROM games JOIN batches ON batches.batch_id = games.batch_id GROUP BY owner"
+            )
+            looks = 0
+            async with asyncio.timeout(2 * WITHIN_S):
+                while True:
+                    counts = dict(await one.services.database.rows(begun))
+                    total = sum(counts.values())
+                    if max(counts["bert"], counts["carl"]) > 11:
+                        break  # soon one of them has none left
+                    if total >= 15:
+                        looks += 1
+                        assert all(abs(count - total / 3) <= 0.2 * total / 3 for count in counts.values()), (
+                            counts
+                        )
+                    await asyncio.sleep(0.05)
+            assert looks
 
 
 @pytest.mark.parametrize("many", [1000, 3])
