@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What `make check` reads besides the packages, as far as it is there.
 SOURCES := $(wildcard app engine agents evaluators migrations bench scripts tests examples client)
 
-.PHONY: help install runtime check format test test-long demo run cluster golden bench lock replay openapi web clean
+.PHONY: help install runtime check format test test-long demo run cluster golden bench lock replay openapi web audit clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | while IFS='	' read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
@@ -68,6 +68,9 @@ openapi: install ## write openapi/openapi.json and openapi/asyncapi.json anew
 
 web: install ## build the pages in web/ into app/pages
 	$(IN_VENV) -m scripts.web $(ARGS)
+
+audit: install ## ask for known weaknesses of all locked packages (3: a database cannot be reached)
+	@$(IN_VENV) -m scripts.audit
 
 lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
 	scripts/lock $(ARGS)

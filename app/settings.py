@@ -5,6 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
@@ -252,6 +253,11 @@ class Settings(BaseSettings):
     origins: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="Web origins that may call the service from a browser, separated by commas."
     )
+    proxies: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="Addresses and networks of proxies in front, separated by commas, whose X-Forwarded-For "
+        "names the client.",
+    )
     parallel_games: int = Field(64, ge=1, le=10_000, description="Games driven at the same time.")
     stale_s: float = Field(
         30.0,
@@ -312,7 +318,21 @@ class Settings(BaseSettings):
             )
         return secrets
 
-    @field_validator("origins", "token_secrets", mode="before")
+    @field_validator("proxies")
+    @classmethod
+    def _addresses(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                network = ip_network(proxy)
+            except ValueError:
+                raise ValueError(
+                    "a proxy is an address or a network, such as 127.0.0.1 or 10.0.0.0/8"
+                ) from None
+            if network.prefixlen == 0:
+                raise ValueError("a network of all addresses would believe whatever a caller says of itself")
+        return proxies
+
+    @field_validator("origins", "proxies", "token_secrets", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return (

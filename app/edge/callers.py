@@ -23,6 +23,9 @@ _THIS_MACHINE: Final = re.compile(
 
 _MAX_PORT: Final = 65_535
 
+_OF_PROXIES: Final = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
+"""Headers in which proxies and tunnels name the client, or themselves. Programs on this machine send none."""
+
 _FOR_PEOPLE: Final = frozenset({"/", "/docs", "/reports"})
 """Pages that other sites may link to. Links to any other page are refused, since a GET may record what its
 caller has seen.
@@ -31,12 +34,17 @@ caller has seen.
 
 def check_caller(scope: Scope, *, keyless: bool, origins: Collection[str]) -> None:
     """Raises Forbidden for a request by a web page of another origin. If ``keyless`` (no credential is
-    needed), also for a host name other than localhost (DNS rebinding), and for requests that a page of
-    another site causes.
+    needed), also for a host name other than localhost (DNS rebinding), for requests that a page of another
+    site causes, and for those that another machine sent through a proxy or a tunnel.
     """
     hosts = _values(scope, b"host")
     if keyless and not (len(hosts) == 1 and _is_this_machine(hosts[0])):
         raise Forbidden("without an API key the service answers to localhost only")
+    if keyless and any(_values(scope, name) for name in _OF_PROXIES):
+        raise Forbidden(
+            "without an API key the service refuses what comes through a proxy: everybody behind it could do "
+            "everything; make a key (interintent keys create)"
+        )
     named = _values(scope, b"origin")
     if named:
         if len(named) > 1 or not (_is_same(named[0], hosts) or _is_listed(named[0], origins)):

@@ -20,7 +20,7 @@ from app.store.games import OPEN, GameStore, new_id
 from app.store.rows import BotRow, GameRow, whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.terms import Kind
-from evaluators.measures.defaults import SeatDecisions
+from evaluators.measures.defaults import DecisionCounter
 
 __all__ = ["CHECK_LABEL", "Bots"]
 
@@ -44,14 +44,14 @@ class Bots:
         """The caller's bot of this name and version, and whether it is new. Raises Forbidden for one too
         many.
         """
-        known = await self._store.named(caller.name, new.name, new.version)
+        known = await self._store.named(caller.owner, new.name, new.version)
         if known is not None:
             return await self._view(known), False
-        if await self._store.count(caller.name) >= MOST_BOTS:
+        if await self._store.count(caller.owner) >= MOST_BOTS:
             raise Forbidden(
                 f"you have {MOST_BOTS} names and versions of bots, the most that one owner may have"
             )
-        bot = BotRow(new_id("p"), caller.name, new.name, new.version, now_ms())
+        bot = BotRow(new_id("p"), caller.owner, new.name, new.version, now_ms())
         if await self._store.add(bot):
             return await self._view(bot), True
         return await self.register(new, caller)
@@ -70,7 +70,7 @@ class Bots:
         one. Raises NotFound for others' bots and unknown ones.
         """
         bot = await self._bot(bot_id)
-        if bot.owner != caller.name:
+        if bot.owner != caller.owner:
             raise NotFound("you have no such bot")
         return (await self._settled(bot))[0]
 
@@ -83,8 +83,8 @@ class Bots:
             seats=[SeatSpec(agent=REMOTE)],
             labels={CHECK_LABEL: bot.bot_id},
         )
-        created: BatchCreated = await self._service.create(wish, owner=caller.name)
-        game = (await self._tokens.with_tokens(created)).games[0]
+        created: BatchCreated = await self._service.create(wish, owner=caller.owner)
+        game = (await self._tokens.with_tokens(created, caller)).games[0]
         await self._store.begin_check(bot.bot_id, game.game_id, [seat.seat for seat in game.seats])
         return BotCheck(bot_id=bot.bot_id, game_id=game.game_id, profile=new.profile, seats=game.seats)
 
@@ -147,9 +147,9 @@ def _faults(game: GameRow, played: PlayedCheck) -> Iterable[str]:
     for request in played.left_out:
         yield f"thoughts: thoughts of the answer to {request} were left out, since they do not fit"
     try:
-        for seat, value in (whole(game.defaults) or {}).items():
-            causes = SeatDecisions.from_json(value).defaulted
-            for cause, number in sorted(causes.items()):
+        stored = whole(game.defaults)
+        for seat, decisions in DecisionCounter.from_json(stored or {}).seats.items():
+            for cause, number in sorted(decisions.defaulted.items()):
                 yield f"answers: seat {seat} left {number} to the default ({cause})"
     except (CorruptLog, *UNREADABLE):
         yield "the counts of the game cannot be read; begin another check"

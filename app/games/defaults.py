@@ -47,10 +47,8 @@ def is_excluded(row: GameRow, above: float) -> bool:
     """
     try:
         models = model_seats(whole(row.seats))
-        decided = DecisionCounter()
-        decided.seats = {
-            int(seat): SeatDecisions.from_json(value) for seat, value in (whole(row.defaults) or {}).items()
-        }
+        stored = whole(row.defaults)
+        decided = DecisionCounter.from_json(stored or {})
     except (CorruptLog, *UNREADABLE):
         return False
     share = decided.of_models(models).rate

@@ -90,6 +90,7 @@ __all__ = [
     "Retried",
     "RetryBatch",
     "Rules",
+    "SeatModelUse",
     "SeatSpec",
     "StepGame",
     "StepUse",
@@ -266,6 +267,11 @@ class NewGames(Strict):
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
     deadlines_s: Deadlines = Field(default_factory=dict)
+    stand_in_after: Annotated[int, Field(ge=1, le=20), AS_WHOLE] | None = Field(
+        None,
+        description="After this many missed deadlines in a row a `remote` seat counts as absent: its tokens "
+        "are revoked, and a scripted stand-in plays it to the end. Left out: defaults are played on.",
+    )
     guessable_seeds: bool = Field(
         False,
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
@@ -458,9 +464,33 @@ class NewBatchToken(Strict):
 class TokenView(Shown):
     """A token. It is shown once, and not stored."""
 
+    token_id: str = Field(description="By which it is listed and revoked.")
     viewer: str
     token: str
     expires_at: str
+
+
+class MintedToken(Shown):
+    """What is known of a token that was minted on demand."""
+
+    token_id: str
+    viewer: str
+    game_id: str | None = Field(description="Null: it watches the whole batch.")
+    batch_id: str
+    by: str = Field(description="The credential that it came from.")
+    state: Literal["active", "expired", "revoked"]
+    created_at: str
+    expires_at: str
+    revoked_at: str | None
+
+
+class TokenPage(Shown):
+    tokens: list[MintedToken]
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+
+
+class TokenRevoked(Shown):
+    status: Literal["revoked"] = "revoked"
 
 
 class SeatView(Shown):
@@ -468,7 +498,8 @@ class SeatView(Shown):
     token: str | None = Field(
         None,
         description="The token of a `remote` seat: its holder plays the seat. Valid for a week. Null for "
-        "other seats, and in the answer to a fork by a caller without `tokens:mint`.",
+        "other seats, for a seat that is somebody else's by now, and in the answer to a fork by a caller "
+        "without `tokens:mint`.",
     )
 
 
@@ -649,6 +680,32 @@ class BatchDefaults(Defaulted):
     seats: list[NumberedSeatDefaults]
 
 
+class Used(Shown):
+    """Sums over calls to models."""
+
+    calls: int
+    failed: int = Field(
+        description="Calls that got no answer: those that a default followed, and those that were paid for "
+        "and made again."
+    )
+    estimated: int = Field(description="Calls whose tokens the provider did not count.")
+    http_calls: int = Field(description="HTTP requests made for the calls.")
+    prompt_tokens: int
+    cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
+    cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
+    completion_tokens: int
+    reasoning_tokens: int | None = Field(
+        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
+        "no call."
+    )
+    cost: float
+    waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
+
+
+class SeatModelUse(Used):
+    seat: int
+
+
 class GameView(Shown):
     """The game as one viewer sees it: the table, and the viewer's own hand."""
 
@@ -682,6 +739,10 @@ class GameView(Shown):
     defaults: list[SeatDefaults] | None = Field(
         description="Full viewer only: what each seat has decided so far, and which decisions were defaults."
     )
+    uses: list[SeatModelUse] | None = Field(
+        description="Full viewer only: what the models of each seat took so far, tries included. Seats whose "
+        "agent asked no model are missing."
+    )
     invalid: InvalidView | None = Field(
         description="Full viewer only: why somebody excluded the game from reports and items. Null: nobody "
         "did."
@@ -711,28 +772,6 @@ class Stepped(Shown):
     )
     status: GameStatus
     head: int = Field(description="Number of events that the caller's viewer has been shown.")
-
-
-class Used(Shown):
-    """Sums over calls to models."""
-
-    calls: int
-    failed: int = Field(
-        description="Calls that got no answer: those that a default followed, and those that were paid for "
-        "and made again."
-    )
-    estimated: int = Field(description="Calls whose tokens the provider did not count.")
-    http_calls: int = Field(description="HTTP requests made for the calls.")
-    prompt_tokens: int
-    cached_tokens: int = Field(description="Prompt tokens that the provider found in its cache.")
-    cached_share: float | None = Field(description="`cached_tokens` / `prompt_tokens`.")
-    completion_tokens: int
-    reasoning_tokens: int | None = Field(
-        description="Completion tokens that were reasoning, as far as the provider says. Null: it says so of "
-        "no call."
-    )
-    cost: float
-    waiting_s: float = Field(description="Seconds spent waiting for models, added over parallel calls.")
 
 
 class StepUse(Used):

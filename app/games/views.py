@@ -22,6 +22,7 @@ from app.games.schemas import (
     OutageView,
     ProfileSettings,
     QuestView,
+    SeatModelUse,
     SeatSpec,
     StepUse,
     SuspensionView,
@@ -36,7 +37,7 @@ from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, GameEnded
 from engine.rules import Request, pending
 from engine.state import State, fold
-from engine.terms import FULL, PUBLIC, Viewer
+from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import stream, viewer_name
 
 __all__ = [
@@ -67,17 +68,18 @@ def _by_seat(values: Sequence[Any]) -> dict[str, Any]:
     return {str(seat): value for seat, value in enumerate(values, 1)}
 
 
-def game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
+def game_view(row: GameRow, full: State, viewer: Viewer, uses: Mapping[Seat, Use] | None = None) -> GameView:
     """The game as one viewer sees it. It is folded from the viewer's own events, so it holds nothing else.
-    Raises CorruptLog if the row and the log do not make up a game.
+    ``uses``: what models took, by seat, for the full viewer. Raises CorruptLog if the row and the log do not
+    make up a game.
     """
     try:
-        return _game_view(row, full, viewer)
+        return _game_view(row, full, viewer, uses or {})
     except UNREADABLE as fault:
         raise CorruptLog(f"{row.game_id} cannot be shown: {type(fault).__name__}") from None
 
 
-def _game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
+def _game_view(row: GameRow, full: State, viewer: Viewer, uses: Mapping[Seat, Use]) -> GameView:
     seen = stream(full, viewer)
     state = full if viewer == FULL else fold(seen)
     table = state.table
@@ -136,6 +138,7 @@ def _game_view(row: GameRow, full: State, viewer: Viewer) -> GameView:
         else None,
         imported_from=None if row.imported_from is None else ImportedFrom.model_validate(row.imported_from),
         defaults=seat_defaults(row, full) if is_full else None,
+        uses=[SeatModelUse(seat=seat, **_used(use)) for seat, use in uses.items()] if is_full else None,
         invalid=invalid_view(row) if is_full else None,
         fault=row.fault if is_full else None,
     )

@@ -133,8 +133,9 @@ class Server(uvicorn.Server):
                 access_log=False,
                 log_config=None,
                 server_header=False,
-                # A proxy's headers about the client are ignored: nothing here depends on its address.
-                proxy_headers=False,
+                # Wrong codes and unidentified sockets are counted by address; without the setting, a proxy's.
+                proxy_headers=bool(settings.proxies),
+                forwarded_allow_ips=list(settings.proxies),
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=math.ceil(settings.drain_s),
                 http=HttpProtocol,

@@ -263,6 +263,12 @@ class CallStore:
         """Sums over the calls of one game, or of one evaluation's judge."""
         return await self._sums(_SUMS.where(_c.game_id == game))
 
+    async def uses_by_seat(self, game: str) -> dict[Seat, Use]:
+        """Sums over the calls of one game, by seat, in their order. A seat without calls is missing."""
+        query = select(_c.seat, *_TOTALS).where(_c.game_id == game, _COUNTED).group_by(_c.seat)
+        rows = await self._database.rows(query.order_by(_c.seat))
+        return {seat: _use(sums) for seat, *sums in rows if type(seat) is int}
+
     async def _sums(self, query: Any) -> dict[UseKey, Use]:
         query = (
             query.where(_COUNTED)
@@ -272,12 +278,7 @@ class CallStore:
         uses = {}
         for endpoint, model, step, *sums in await self._database.rows(query):
             if all(type(part) is str for part in (endpoint, model, step)):
-                # PostgreSQL returns the sum of integers as a decimal.
-                *counts, reasoning, cost, waiting_s = sums
-                use = Use(*map(int, counts))
-                use.reasoning_tokens = None if reasoning is None else int(reasoning)
-                use.cost, use.waiting_s = float(cost), float(waiting_s)
-                uses[UseKey(endpoint, model, step)] = use
+                uses[UseKey(endpoint, model, step)] = _use(sums)
         return uses
 
     async def served(self, game: str) -> dict[Seat, set[str]]:
@@ -365,10 +366,7 @@ _COUNTED: Final = and_(
 )
 """A row that can be summed: SQLite keeps any value in any column."""
 
-_SUMS: Final = select(
-    _c.endpoint,
-    _c.model,
-    _c.step,
+_TOTALS: Final = (
     func.count(),
     _count(_c.failure.is_not(None)),
     _count(_c.tokens_known.is_(false())),
@@ -380,4 +378,16 @@ _SUMS: Final = select(
     func.sum(_c.cost),
     func.sum(_c.latency_s),
 )
-"""The key of a use, then the fields of ``Use`` in their order."""
+"""The fields of ``Use`` in their order."""
+
+_SUMS: Final = select(_c.endpoint, _c.model, _c.step, *_TOTALS)
+"""The key of a use, then its fields."""
+
+
+def _use(sums: Sequence[Any]) -> Use:
+    # PostgreSQL returns the sum of integers as a decimal.
+    *counts, reasoning, cost, waiting_s = sums
+    use = Use(*map(int, counts))
+    use.reasoning_tokens = None if reasoning is None else int(reasoning)
+    use.cost, use.waiting_s = float(cost), float(waiting_s)
+    return use

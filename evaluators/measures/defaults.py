@@ -117,6 +117,15 @@ class DecisionCounter:
         ]
         return Rate(sum(defaults), sum(seat.decisions for seat in counted))
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "DecisionCounter":
+        """A counter with what ``as_json`` gave. Raises KeyError, TypeError, AttributeError or ValueError for
+        anything else.
+        """
+        counted = cls()
+        counted.seats = {int(seat): SeatDecisions.from_json(of) for seat, of in value.items()}
+        return counted
+
     def as_json(self) -> dict[str, Any]:
         """By seat: ``{"1": {"decisions": 31, "defaulted": {"model_error": 2}}, …}``."""
         return {str(number): seat.as_json() for number, seat in sorted(self.seats.items())}

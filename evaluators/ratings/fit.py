@@ -1,20 +1,21 @@
 """Ratings by one fit over all games.
 
-    ladder = rate([RatedGame("g1", "official, 5 seats", Played("g1", agents, roles, winner)), …])
+    ladder = rate([RatedGame("official, 5 players", Played("g1", agents, roles, winner)), …])
     ladder.players[0].rating        # the strongest, with its limits
 
-The log odds that loyal wins a game are the intercept of its rules (profile and number of seats), plus the skill as
-loyal of every loyal seat's player, minus the skill as evil of every evil seat's. So it does not matter how often
-a player was dealt evil, nor whether the rules favour a side.
+The log odds that loyal wins a game are the intercept of its rules (profile and number of seats), plus the
+skill as loyal of every loyal seat's player, minus the skill as evil of every evil seat's. So it does not
+matter how often a player was dealt evil, nor whether the rules favour a side.
 
-Skills are partially pooled: a player's skill as loyal and as evil are s + d and s - d, with s and d normal around
-the mean of all players, which counts as 0. Whoever has played little is near the mean. How far players and sides differ is not fixed beforehand: the fit is
-made for each pair of deviations of a grid, and the fits are averaged by their marginal likelihood (Laplace). So
-players that are equal come out as equal, and limits allow for not knowing the deviations.
+Skills are partially pooled: a player's skill as loyal and as evil are s + d and s - d, with s and d normal
+around the mean of all players, which counts as 0. Whoever has played little is near the mean. How far
+players differ, and how far their two skills, is not fixed beforehand: the fit is made for each pair of
+deviations of a grid, and the fits are averaged by their marginal likelihood (Laplace). So players that are
+equal come out as equal, and limits allow for not knowing the deviations.
 
-Limits are over games. The variance of a figure is the larger of two: that of the posterior, and the sandwich
-H⁻¹(Σ gᵢgᵢᵀ + P)H⁻¹ with each game's score gᵢ divided by one minus its leverage (CR3), which does not need the
-model's own variance to be right. P is the penalty: it adds what shrinking may have biased. See
+Limits are over games. The variance of a figure is the larger of two: that of the posterior, and the
+sandwich H⁻¹(Σ gᵢgᵢᵀ + P)H⁻¹ with each game's score gᵢ divided by one minus its leverage (CR3), which does
+not need the model's own variance to be right. P is the penalty: it adds what shrinking may have biased. See
 `docs/statistics.md` for how often the limits hold.
 
 Games in which one player holds every seat take part: they tell the intercept. Needs numpy and scipy (extra
@@ -33,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.terms import Side, side_of
 from evaluators.measures.ratings import Played
+from evaluators.ratings.games import RatedGame
 from evaluators.statistics.rates import Rate
 
 if TYPE_CHECKING:
@@ -41,7 +43,15 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.float64]
 
-__all__ = ["Favour", "RatingLadder", "PlayerRating", "RatedGame", "Rules", "WithLimits", "favour", "rate"]
+__all__ = [
+    "Favour",
+    "PlayerRating",
+    "RatingLadder",
+    "RulesBalance",
+    "WithLimits",
+    "favour",
+    "rate",
+]
 
 _Z: Final = 1.959964
 """The 97.5 % point of the normal distribution."""
@@ -49,9 +59,8 @@ _Z: Final = 1.959964
 _DEVIATIONS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """The grid of standard deviations, in log odds a seat. 0.05 moves a share of wins by 1 %."""
 
-_SCALE_S: Final = 0.5
-_SCALE_D: Final = 0.3
-"""Scales of the half-normal priors of the deviations of s and of d."""
+_SCALE: Final = 0.5
+"""Where the prior of a deviation is highest."""
 
 _INTERCEPT: Final = 1.5
 """The deviation of the intercepts around 0: shares of wins between 5 and 95 %."""
@@ -61,16 +70,6 @@ _FAVOUR: Final = 1.0
 
 _STEPS: Final = 50
 _ENOUGH: Final = 1e-9
-
-
-class RatedGame(NamedTuple):
-    """A finished game, and the rules that it was played by."""
-
-    rules: str
-    """Games of equal rules share an intercept, such as ``official, 5 seats``. They have equally many seats of
-    each side."""
-    played: Played
-    """``agents`` are the names of the players."""
 
 
 class WithLimits(NamedTuple):
@@ -83,8 +82,8 @@ class WithLimits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlayerRating:
-    """What the games tell of one player. The three shares are expected ones: of games in which all other seats
-    are held by players of mean skill, by the rules of most games.
+    """What the games tell of one player. The first three shares are expected ones: of games in which players
+    of mean skill hold all other seats, by the rules of most games.
     """
 
     player: str
@@ -94,15 +93,20 @@ class PlayerRating:
     as_evil: WithLimits
     skill: WithLimits
     """The same in log odds, 0 for a mean player: what a seat of this player adds to its side's."""
+    best_rank: int
+    worst_rank: int
+    """The places that the player may have on the ladder, from 1: one more than there are players that are
+    certainly better, and as many as are not certainly worse. Certain: the difference in skill is beyond 0 at
+    95 % for all pairs of the ladder together (Bonferroni)."""
     games: int
     """A game counts once, however many of its seats the player held."""
     won_as_loyal: Rate
-    """Games won as they were, of those with the player on a loyal seat; with seats of both sides a game counts
-    for both."""
+    """Games won, as they were, of those with the player on a loyal seat. With seats of both sides, a game
+    counts for both."""
     won_as_evil: Rate
 
 
-class Rules(NamedTuple):
+class RulesBalance(NamedTuple):
     """How rules favour a side, among players of mean skill."""
 
     rules: str
@@ -117,7 +121,7 @@ class RatingLadder:
     games: int
     players: tuple[PlayerRating, ...]
     """The highest rating first; equal ones by name."""
-    rules: tuple[Rules, ...]
+    rules: tuple[RulesBalance, ...]
     """Those of most games first; the ratings are by the first."""
     deviation: float
     """How far players differ in skill: the standard deviation, in log odds."""
@@ -154,8 +158,10 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
     loyal_seats, evil_seats = _seats(rated)[usual]
     evil_share = evil_seats / (loyal_seats + evil_seats)
     counts = _counted(rated)
+    skills = [{model.mean_skill(name): 1.0, model.difference(name): 1.0 - 2.0 * evil_share} for name in names]
+    ranks = fits.ranks(skills)
     found = []
-    for name in names:
+    for name, skill, (best, worst) in zip(names, skills, ranks, strict=True):
         s, d = model.mean_skill(name), model.difference(name)
         loyal, evil = {favours: 1.0, s: 1.0, d: 1.0}, {favours: -1.0, s: 1.0, d: -1.0}
         found.append(
@@ -164,7 +170,9 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
                 rating=_overall(fits, loyal, evil, evil_share),
                 as_loyal=_share(fits, loyal),
                 as_evil=_share(fits, evil),
-                skill=fits.estimate({s: 1.0, d: 1.0 - 2.0 * evil_share}),
+                skill=fits.estimate(skill),
+                best_rank=best,
+                worst_rank=worst,
                 games=counts.games[name],
                 won_as_loyal=Rate(*counts.won[name, Side.LOYAL]),
                 won_as_evil=Rate(*counts.won[name, Side.EVIL]),
@@ -175,7 +183,7 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
         games=len(rated),
         players=tuple(found),
         rules=tuple(
-            Rules(one, _share(fits, {model.intercept(one): 1.0}), model.games_by[one])
+            RulesBalance(one, _share(fits, {model.intercept(one): 1.0}), model.games_by[one])
             for one in model.rules
         ),
         deviation=fits.deviation,
@@ -184,10 +192,11 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
 
 
 def favour(games: Iterable[RatedGame], owners: Mapping[str, str]) -> Favour:
-    """Whether players of one owner favoured each other in these games. ``owners``: by player; a player that is
-    not named has no owner, and a player that holds several seats favours nobody by that.
+    """Whether players of one owner favoured each other in these games. ``owners``: by player; a player that
+    is not named has no owner, and a player that holds several seats favours nobody by that.
 
-    Give all games that are known, those with one player an owner too: they tell the skills. Raises as ``rate``.
+    Give all games that are known, those with one player an owner too: they tell the skills. Raises as
+    ``rate``.
     """
     known = _in_order(games)
     mates = [(game, list(_pairs(game.played, owners))) for game in known]
@@ -299,6 +308,14 @@ def _overall(
 # --- the fit ---------------------------------------------------------------------------------------
 
 
+def _prior(deviation: float) -> float:
+    """The logarithm of the prior weight of a point of the grid. The density is Rayleigh's. It is 0 for
+    players without any difference, so that few games do not make limits too narrow (Chung and others,
+    Psychometrika 78, 2013). The grid is even in the logarithm, hence one factor more.
+    """
+    return 2 * log(deviation) - (deviation / _SCALE) ** 2 / 2
+
+
 class _Model:
     """The games as a matrix: a row for each game, a column for each effect."""
 
@@ -317,7 +334,9 @@ class _Model:
         self._first_difference = first + len(self.players)
         after = self._first_difference + len(self.players)
         self.extra = tuple(range(after, after + len(extra)))
-        rows, columns, values = [], [], []
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[float] = []
         for row, game in enumerate(games):
             cells: Counter[int] = Counter({self._rules_at[game.rules]: 1})
             for seat, side in _sides(game.played):
@@ -332,10 +351,8 @@ class _Model:
             for at, effect in zip(self.extra, extra, strict=True):
                 rows += range(len(games))
                 columns += [at] * len(games)
-                values += effect  # type: ignore[arg-type]
-        self._design = csr_array(
-            (np.array(values, float), (rows, columns)), shape=(len(games), after + len(extra))
-        )
+                values += effect
+        self._design = csr_array((np.array(values), (rows, columns)), shape=(len(games), after + len(extra)))
         self._won = np.array([game.played.winner is Side.LOYAL for game in games], float)
 
     def intercept(self, rules: str) -> int:
@@ -358,11 +375,7 @@ class _Model:
         for of_s, of_d in itertools.product(_DEVIATIONS, _DEVIATIONS):
             fit = self._fit(self._penalty(of_s, of_d), start)
             start = fit.effects
-            # The grid is even in the logarithm, hence the two deviations as factors.
-            prior = (
-                -((of_s / _SCALE_S) ** 2) / 2 - (of_d / _SCALE_D) ** 2 / 2 + log(of_s) + log(of_d)
-            )
-            found.append((fit, fit.evidence + prior, of_s, of_d))
+            found.append((fit, fit.evidence + _prior(of_s) + _prior(of_d), of_s, of_d))
         most = max(weight for _, weight, _, _ in found)
         weights = [exp(weight - most) for _, weight, _, _ in found]
         total = sum(weights)
@@ -374,11 +387,7 @@ class _Model:
         centring = self._centring()
         return _Fits(
             [
-                (
-                    weight,
-                    centring @ fit.effects,
-                    *(centring @ covariance @ centring.T for covariance in self._covariances(fit)),
-                )
+                (weight, centring @ fit.effects, *self._covariances(fit, centring))
                 for weight, fit, _, _ in kept
             ],
             sum(weight * of_s for weight, _, of_s, _ in kept),
@@ -423,6 +432,7 @@ class _Model:
 
         effects = start
         value = self._objective(effects, penalty)
+        factor: Any = None
         for _ in range(_STEPS):
             chances = self._chances(effects)
             hessian = self._hessian(chances, penalty)
@@ -459,8 +469,8 @@ class _Model:
         likelihood = float((self._won * odds - np.logaddexp(0.0, odds)).sum())
         return likelihood - float(penalty @ effects**2) / 2
 
-    def _covariances(self, fit: "_Fit") -> tuple["Numbers", "Numbers"]:
-        """That of the posterior, and the sandwich."""
+    def _covariances(self, fit: "_Fit", centring: "Numbers") -> tuple["Numbers", "Numbers"]:
+        """That of the posterior, and the sandwich, both centred."""
         import numpy as np
         from scipy.linalg import cho_solve
 
@@ -474,7 +484,8 @@ class _Model:
         rest = (self._won - chances) / (1 - np.minimum(leverage, 0.99))
         scores = self._design.multiply(rest[:, None])
         middle = np.asarray((scores.T @ scores).todense()) + np.diag(fit.penalty)
-        return inverse, inverse @ middle @ inverse
+        half = centring @ inverse
+        return half @ centring.T, half @ middle @ half.T
 
 
 _ROWS: Final = 4096
@@ -519,3 +530,27 @@ class _Fits(NamedTuple):
             variance += weight * (within + (float(factors @ effects[at]) - mean) ** 2)
         half = _Z * sqrt(variance)
         return WithLimits(mean, mean - half, mean + half)
+
+    def ranks(self, combinations: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
+        """The best and the worst place of each of these combinations among them, as in ``PlayerRating``."""
+        import numpy as np
+        from scipy.special import ndtri
+
+        count = len(combinations)
+        which = np.zeros((count, len(self.weighted[0][1])))
+        for row, combination in enumerate(combinations):
+            which[row, list(combination)] = list(combination.values())
+        values = sum(weight * (which @ effects) for weight, effects, _, _ in self.weighted)
+        apart = np.subtract.outer(values, values)
+        variance = np.zeros((count, count))
+        for weight, effects, *covariances in self.weighted:
+            within = np.zeros((count, count))
+            for covariance in covariances:
+                between = which @ covariance @ which.T
+                own = np.diag(between)
+                within = np.maximum(within, own[:, None] + own[None, :] - 2 * between)
+            here = which @ effects
+            variance += weight * (within + (np.subtract.outer(here, here) - apart) ** 2)
+        pairs = max(count * (count - 1) // 2, 1)
+        certain = apart > -float(ndtri(0.025 / pairs)) * np.sqrt(variance) + 1e-12
+        return [(1 + int(certain[:, at].sum()), count - int(certain[at, :].sum())) for at in range(count)]

@@ -59,7 +59,8 @@ class Proxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None
     ) -> None:
         passed = 0
-        with contextlib.suppress(ConnectionError):
+        # OSError: the other end of a connection that just broke cannot be told of an end.
+        with contextlib.suppress(OSError):
             while data := await reader.read(65536):
                 if limit is not None and passed + len(data) >= limit:
                     # The last bytes before a cut: a frame may end in its middle.

@@ -4,9 +4,9 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from scripts.web import WEB, install
 from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
+from tests.web.test_pages import faults_of, fits
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -91,17 +91,10 @@ async def test_a_judged_speech_can_be_judged_again(served: Served, visit: Visits
 
 
 async def test_axe_finds_nothing_where_people_judge(served: Served, visit: Visits) -> None:
-    install()
-    axe = (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
     batch = await a_batch(served)
     url = f"{served.url}/ui/#/annotate?rater=eve&batch={batch}&limit=2"
     for viewport in (PHONE, DESK):
         async with visit(url, viewport=viewport) as page:
             await expect(page.get_by_role("region", name="What is asked")).to_be_visible()
-            assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-            await page.evaluate(axe)
-            found = await page.evaluate(
-                """axe.run({ include: ['.annotate'] })
-                .then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))"""
-            )
-            assert found == [], found
+            assert await fits(page)
+            assert await faults_of(page) == []

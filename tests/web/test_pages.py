@@ -211,6 +211,37 @@ async def test_every_pair_of_eyes_sees_its_own_and_no_more(served: Served, visit
         await expect(again.get_by_role("heading", name="Quest 3, proposal 1")).to_be_visible()
 
 
+async def test_what_raters_found_stands_beside_what_was_intended(served: Served, visit: Visits) -> None:
+    game = await played(served)
+    async with httpx.AsyncClient(base_url=served.url, timeout=60) as caller:
+        asks = {"game": game, "dimension": "following", "limit": 200}
+        items = (await caller.get("/evaluations/items", params=asks)).json()["items"]
+        final = [item for item in items if item["stage"] == "final" and item["asked"]]
+        for rater, item, score in (("ann", final[0], 4), ("bob", final[0], 2)):
+            judged = {
+                "item_id": item["id"],
+                "intention": item["asked"][0]["id"],
+                "think": 5,
+                "speak": score,
+                "comment": "<b>so</b>",
+            }
+            wish = {"rater": {"name": rater, "kind": "human"}, "judgements": [judged]}
+            answer = await caller.post("/annotations", json=wish)
+            assert answer.is_success, answer.text
+    # The judged speech is the first one.
+    async with visit(f"{served.url}/ui/#/games/{game}?at=20") as page:
+        minds = page.locator(".entry", has=page.locator(".judgements"))
+        await expect(minds).to_have_count(1)
+        await minds.locator("summary").click()
+        found = minds.locator(".judgements li")
+        await expect(found).to_have_text(
+            [
+                re.compile(r"^ followed \(thinking 5, speech 4 of 5\) ann: <b>so</b>$"),
+                re.compile(r"^ not followed \(thinking 5, speech 2 of 5\) bob: <b>so</b>$"),
+            ]
+        )
+
+
 def hostile() -> list[str]:
     """Speeches that a page must show as text."""
     return [

@@ -1,6 +1,7 @@
 """People take seats in their browsers, and play to the end."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -25,7 +26,8 @@ from engine.rules import create, legal
 from engine.terms import Kind, side_of
 from engine.view import Observation
 from scripts.web import WEB, install
-from tests.app.real_server import Served
+from tests.app.real_server import Served, local_settings, running_server
+from tests.client.cutting import cutting
 from tests.web.conftest import DESK, PHONE, Visits
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -154,11 +156,19 @@ async def test_a_person_takes_a_seat_by_a_link_and_wins_against_scripts(
 async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visits) -> None:
     async with visit(f"{served.url}/ui/#/play", viewport=PHONE) as host:
         await host.get_by_label("People, you included").select_option("5")
+        await host.get_by_label("Your name").fill("Ada")
+        await host.get_by_label("Name of person 3").fill("Grace <b>H</b>")
         await host.get_by_role("button", name="Make the table").click()
         await expect(host.get_by_role("heading", name="A link for each friend")).to_be_visible()
         links = [await one.input_value() for one in await host.get_by_role("textbox").element_handles()]
         assert len(links) == 4
+        invited = await host.locator(".invitations label > span").all_inner_texts()
+        assert sorted(one.partition(", ")[2] for one in invited) == ["", "", "", "Grace <b>H</b>"]
         await host.get_by_role("link", name="Take my seat").click()
+        await expect(host.get_by_role("heading", name=", Ada")).to_be_visible()
+        await expect(
+            host.get_by_role("region", name="The table").get_by_text("Grace <b>H</b>")
+        ).to_be_visible()
 
         async def friend(link: str) -> str:
             async with visit(link, viewport=PHONE) as page:
@@ -168,6 +178,42 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         said = await asyncio.gather(plays_on(host), *map(friend, links))
         assert len(set(said)) == 1
         assert "wins" in said[0]
+
+
+async def test_a_player_comes_back_after_a_cut_and_a_restart(tmp_path: Path, visit: Visits) -> None:
+    database = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    seats = [{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)]
+    async with running_server(local_settings(database)) as first:
+        game = await new_game(first, seats=seats, deadlines_s=dict.fromkeys(Kind, 3600))
+        async with cutting(first.url) as (proxy, url):
+            link = (await link_to(first, game, 1)).replace(first.url, url)
+            async with visit(link, faults=("WebSocket", "ERR_")) as page:
+                asked = page.get_by_role("region", name="What is asked")
+                await expect(asked.get_by_role("heading", name="Choose a team")).to_be_visible()
+                await page.get_by_label("My notes").fill("Watch out for seat 4.")
+                await asked.get_by_role("checkbox").nth(0).check()
+                await asked.get_by_label("What you say about it").fill("The two of us.")
+                proxy.cut()
+                # What was begun stays, and the answer goes out over the next connection.
+                await asked.get_by_role("checkbox").nth(1).check()
+                await asked.get_by_role("button", name="Propose this team").click()
+                talk = page.get_by_role("log", name="What was said and done")
+                await expect(talk.get_by_text("The two of us.")).to_be_visible(timeout=30_000)
+                later = asked.get_by_role("heading", name="Keep the team, or change it")
+                await expect(later).to_be_visible(timeout=30_000)
+                first.server.stop()
+                await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=30_000)
+                again = local_settings(database, port=int(first.url.rpartition(":")[2]))
+                async with running_server(again):
+                    await expect(page.get_by_text("Connection lost")).to_have_count(0, timeout=30_000)
+                    await page.reload()
+                    await expect(later).to_be_visible(timeout=30_000)
+                    await expect(talk.get_by_text("The two of us.")).to_have_count(1)
+                    await expect(page.get_by_label("My notes")).to_have_value("Watch out for seat 4.")
+                    # The game goes on where it stood.
+                    await asked.get_by_role("button", name="Propose this team").click()
+                    vote = asked.get_by_role("heading", name="Shall this team go?")
+                    await expect(vote).to_be_visible(timeout=30_000)
 
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])

@@ -110,6 +110,31 @@ async def test_a_report_is_made_of_chosen_batches_and_each_figure_leads_to_its_g
         assert (await (await saved.value).path()).read_text().startswith("table,row,column,value,")
 
 
+async def test_a_study_that_says_how_many_games_are_planned_waits_for_batches_that_are_not_made_yet(
+    served: Served, visit: Visits
+) -> None:
+    async with Server(served.url) as server:
+        for agent, count in (("scripted", 2), ("random", 1)):
+            labels = {"study": "s", "cell": agent, "planned": "4", "mood": agent}
+            made = await server.create_games(
+                count=count, seeds={"from": 1}, seats=[{"agent": agent}], labels=labels
+            )
+            await made.done()
+        async with visit(f"{served.url}/ui/#/studies") as page:
+            await expect(page.get_by_text("3 of 4 games in 2 cells")).to_be_visible()
+            await page.get_by_role("link", name="s", exact=True).click()
+            # Every batch is done, and the study is not.
+            await expect(page.get_by_text("3 of 4 planned games finished")).to_be_visible()
+            await expect(page.get_by_role("heading", name="No results yet")).to_be_visible()
+            made = await server.create_games(
+                count=1, seeds={"from": 2}, seats=[{"agent": "random"}], labels=labels
+            )
+            await made.done()
+            await expect(page.get_by_text("4 of 4 planned games finished")).to_be_visible(timeout=30_000)
+            await expect(page.get_by_role("heading", name="Contrasts").first).to_be_visible()
+            await expect(page.get_by_text("planned=")).to_have_count(0)
+
+
 async def test_a_study_shows_no_result_before_every_planned_game_is_there(
     served: Served, visit: Visits
 ) -> None:

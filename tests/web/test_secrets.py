@@ -1,4 +1,4 @@
-"""What is hidden stays hidden: a public watcher's browser, beside a researcher who sees it all; and a public site."""
+"""What is hidden stays hidden: in a public watcher's browser, beside a researcher's, and on a public site."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from playwright.async_api import Page, Response, WebSocket, expect
 from app.files.site import LoggedGame, SiteWriter
 from app.instruments.fake_model import FakeOptions, Latency
 from app.instruments.fake_model.brains import BRAINS
-from tests.app.modelling import endpoints, faking
+from tests.app.modelling import endpoints, faking, stored_calls
 from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import Visits
 
@@ -28,8 +28,8 @@ SEATS = [{"agent": "llm", "model": "fake"}]
 
 
 class ThinksInCanaries:
-    """A brain with sensible answers and a random word at the end of every sentence. What it says aloud breaks off
-    each time that it is asked first, so that it has to be taken back.
+    """A brain with sensible answers and a random word at the end of each. What it says aloud breaks off
+    when it is asked first, so that it has to be taken back.
     """
 
     def __init__(self) -> None:
@@ -92,8 +92,8 @@ class Net:
     async def drawn(self, page: Page) -> str:
         """All of it, with what the page stores and shows at the end."""
         kept = await page.evaluate(
-            """async () => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie, location.href,
-                history.state, await indexedDB.databases(), await caches.keys(), window.name,
+            """async () => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie,
+                location.href, history.state, await indexedDB.databases(), await caches.keys(), window.name,
                 document.documentElement.outerHTML])"""
         )
         state = await page.context.storage_state(indexed_db=True)
@@ -142,9 +142,9 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
             await researcher.evaluate(
                 """() => {
                     window.made = [];
-                    const look = () => {
-                        for (const one of document.querySelectorAll(".making")) window.made.push(one.textContent);
-                    };
+                    const look = () => window.made.push(
+                        ...[...document.querySelectorAll(".making")].map(one => one.textContent)
+                    );
                     new MutationObserver(look).observe(document.body, {subtree: true, childList: true});
                 }"""
             )
@@ -160,10 +160,19 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
             await public.get_by_role("link", name="Read as text").click()
             await expect(public.get_by_role("heading", name="Quest 1, proposal 1")).to_be_visible()
             told = await net.drawn(public)
+            await expect(researcher.get_by_role("row", name="Game")).to_have_text(re.compile(r"^Game\d\d"))
+            took = await researcher.get_by_role("row", name="Game").get_by_role("cell").all_text_contents()
             making = await researcher.evaluate("window.made")
         view = (await caller.get(f"/games/{game}")).json()
         lines = (await caller.get(f"/games/{game}/events", params={"viewer": "full"})).text.splitlines()
     log = [json.loads(line) for line in lines if line.strip()]
+    # By seat, what the models took is the sum of all their calls.
+    assert [use["seat"] for use in view["uses"]] == [1, 2, 3, 4, 5]
+    calls, tokens, cost = (
+        sum(use[name] for use in view["uses"]) for name in ("calls", "prompt_tokens", "cost")
+    )
+    assert [took[0], took[1], took[3]] == [f"{calls:,}", f"{tokens:,}", f"{cost:.4f}"]
+    assert calls == await stored_calls(served.services.settings.database_url)
     said = " ".join(event["text"] for event in log if event["type"] == "utterance_made")
     hidden = set(WORD.findall("\n".join(lines))) - set(WORD.findall(said))
     assert len(hidden) > 100
@@ -171,7 +180,7 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
     # The net catches what is public: every speech.
     assert len(WORD.findall(said)) > 10
     assert set(WORD.findall(said)) <= set(WORD.findall(told))
-    # No word that is not public reached the page, whether it was drafted, withdrawn or thought, or is in the log.
+    # No other word reached the page, whether it was drafted, withdrawn or thought, in the log or beside it.
     assert set(WORD.findall(told)) <= set(WORD.findall(said))
     assert view["seed"] not in told
     assert not re.findall(r'"(?:role_learned|roles_dealt|agents_seated|vote_cast|card_played)"', told)

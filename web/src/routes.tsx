@@ -6,7 +6,9 @@ import { BatchesPage } from "./pages/batches.tsx";
 import { ClaimPage, ClaimedPage } from "./pages/claim.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
+import { GuessPage } from "./pages/guess.tsx";
 import { PlayPage } from "./pages/play.tsx";
+import { RatingsPage } from "./pages/ratings.tsx";
 import { ReadPage } from "./pages/read.tsx";
 import { ReportsPage } from "./pages/reports.tsx";
 import { SeatPage } from "./pages/seat.tsx";
@@ -27,6 +29,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/batches", title: () => "Batches", page: BatchesPage },
   { pattern: "/batches/:batch", title: ({ batch }) => `Batch ${batch}`, page: BatchPage },
   { pattern: "/annotate", title: () => "Judge", page: AnnotatePage },
+  { pattern: "/guess", title: () => "Guess", page: GuessPage },
   { pattern: "/play", title: () => "Play", page: PlayPage },
   { pattern: "/play/:game", title: () => "Your seat", page: SeatPage },
   { pattern: "/claim", title: () => "Your seat", page: ClaimedPage },
@@ -34,6 +37,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/studies", title: () => "Studies", page: StudiesPage },
   { pattern: "/studies/:study", title: ({ study }) => `Study ${study}`, page: StudyPage },
   { pattern: "/reports", title: () => "Reports", page: ReportsPage },
+  { pattern: "/ratings", title: () => "Ratings", page: RatingsPage },
   { pattern: "/compare", title: () => "Two games side by side", page: ComparePage },
 ];
 
@@ -42,7 +46,9 @@ export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/batches", name: "Batches" },
   { to: "/play", name: "Play" },
   { to: "/annotate", name: "Judge" },
+  { to: "/guess", name: "Guess" },
   { to: "/studies", name: "Studies" },
   { to: "/reports", name: "Reports" },
+  { to: "/ratings", name: "Ratings" },
   { to: "/compare", name: "Side by side" },
 ];

@@ -571,6 +571,9 @@ async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_wer
     assert first["batch_id"].startswith("b_")
     assert first["stored_as"].startswith("g_")
     assert first["labels"]["study"] == "Two presets"
+    assert {json.loads(log.splitlines()[0])["labels"]["planned"] for log in fetched.values()} == {
+        str(len(fetched))
+    }
     told = await asyncio.to_thread(status, there)
     assert told["complete"]
     assert told["calls"] == pytest.approx(before, abs=8)

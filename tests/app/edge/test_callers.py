@@ -128,6 +128,13 @@ def test_this_machines_own_names_are_taken(host: str) -> None:
     assert not refused(("Host", host))
 
 
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"])
+def test_what_came_through_a_proxy_needs_a_key(name: str) -> None:
+    assert refused(("Host", "localhost"), (name, "127.0.0.1"))
+    assert refused(("Host", "localhost"), (name, ""))
+    assert not refused(("Host", "games.example"), (name, "10.1.2.3"), keyless=False)
+
+
 def test_a_request_names_one_host() -> None:
     assert refused()
     assert refused(("Host", "localhost"), ("Host", "localhost"))

@@ -54,6 +54,11 @@ async def test_a_whole_game_of_models_is_played_stored_and_accounted(database_ur
             assert sum(step[figure] for step in steps.values()) == pytest.approx(model[figure]), figure
         view = (await caller.get(f"/games/{game}")).json()
         assert view["agents"][0] == {"agent": "llm", "model": "fake", "mechanism": None, "options": {}}
+        assert [use["seat"] for use in view["uses"]] == [1, 2, 3, 4, 5]
+        for figure in ("calls", "prompt_tokens", "completion_tokens", "cost", "waiting_s"):
+            assert sum(use[figure] for use in view["uses"]) == pytest.approx(model[figure]), figure
+        public = (await caller.get(f"/games/{game}", params={"viewer": "public"})).json()
+        assert public["uses"] is None
         types = {line["type"] for line in await caller.lines(f"/games/{game}/events")}
         assert "beliefs_formed" in types
 

@@ -15,8 +15,8 @@ from sqlalchemy import text
 from app.base.clock import Clock, timestamp, use_clock
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_latency
-from app.store.db import Conflict
 from app.store import jobs
+from app.store.db import Conflict
 from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
 from app.store.log import GameLog
 from engine.rules import cancel

@@ -9,8 +9,10 @@ import type {
   GameView,
   Intention,
   ItemPage,
+  Judgement,
   NewGames,
   Problem,
+  Ratings,
   Report,
   ReportProgress,
   Viewer,
@@ -89,6 +91,11 @@ export class Server {
     return (await this.response("POST", path, { ...options, body })).json() as Promise<T>;
   }
 
+  /** Everybody who played rated games, by one fit over all of them. */
+  ratings(signal?: AbortSignal): Promise<Ratings> {
+    return this.get("/ratings", {}, signal ? { signal } : {});
+  }
+
   // --- games ---
 
   /** A page of games; `sort` and the filters are those of `GET /games`, `next` is the next page's `cursor`. */
@@ -141,6 +148,12 @@ export class Server {
   /** A page of items; the query is that of `GET /evaluations/items`. */
   items(query: Query, signal?: AbortSignal): Promise<ItemPage> {
     return this.get("/evaluations/items", query, signal ? { signal } : {});
+  }
+
+  /** The judgements of a game that the key may see: its own, or everybody's. */
+  async judgements(game: string, signal?: AbortSignal): Promise<Judgement[]> {
+    const { judgements } = await this.get<{ judgements: Judgement[] }>("/annotations", { game }, signal ? { signal } : {});
+    return judgements;
   }
 
   intentions(signal?: AbortSignal): Promise<Intention[]> {

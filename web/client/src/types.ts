@@ -43,6 +43,11 @@ export type BatchPage = H["BatchPage"];
 export type ReportProgress = H["ReportProgress"];
 export type Item = H["ItemView"];
 export type ItemPage = H["ItemsPage"];
+export type AnswerTotals = H["AnswerTotals"];
+export type Evaluation = H["EvaluationView"];
+export type Comparison = H["ComparisonView"];
+export type Judgement = H["JudgementView"];
+export type SeatUse = H["SeatModelUse"];
 
 /** One figure of a report with what it rests on. */
 export interface ReportFigure {
@@ -99,6 +104,10 @@ export interface Report {
   /** Sets are numbers in hexadecimal whose bit i, the lowest first, says whether game i is in it. */
   sources: { games: string[]; sets: string[] };
 }
+
+/** `GET /ratings`: everybody who played rated games. */
+export type Ratings = H["RatingsView"];
+export type RatedPlayer = H["RatedPlayer"];
 
 /** The schemas of what passes over the socket, by their names in the contract. */
 export type SocketFrames = S;

@@ -1,10 +1,71 @@
 /** What a game is: its rules, its origin, and, for the researcher, who sits where. */
-import type { GameEvent, GameView } from "@interintent/client";
+import type { GameEvent, GameView, SeatUse } from "@interintent/client";
 import type { JSX } from "preact";
 import { href } from "../router.ts";
 import { ROLE, plural } from "./words.ts";
 
 const when = (at: string | undefined): string => (at ? new Date(at).toLocaleString() : "");
+
+const number = new Intl.NumberFormat("en");
+
+/** Tokens and money by seat, with their sums over the game. */
+const Uses = ({ uses }: { uses: readonly SeatUse[] }): JSX.Element => {
+  const sum = (of: (use: SeatUse) => number): number => uses.reduce((all, use) => all + of(use), 0);
+  const cells = (of: (value: (use: SeatUse) => number) => number): JSX.Element => (
+    <>
+      <td>{number.format(of(({ calls }) => calls))}</td>
+      <td>{number.format(of(({ prompt_tokens }) => prompt_tokens))}</td>
+      <td>{number.format(of(({ completion_tokens }) => completion_tokens))}</td>
+      <td>{of(({ cost }) => cost).toFixed(4)}</td>
+      <td>{number.format(Math.round(of(({ waiting_s }) => waiting_s)))} s</td>
+    </>
+  );
+  const failed = sum((use) => use.failed);
+  const estimated = sum((use) => use.estimated);
+  return (
+    <>
+      <h3>What it took</h3>
+      <div class="scroll" tabIndex={0} role="group" aria-label="Tokens and money by seat, to be scrolled">
+        <table class="history uses">
+          <thead>
+            <tr>
+              {["Seat", "Calls", "Tokens in", "Tokens out", "Cost", "Waiting"].map((name) => (
+                <th scope="col" key={name}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {uses.map((use) => (
+              <tr key={use.seat} class={`hue-${use.seat}`}>
+                <th scope="row">
+                  <span class="chip" aria-hidden="true">
+                    {use.seat}
+                  </span>
+                  <span class="hidden">Seat {use.seat}</span>
+                </th>
+                {cells((of) => of(use))}
+              </tr>
+            ))}
+          </tbody>
+          <tfoot>
+            <tr>
+              <th scope="row">Game</th>
+              {cells(sum)}
+            </tr>
+          </tfoot>
+        </table>
+      </div>
+      {(failed > 0 || estimated > 0) && (
+        <p class="muted">
+          {failed > 0 && `${plural(failed, "call")} brought no answer. `}
+          {estimated > 0 && `The provider did not count ${plural(estimated, "call")}: their tokens are our estimate.`}
+        </p>
+      )}
+    </>
+  );
+};
 
 export const AboutGame = ({ view, log }: { view?: GameView; log: readonly GameEvent[] }): JSX.Element | null => {
   const created = log[0];
@@ -71,6 +132,7 @@ export const AboutGame = ({ view, log }: { view?: GameView; log: readonly GameEv
           </div>
         )}
       </dl>
+      {view?.uses && view.uses.length > 0 && <Uses uses={view.uses} />}
       {seated?.type === "agents_seated" && (
         <>
           <h3>Who plays</h3>

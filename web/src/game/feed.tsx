@@ -1,6 +1,7 @@
 /** What was said and done, proposal by proposal, up to the present moment. */
 import type { Seat } from "@interintent/client";
 import type { JSX } from "preact";
+import { requestOf } from "./judged.ts";
 import { memo } from "./memo.ts";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Icon } from "../parts/icons.tsx";
@@ -89,7 +90,7 @@ export const EntryView = memo(({ entry, table, known, now, playing, open }: Entr
       <summary>
         <Icon name="thought" /> What {nameOf(table, seat ?? 0)} had in mind
       </summary>
-      <MindView mind={read} table={table} said={said} />
+      <MindView mind={read} table={table} said={said} request={requestOf(event)} />
     </details>
   );
   switch (event.type) {

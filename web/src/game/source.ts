@@ -49,6 +49,8 @@ export class GameSource {
         },
       });
       await this.#stream.run((frame) => this.#hear(frame));
+      // What became of it, and what it took.
+      if (!stopped.aborted) this.view.value = await server.game(this.game, viewer, stopped);
     } catch (error) {
       if (!stopped.aborted) this.fault.value = error;
     }

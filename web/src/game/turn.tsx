@@ -1,5 +1,5 @@
 /** What a seat recorded in private on the way to what it did. */
-import type { EventOf } from "@interintent/client";
+import type { EventOf, Judgement } from "@interintent/client";
 import { diffWordsWithSpace } from "diff";
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
@@ -7,6 +7,7 @@ import { Icon } from "../parts/icons.tsx";
 import { Speech } from "../parts/speech.tsx";
 import { intentionLabel } from "./catalogue.ts";
 import type { Table } from "./fold.ts";
+import { isFollowed, judgementsOf } from "./judged.ts";
 import type { Mind, Note } from "./story.ts";
 import { ROLE, nameOf } from "./words.ts";
 
@@ -53,7 +54,48 @@ const FaultLine = ({ note }: { note: Note }): JSX.Element | null => {
   }
 };
 
-export const MindView = ({ mind, table, said }: { mind: Mind; table: Table; said: string | null }): JSX.Element => {
+/** What raters found of an intention, each on a line. */
+const JudgedView = ({ judgements }: { judgements: readonly Judgement[] }): JSX.Element | null =>
+  judgements.length ? (
+    <ul class="judgements">
+      {judgements.map((one) => {
+        const followed = isFollowed(one);
+        const scores = [one.think === null ? "" : `thinking ${one.think}`, one.speak === null ? "" : `speech ${one.speak}`].filter(Boolean);
+        return (
+          <li key={one.rater}>
+            {one.reasonable !== null && (
+              <>
+                <Icon name={one.reasonable ? "check" : "cross"} /> {one.reasonable ? "reasonable" : "not reasonable"}{" "}
+              </>
+            )}
+            {followed !== undefined && (
+              <>
+                <Icon name={followed ? "check" : "cross"} /> {followed ? "followed" : "not followed"} ({scores.join(", ")} of 5){" "}
+              </>
+            )}
+            <span class="muted">
+              <bdi>{one.rater}</bdi>
+              {one.comment && (
+                <>
+                  : <bdi>{one.comment}</bdi>
+                </>
+              )}
+            </span>
+          </li>
+        );
+      })}
+    </ul>
+  ) : null;
+
+interface MindProps {
+  mind: Mind;
+  table: Table;
+  said: string | null;
+  /** The request that the seat answered, for what raters found of it. */
+  request?: string;
+}
+
+export const MindView = ({ mind, table, said, request = "" }: MindProps): JSX.Element => {
   const final = said ?? mind.final;
   return (
     <div class="mind">
@@ -79,6 +121,7 @@ export const MindView = ({ mind, table, said }: { mind: Mind; table: Table; said
                   <span class="intention">{intentionLabel(id)}</span>
                   {fate !== "kept" && <span class="fate"> {FATE[fate].toLowerCase()}</span>}
                   {reason && <span class="reason" dir="auto">{reason}</span>}
+                  <JudgedView judgements={judgementsOf(request, fate === "dropped" ? "first" : "final", id)} />
                 </span>
               </li>
             ))}

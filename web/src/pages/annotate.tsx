@@ -261,9 +261,9 @@ export const AnnotatePage = (): JSX.Element => {
       </div>
       <div class="mine">
         <section class="panel asked" aria-label="What is asked">
-          <h2 ref={heading} tabIndex={-1}>
+          <h1 ref={heading} tabIndex={-1}>
             {stage.stage === "first" ? "First choice" : "Final choice"}: <q>{intention.label}</q>
-          </h2>
+          </h1>
           {part === "reasonable" && (intention.reason || stage.reason) && (
             <p dir="auto">
               <span class="muted">Why it chose so:</span> {intention.reason || stage.reason}

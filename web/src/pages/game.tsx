@@ -5,6 +5,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { AboutGame } from "../game/about.tsx";
 import { keepCatalogue } from "../game/catalogue.ts";
 import { GameScreen } from "../game/screen.tsx";
+import { keepJudgements } from "../game/judged.ts";
 import { GameSource } from "../game/source.ts";
 import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
@@ -15,10 +16,17 @@ export const useGame = (game: string): GameSource => {
   const source = useMemo(() => new GameSource(game), [game, key.value]);
   useEffect(() => {
     void source.start();
+    keepJudgements([]);
     // Without the catalogue, the ids of intentions are shown.
     server.intentions().then(keepCatalogue, () => undefined);
     return () => source.stop();
   }, [source]);
+  // What raters found comes after the end, to those who may see it.
+  const over = source.state.value === "over";
+  const full = source.view.value?.viewer === "full";
+  useEffect(() => {
+    if (over && full) server.judgements(game).then(keepJudgements, () => undefined);
+  }, [source, over, full]);
   return source;
 };
 

@@ -12,7 +12,7 @@ const KINDS = ["propose_team", "speak", "reconsider", "vote", "card", "summarise
 interface Table {
   game: string;
   seat: Seat;
-  links: readonly { seat: Seat; link: string }[];
+  links: readonly { seat: Seat; name: string; link: string }[];
 }
 
 const Links = ({ table }: { table: Table }): JSX.Element => {
@@ -22,10 +22,17 @@ const Links = ({ table }: { table: Table }): JSX.Element => {
       <h2>A link for each friend</h2>
       <p>Each link works once, in one browser. The game has begun and waits for everybody.</p>
       <ul class="invitations">
-        {table.links.map(({ seat, link }) => (
+        {table.links.map(({ seat, name, link }) => (
           <li key={seat} class="row">
             <label>
-              Seat {seat}
+              <span>
+                Seat {seat}
+                {name && (
+                  <>
+                    , <bdi>{name}</bdi>
+                  </>
+                )}
+              </span>
               <input readOnly value={link} onFocus={(event) => event.currentTarget.select()} />
             </label>
             <button type="button" onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(seat))}>
@@ -47,6 +54,7 @@ export const PlayPage = (): JSX.Element => {
   const [players, setPlayers] = useState(5);
   const [people, setPeople] = useState(1);
   const [minutes, setMinutes] = useState(5);
+  const [names, setNames] = useState<readonly string[]>([]);
   const [table, setTable] = useState<Table | undefined>(undefined);
   const [fault, setFault] = useState<unknown>(undefined);
   const [busy, setBusy] = useState(false);
@@ -65,6 +73,7 @@ export const PlayPage = (): JSX.Element => {
       const created = await server.createGames({
         seats: Array.from({ length: players }, (_, i) => ({ agent: remote.includes(i + 1) ? "remote" : "scripted" })),
         deadlines_s: Object.fromEntries(KINDS.map((kind) => [kind, minutes * 60])),
+        names: Object.fromEntries(remote.flatMap((seat, i) => (names[i]?.trim() ? [[seat, names[i].trim()]] : []))),
         labels: { title: people === 1 ? "A person and scripts" : `A table of ${people}` },
       } as Partial<NewGames>);
       const { game_id: game, seats } = created.games[0]!;
@@ -75,7 +84,7 @@ export const PlayPage = (): JSX.Element => {
       const links = [];
       for (const seat of remote.slice(1).sort((one, other) => one - other)) {
         const { code } = await server.post<{ code: string }>(`/games/${game}/seats/${seat}/claim-code`, {});
-        links.push({ seat, link: `${home}#/claim/${code}` });
+        links.push({ seat, name: names[remote.indexOf(seat)]?.trim() ?? "", link: `${home}#/claim/${code}` });
       }
       setTable({ game, seat: mine, links });
     } catch (error) {
@@ -114,6 +123,25 @@ export const PlayPage = (): JSX.Element => {
             ))}
           </select>
         </label>
+        <fieldset class="names">
+          <legend>Names, if you like</legend>
+          {Array.from({ length: people }, (_, i) => (
+            <input
+              key={i}
+              dir="auto"
+              maxLength={40}
+              autocomplete="off"
+              aria-label={i ? `Name of person ${i + 1}` : "Your name"}
+              placeholder={i ? `Person ${i + 1}` : "You"}
+              value={names[i] ?? ""}
+              onInput={(event) => {
+                const changed = [...names];
+                changed[i] = event.currentTarget.value;
+                setNames(Array.from(changed, (name) => name ?? ""));
+              }}
+            />
+          ))}
+        </fieldset>
         <label class="field">
           Time for each decision
           <select value={minutes} onChange={(event) => setMinutes(Number(event.currentTarget.value))}>

@@ -11,7 +11,7 @@ import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { Answer } from "../play/answer.tsx";
 import { Knows } from "../play/knows.tsx";
 import { SeatSource } from "../play/seat.ts";
-import { tokenOf } from "../play/tokens.ts";
+import { keepPad, padOf, tokenOf } from "../play/tokens.ts";
 import { href, place } from "../router.ts";
 import { key, server } from "../session.ts";
 
@@ -68,6 +68,30 @@ const Waiting = ({ source }: { source: SeatSource }): JSX.Element | null => {
   return (
     <section class="panel" role="status">
       {turn?.kind === "assassinate" ? "The assassin chooses a target …" : seats.length === table.players - 1 || !seats.length ? "Waiting for the others …" : `Waiting for ${namesOf(table, seats)} …`}
+    </section>
+  );
+};
+
+/** A pad to write on while one plays. It is kept with the tab, as the seat's token is, and sent to nobody. */
+const Pad = ({ game }: { game: string }): JSX.Element => {
+  const [text, setText] = useState(() => padOf(game));
+  return (
+    <section class="panel">
+      <label class="field pad">
+        <span>
+          My notes <span class="muted">(they stay in this tab)</span>
+        </span>
+        <textarea
+          dir="auto"
+          rows={4}
+          maxLength={20_000}
+          value={text}
+          onInput={(event) => {
+            setText(event.currentTarget.value);
+            keepPad(game, event.currentTarget.value);
+          }}
+        />
+      </label>
     </section>
   );
 };
@@ -132,6 +156,7 @@ export const SeatPage = ({ game }: { game: string }): JSX.Element => {
         {request && <Answer key={request.request_id} source={source} request={request} table={table} />}
         <Waiting source={source} />
         <Knows table={table} seat={source.seat} />
+        <Pad key={game} game={game} />
       </div>
       <Talk source={source} />
     </div>

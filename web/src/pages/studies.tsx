@@ -16,9 +16,15 @@ import { MOST, Made, columnOf } from "./reports.tsx";
 const number = new Intl.NumberFormat("en");
 const OVER: ReadonlySet<string> = new Set(["done", "cancelled", "failed"]);
 
-/** Games that were planned: cancelled ones are played anew in other batches. */
+/** Games that a batch was to play: cancelled ones are planned anew in other batches. */
 const planned = (batch: BatchSummary | BatchView): number => batch.count - (batch.games.cancelled ?? 0);
 const sum = <T,>(list: readonly T[], count: (one: T) => number): number => list.reduce((all, one) => all + count(one), 0);
+
+/** Games of the whole study, as the newest of its batches says in the label `planned`; without it, of its batches. */
+const plannedOf = (batches: readonly (BatchSummary | BatchView)[]): number => {
+  const newest = batches.reduce((one, other) => (other.created_at > one.created_at ? other : one));
+  return Math.max(Number(newest.labels["planned"]) || 0, sum(batches, planned));
+};
 
 const grouped = <T extends { labels: Record<string, string> }>(batches: readonly T[], label: string): [string, T[]][] => {
   const found = new Map<string, T[]>();
@@ -49,7 +55,7 @@ export const StudiesPage = (): JSX.Element => {
       ) : (
         <ul class="panels">
           {studies.map(([study, batches]) => {
-            const all = sum(batches, planned);
+            const all = plannedOf(batches);
             const done = sum(batches, ({ games }) => games.finished ?? 0);
             return (
               <li class="panel" key={study}>
@@ -62,7 +68,7 @@ export const StudiesPage = (): JSX.Element => {
                 <p>
                   {number.format(done)} of {plural(all, "game")} in {plural(grouped(batches, "cell").length, "cell")}
                 </p>
-                <Status status={batches.find(({ status }) => !OVER.has(status))?.status ?? (done >= all ? "done" : "failed")} />
+                <Status status={batches.find(({ status }) => !OVER.has(status))?.status ?? (done >= all ? "done" : batches.some(({ games }) => games.failed) ? "failed" : "created")} />
               </li>
             );
           })}
@@ -181,7 +187,7 @@ const Cell = ({ cell, batches }: { cell: string; batches: readonly BatchView[] }
 };
 
 const Results = ({ batches }: { batches: readonly BatchView[] }): JSX.Element => {
-  const names = [...new Set(batches.flatMap(({ labels }) => Object.keys(labels)))].filter((name) => name !== "study");
+  const names = [...new Set(batches.flatMap(({ labels }) => Object.keys(labels)))].filter((name) => name !== "study" && name !== "planned");
   const levels = (name: string): string[] => [...new Set(batches.map(({ labels }) => labels[name]).filter((level): level is string => !!level))];
   // Factors first: a cell is a combination of them.
   const factors = names.filter((name) => name !== "cell" && name !== "title" && levels(name).length > 1);
@@ -235,7 +241,7 @@ export const StudyPage = ({ study }: { study: string }): JSX.Element => {
         </p>
       </Empty>
     );
-  const all = sum(found, planned);
+  const all = plannedOf(found);
   const done = sum(found, ({ games }) => games.finished ?? 0);
   const failed = sum(found, ({ games }) => games.failed ?? 0);
   return (

@@ -1,4 +1,4 @@
-/** The tokens of the seats that are played in this tab: kept with the tab, and gone with it. */
+/** The tokens of the seats that are played in this tab, and what was noted there: kept with the tab, and gone with it. */
 import type { Seat } from "@interintent/client";
 
 interface Held {
@@ -14,3 +14,9 @@ export const tokenOf = (game: string): Held | undefined => {
   const text = sessionStorage.getItem(name(game));
   return text === null ? undefined : (JSON.parse(text) as Held);
 };
+
+const pad = (game: string): string => `interintent.pad.${game}`;
+
+export const keepPad = (game: string, text: string): void => sessionStorage.setItem(pad(game), text);
+
+export const padOf = (game: string): string => sessionStorage.getItem(pad(game)) ?? "";

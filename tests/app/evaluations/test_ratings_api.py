@@ -1,0 +1,115 @@
+"""The ladder of rated games: who is on it, which games count, and what is left out."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from sqlalchemy import insert, update
+
+from app.games.schemas import NewGames
+from app.main import Composition
+from app.store.rows import PlayerRow, values_of
+from app.store.tables import game_players, games
+from engine.terms import FULL, side_of
+from tests.app.calling import Caller, calling
+
+
+@pytest.fixture
+async def caller(database_url: str) -> AsyncIterator[Caller]:
+    async with calling(database_url) as one:
+        yield one
+
+
+async def paired(
+    services: Composition, players: list[tuple[str, str]], number: int = 1, **row: Any
+) -> list[str]:
+    """Finished games as pairing leaves them: these owners' bots in the first seats. Who wins is set, since
+    scripted seats played: the first bot's side.
+    """
+    wish = NewGames.model_validate(
+        {"count": number, "drive": "manual", "seats": [{"agent": "random"}], "profile": "official"}
+    )
+    created = await services.games.create(wish, owner="server")
+    ids = [game.game_id for game in created.games]
+    for game_id in ids:
+        await services.games.step(game_id, "end", FULL, None)
+        roles = (await services.games.state(game_id)).roles
+        assert roles is not None
+        won = side_of(roles[0]).value
+        rows = [
+            PlayerRow(
+                game_id=game_id,
+                seat=seat,
+                owner=owner,
+                caller=owner,
+                bot=bot,
+                version="1",
+                seek_id=f"s_{seat}",
+            )
+            for seat, (owner, bot) in enumerate(players, 1)
+        ]
+
+        async def work(connection: Any, game_id: str = game_id, rows: Any = rows, won: str = won) -> None:
+            await connection.execute(insert(game_players), [values_of(row) for row in rows])
+            await connection.execute(
+                update(games).where(games.c.game_id == game_id).values({"rated": True, "winner": won} | row)
+            )
+
+        await services.database.writer.run(work)
+    return ids
+
+
+async def ratings(caller: Caller) -> dict[str, Any]:
+    answer = await caller.get("/ratings")
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def test_rated_games_make_the_ladder_and_others_are_counted_with_the_reason(caller: Caller) -> None:
+    assert (await ratings(caller))["players"] == []
+    bots = [("key:k_a", "owl"), ("key:k_b", "fox"), ("key:k_c", "elk")]
+    ids = await paired(caller.services, bots, 12)
+    ladder = await ratings(caller)
+    assert (ladder["games"], ladder["left_out"]) == (12, {})
+    assert ladder["players"][0]["player"] == "key:k_a owl 1"
+    owl = ladder["players"][0]
+    assert owl["bot"] == {"owner": "key:k_a", "name": "owl", "version": "1"}
+    assert owl["games"] == owl["won_as_loyal"]["num"] + owl["won_as_evil"]["num"] == 12
+    assert 0.5 < owl["rating"]["value"] < owl["rating"]["high"] < 1
+    assert (owl["best_rank"], owl["defaulted"]) == (1, 0)
+    assert owl["decisions"] > 12
+    assert next(one for one in ladder["players"] if one["player"] == "random")["bot"] is None
+    assert ladder["rules"][0]["rules"] == "official, 5 players"
+    assert ladder["favour"] == {"games": 0, "together": None, "across": None}
+    # A game that is marked as invalid counts no more, and one that a stand-in finished never did.
+    marked = await caller.post(f"/games/{ids[0]}/invalidate", json={"reason": "a broken bot"})
+    assert marked.status_code == 200
+    await paired(caller.services, bots, rated=False, unrated="a stand-in played for an absent bot")
+    ladder = await ratings(caller)
+    assert (ladder["games"], ladder["left_out"]) == (11, {"marked as invalid": 1, "not rated": 1})
+
+
+async def test_games_with_several_bots_of_one_owner_only_tell_of_favour(caller: Caller) -> None:
+    await paired(caller.services, [("key:k_a", "owl"), ("key:k_b", "fox")], 2)
+    await paired(
+        caller.services, [("key:k_a", "owl"), ("key:k_a", "cub"), ("key:k_b", "fox")], 4, rated=False
+    )
+    ladder = await ratings(caller)
+    assert (ladder["games"], ladder["left_out"]) == (2, {"several bots of one owner at the table": 4})
+    assert {one["bot"]["name"] for one in ladder["players"] if one["bot"]} == {"owl", "fox"}
+    favour = ladder["favour"]
+    assert favour["games"] == 4
+    assert any(favour[part] is not None for part in ("together", "across"))
+    for part in ("together", "across"):
+        if favour[part] is not None:
+            assert favour[part]["low"] < favour[part]["value"] < favour[part]["high"]
+
+
+async def test_a_game_that_cannot_be_read_is_named_and_hides_no_other(caller: Caller) -> None:
+    ids = await paired(caller.services, [("key:k_a", "owl"), ("key:k_b", "fox")], 2)
+    await caller.services.database.writer.execute(
+        update(games).where(games.c.game_id == ids[0]).values(winner="nobody", finished_at=1)
+    )
+    ladder = await ratings(caller)
+    assert (ladder["games"], ladder["left_out"]) == (1, {"damaged where it was stored": 1})

@@ -1,0 +1,204 @@
+"""Ratings on simulated ladders whose truth is known."""
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from random import Random
+
+import pytest
+
+from engine.terms import Role, Side, side_of
+from evaluators.measures.ratings import Played
+from evaluators.ratings.fit import Favour, RatingLadder, WithLimits, favour, rate
+from evaluators.ratings.games import RatedGame
+
+ROLES = (Role.MERLIN, Role.SERVANT, Role.SERVANT, Role.MORGANA, Role.ASSASSIN)
+RULES = "official, 5 players"
+
+
+def chance(odds: float) -> float:
+    return 1 / (1 + exp(-odds))
+
+
+def simulated(
+    rng: Random,
+    games: int,
+    loyal: Mapping[str, float],
+    evil: Mapping[str, float],
+    *,
+    balance: float = -0.4,
+    often_evil: str = "",
+    rules: str = RULES,
+    first: int = 0,
+    friends: Sequence[str] = (),
+    together: float = 0.0,
+    across: float = 0.0,
+) -> list[RatedGame]:
+    """Games of five players drawn from ``loyal``, with these skills in log odds. ``balance``: what the rules
+    add to loyal's. ``often_evil`` is evil in 60 % of its games. ``friends``: two players, the stronger first;
+    ``together`` is what they add on one side, ``across`` what the weaker one lets the stronger win.
+    """
+    names, played = sorted(loyal), []
+    for number in range(first, first + games):
+        agents, roles = rng.sample(names, 5), list(ROLES)
+        rng.shuffle(roles)
+        if often_evil in agents:
+            at, wanted = agents.index(often_evil), Side.EVIL if rng.random() < 0.6 else Side.LOYAL
+            other = rng.choice([seat for seat in range(5) if side_of(roles[seat]) is wanted])
+            roles[at], roles[other] = roles[other], roles[at]
+        sides = {agent: side_of(role) for agent, role in zip(agents, roles, strict=True)}
+        odds = balance + sum(
+            loyal[agent] if side is Side.LOYAL else -evil[agent] for agent, side in sides.items()
+        )
+        if friends and all(name in sides for name in friends):
+            strong, weak = (1 if sides[name] is Side.LOYAL else -1 for name in friends)
+            odds += (together if strong == weak else across) * strong
+        winner = Side.LOYAL if rng.random() < chance(odds) else Side.EVIL
+        played.append(RatedGame(rules, Played(f"g{number:05}", tuple(agents), tuple(roles), winner)))
+    return played
+
+
+def equal(players: int) -> dict[str, float]:
+    return {f"bot{number}": 0.0 for number in range(players)}
+
+
+def tells_nobody_apart(ladder: RatingLadder) -> bool:
+    """Whether all limits overlap, and every place on the ladder may be everybody's."""
+    players = ladder.players
+    assert all(one.rating.low < one.rating.value < one.rating.high for one in players)
+    overlap = max(one.rating.low for one in players) <= min(one.rating.high for one in players)
+    return overlap and all((one.best_rank, one.worst_rank) == (1, len(players)) for one in players)
+
+
+def test_ten_equal_bots_of_which_one_is_mostly_evil_end_within_their_intervals() -> None:
+    # Evil wins three games of four, so whoever is evil more often wins more often.
+    for seed in range(4):
+        skills = equal(10)
+        ladder = rate(simulated(Random(seed), 500, skills, skills, balance=-1.1, often_evil="bot0"))
+        assert tells_nobody_apart(ladder), seed
+        unlucky = next(one for one in ladder.players if one.player == "bot0")
+        games = unlucky.won_as_evil.den + unlucky.won_as_loyal.den
+        assert unlucky.won_as_evil.den / games > 0.52
+        (balance,) = ladder.rules
+        assert balance.loyal_wins.low < chance(-1.1) < balance.loyal_wins.high
+
+
+@pytest.mark.long
+def test_of_a_hundred_ladders_of_equal_bots_few_tell_them_apart() -> None:
+    skills = equal(10)
+    good = sum(
+        tells_nobody_apart(
+            rate(simulated(Random(1000 + seed), 400, skills, skills, balance=-1.1, often_evil="bot0"))
+        )
+        for seed in range(100)
+    )
+    assert good >= 95
+
+
+def test_a_strong_bot_is_found_as_the_side_on_which_it_is_strong() -> None:
+    loyal, evil = equal(8), equal(8)
+    loyal["bot3"], evil["bot5"] = 1.0, 1.2
+    ladder = rate(simulated(Random(5), 800, loyal, evil))
+    best = {one.player: one for one in ladder.players}
+    assert {one.player for one in ladder.players[:2]} == {"bot3", "bot5"}
+    assert all(best[name].best_rank == 1 and best[name].worst_rank < 8 for name in ("bot3", "bot5"))
+    assert max(one.best_rank for one in ladder.players) > 1
+    assert best["bot3"].as_loyal.low > max(one.as_loyal.value for name, one in best.items() if name != "bot3")
+    assert best["bot5"].as_evil.low > max(one.as_evil.value for name, one in best.items() if name != "bot5")
+    assert best["bot5"].as_evil.value - best["bot5"].as_loyal.value > 0.2
+    assert best["bot0"].games == best["bot0"].won_as_loyal.den + best["bot0"].won_as_evil.den
+
+
+def covered(seed: int, ladders: int, players: int, games: int, s: float, d: float) -> dict[str, float]:
+    """The share of limits that hold the truth, by figure."""
+    rng, held, total = Random(seed), {"rating": 0, "skill": 0, "loyal": 0, "evil": 0}, 0
+    for _ in range(ladders):
+        both = {f"bot{number:02}": (rng.gauss(0, s), rng.gauss(0, d)) for number in range(players)}
+        mean_s, mean_d = (sum(one[part] for one in both.values()) / players for part in (0, 1))
+        loyal = {name: one + two for name, (one, two) in both.items()}
+        evil = {name: one - two for name, (one, two) in both.items()}
+        balance = -0.4 + mean_s + 5 * mean_d  # of players of mean skill
+        for found in rate(simulated(rng, games, loyal, evil)).players:
+            total += 1
+            as_loyal = loyal[found.player] - mean_s - mean_d
+            as_evil = evil[found.player] - mean_s + mean_d
+            for name, (_, low, high), truth in (
+                ("rating", found.rating, 0.6 * chance(balance + as_loyal) + 0.4 * chance(as_evil - balance)),
+                ("skill", found.skill, 0.6 * as_loyal + 0.4 * as_evil),
+                ("loyal", found.as_loyal, chance(balance + as_loyal)),
+                ("evil", found.as_evil, chance(as_evil - balance)),
+            ):
+                held[name] += low <= truth <= high
+    return {name: count / total for name, count in held.items()}
+
+
+def test_limits_hold_the_truth() -> None:
+    held = covered(11, 12, 10, 300, 0.3, 0.15)
+    assert all(share >= 0.88 for share in held.values()), held
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("players", "games", "s", "d"), [(10, 400, 0.3, 0.15), (10, 400, 0.8, 0.4), (20, 200, 0.3, 0.15)]
+)
+def test_limits_hold_the_truth_as_often_as_they_say(players: int, games: int, s: float, d: float) -> None:
+    held = covered(12, 60, players, games, s, d)
+    assert all(0.91 <= share <= 0.995 for share in held.values()), held
+
+
+def test_favour_of_one_owner_is_estimated() -> None:
+    rng, skills = Random(3), equal(7)
+    skills["bot0"] = 0.5
+    owners = {"bot0": "key:a", "bot1": "key:a", "bot2": "key:b"}
+    options = {"friends": ("bot0", "bot1"), "together": 0.0, "across": 1.5}
+    games = simulated(rng, 900, skills, skills, **options)  # type: ignore[arg-type]
+    found = favour(games, owners)
+    assert found.across is not None
+    assert found.across.low > 0
+    assert found.across.low < 1.5 < found.across.high
+    assert found.together is not None
+    assert found.together.low < 0 < found.together.high
+    assert found.games == sum({"bot0", "bot1"} <= set(game.played.agents) for game in games)
+
+
+def test_owners_that_play_alone_favour_nobody() -> None:
+    games = simulated(Random(1), 60, equal(6), equal(6))
+    assert favour(games, {f"bot{number}": f"key:{number}" for number in range(6)}) == Favour(0, None, None)
+    # Several seats of one player are one player.
+    mirror = RatedGame(RULES, Played("g", ("bot0",) * 5, ROLES, Side.LOYAL))
+    assert favour([mirror], {"bot0": "key:a"}) == Favour(0, None, None)
+
+
+def test_each_rule_set_has_its_own_balance_and_order_does_not_matter() -> None:
+    rng, skills = Random(9), equal(6)
+    one = simulated(rng, 150, skills, skills, balance=-1.5)
+    two = simulated(rng, 150, skills, skills, balance=1.5, rules="other, 5 players", first=150)
+    ladder = rate([*one, *two[:-1]])
+    assert [(rules.rules, rules.games) for rules in ladder.rules] == [(RULES, 150), ("other, 5 players", 149)]
+    usual, other = (rules.loyal_wins for rules in ladder.rules)
+    assert usual.high < 0.5 < other.low
+    assert rate([*two[:-1], *one[::-1]]) == ladder
+
+
+def test_little_is_said_of_whoever_has_hardly_played() -> None:
+    games = simulated(Random(2), 200, equal(6), equal(6))
+    new = Played("h", ("new", "bot1", "bot2", "bot3", "bot4"), ROLES, Side.LOYAL)
+    rated = {one.player: one for one in rate([*games, RatedGame(RULES, new)]).players}
+
+    def width(limits: WithLimits) -> float:
+        return limits.high - limits.low
+
+    assert width(rated["new"].skill) > 1.3 * width(rated["bot1"].skill)
+    assert abs(rated["new"].skill.value) < 0.2
+
+
+def test_no_games_one_game_and_bad_ones() -> None:
+    assert rate([]) == RatingLadder(0, (), (), 0.0, 0.0)
+    one = RatedGame(RULES, Played("g", tuple("abcde"), ROLES, Side.EVIL))
+    ladder = rate([one])
+    assert {found.player for found in ladder.players} == set("abcde")
+    assert all(0 < found.rating.low < found.rating.value < found.rating.high < 1 for found in ladder.players)
+    with pytest.raises(ValueError, match="game g is given twice"):
+        rate([one, one])
+    six = Played("h", tuple("abcdef"), (*ROLES, Role.SERVANT), Side.EVIL)
+    with pytest.raises(ValueError, match="differ in their numbers"):
+        rate([one, RatedGame(RULES, six)])

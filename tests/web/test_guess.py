@@ -1,0 +1,89 @@
+"""A person guesses what speakers meant, beside a model that guessed the same."""
+
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.app.real_server import Served
+from tests.web.conftest import DESK, PHONE, Visits
+from tests.web.test_annotate import a_batch
+from tests.web.test_pages import faults_of, fits
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+
+async def a_model_guesses(caller: httpx.AsyncClient, batch: str) -> list[dict[str, Any]]:
+    """The items of a batch, all of which a model has answered with the first two options."""
+    asks = {"dimension": "guessing", "batch": batch, "limit": 25}
+    page = (await caller.get("/evaluations/items", params=asks)).json()
+    answers = [
+        {"item_id": item["id"], "intentions": [option["id"] for option in item["options"][:2]]}
+        for item in page["items"]
+    ]
+    rater = {"name": "oracle 7", "kind": "model"}
+    wish = {"dimension": "guessing", "rater": rater, "variant": page["variant"], "answers": answers}
+    answer = await caller.post("/evaluations", json=wish)
+    assert answer.status_code == 201, answer.text
+    items: list[dict[str, Any]] = page["items"]
+    return items
+
+
+async def test_a_person_guesses_with_the_keyboard_and_stands_beside_a_model(
+    served: Served, visit: Visits
+) -> None:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+        batch = await a_batch(served)
+        items = await a_model_guesses(caller, batch)
+        async with visit(f"{served.url}/ui/#/guess", viewport=DESK) as page:
+            await page.get_by_label("Your name as a rater").fill("ann")
+            await page.get_by_label("A batch").fill(batch)
+            await page.get_by_label("Speeches").fill("25")
+            await page.get_by_role("button", name="Begin").click()
+            asked = page.get_by_role("region", name="What is asked")
+            for number, item in enumerate(items, 1):
+                await expect(page.get_by_text(f"Speech {number} of {len(items)}")).to_be_visible()
+                await expect(asked.get_by_text(item["speech"].splitlines()[0][:40]).first).to_be_visible()
+                # What the model chose, and of the first speech something else.
+                await page.keyboard.press("a")
+                await page.keyboard.press("b")
+                if number == 1:
+                    await page.keyboard.press("b")
+                    await page.keyboard.press("c")
+                    await asked.get_by_label("Its role").select_option("servant")
+                    await asked.get_by_label("How sure").select_option("3")
+                    await page.locator("main").focus()
+                await page.keyboard.press("Enter")
+            await page.get_by_role("button", name=f"Hand in {len(items)} guesses").press("Enter")
+            mine = page.get_by_role("region", name="What you handed in")
+            await expect(mine).to_be_visible()
+            found = (await caller.get("/evaluations", params={"rater": "ann"})).json()["evaluations"][0]
+            value = found["totals"]["micro"]["f1"]["value"]
+            await expect(mine).to_contain_text(f"{100 * value:.1f} %")
+            others = page.get_by_role("region", name="Beside the others")
+            row = others.get_by_role("row", name="oracle 7 model")
+            await expect(row).to_contain_text(f"{len(items)} items")
+            await expect(row).to_contain_text(f"{100 * value:.1f} %")
+            assert await faults_of(page) == []
+            # A changed guess alone is handed in again.
+            await page.get_by_role("button", name="Back").click()
+            await page.keyboard.press("d")
+            await expect(page.get_by_role("button", name="Hand in 1 guess")).to_be_enabled()
+        scored = (
+            await caller.get(f"/evaluations/{found['evaluation_id']}", params={"per_item": True})
+        ).json()
+        given = {one["item_id"]: one["predicted"] for one in scored["per_item"]}
+        first = items[0]
+        assert set(given[first["id"]]) == {first["options"][0]["id"], first["options"][2]["id"]}
+        assert found["rater"] == {"name": "ann", "kind": "human"}
+
+
+async def test_axe_finds_nothing_where_people_guess(served: Served, visit: Visits) -> None:
+    batch = await a_batch(served)
+    for viewport, scheme in ((PHONE, "dark"), (DESK, "light")):
+        url = f"{served.url}/ui/#/guess?rater=eve&of={batch}"
+        async with visit(url, viewport=viewport, color_scheme=scheme) as page:
+            await expect(page.get_by_role("region", name="What is asked")).to_be_visible()
+            assert await fits(page)
+            assert await faults_of(page) == []

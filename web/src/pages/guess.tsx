@@ -1,0 +1,395 @@
+/** People guess what a speaker meant: the same items that models are asked, and how well both do. */
+import type { AnswerTotals, Comparison, Evaluation, Item, ItemPage, Role } from "@interintent/client";
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ROLE, plural } from "../game/words.ts";
+import { Speech } from "../parts/speech.tsx";
+import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { go, href, place } from "../router.ts";
+import { key, server } from "../session.ts";
+
+interface Guess {
+  intentions: readonly string[];
+  role: Role | "";
+  confidence: number | null;
+}
+
+const NONE: Guess = { intentions: [], role: "", confidence: null };
+
+/** What a sealed set says of answers: that they are kept, until its date. */
+interface Receipt {
+  answers: number;
+  items: number;
+}
+
+interface Sealed {
+  name: string;
+  status: "sealed" | "scoring" | "open";
+  closes_at: string;
+}
+
+const SURE = ["a mere guess", "hardly sure", "rather unsure", "rather sure", "sure", "certain"];
+
+const LETTERS = "abcdefghijklmnopqrstuvwxyz";
+
+const Begin = (): JSX.Element => {
+  const { rater = "", of = "" } = place.value.query;
+  const begin = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget as HTMLFormElement);
+    go(href("/guess", Object.fromEntries(["rater", "of", "limit"].map((name) => [name, String(given.get(name)).trim()]))));
+  };
+  return (
+    <section class="begin">
+      <h1>Guess</h1>
+      <p class="muted">
+        You see what one seat saw up to a speech, and say what the speaker meant with it. Models are asked the same, so you can compare
+        yourself with them.
+      </p>
+      <form class="panel" onSubmit={begin}>
+        <label class="field">
+          Your name as a rater
+          <input name="rater" required maxLength={80} pattern="[A-Za-z0-9][A-Za-z0-9 ._:@\/+\-]*" defaultValue={rater} autocomplete="off" />
+        </label>
+        <label class="field">
+          A batch (b_…) or game (g_…) to practise on, or a sealed set (s_…)
+          <input name="of" required pattern="[bgs]_[a-z0-9]+" defaultValue={of} autocomplete="off" />
+        </label>
+        <label class="field">
+          Speeches
+          <input name="limit" type="number" min={1} max={200} defaultValue="20" />
+        </label>
+        <button type="submit" class="primary">
+          Begin
+        </button>
+      </form>
+    </section>
+  );
+};
+
+const share = (value: number | null): string => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+const estimate = ({ value, low, high }: { value: number | null; low: number | null; high: number | null }): string =>
+  value === null ? "not defined" : `${share(value)}${low === null || high === null ? "" : ` (${share(low)} to ${share(high)})`}`;
+
+/** The figures of what was handed in just now. */
+const Score = ({ found }: { found: Evaluation }): JSX.Element => {
+  const totals = found.totals as AnswerTotals | null;
+  return (
+    <section class="panel" aria-label="What you handed in">
+      <h2>What you handed in</h2>
+      {totals ? (
+        <dl class="figures">
+          <div>
+            <dt>F1 of intentions</dt>
+            <dd>{estimate(totals.micro.f1)}</dd>
+          </div>
+          <div>
+            <dt>By chance</dt>
+            <dd>{share(totals.chance)}</dd>
+          </div>
+          <div>
+            <dt>Counted</dt>
+            <dd>
+              {plural(totals.items, "item")} of {found.items}, {plural(totals.games, "game")}
+            </dd>
+          </div>
+          {found.roles && found.roles.accuracy.den > 0 && (
+            <div>
+              <dt>Roles right</dt>
+              <dd>
+                {found.roles.accuracy.num} of {found.roles.accuracy.den}
+              </dd>
+            </div>
+          )}
+        </dl>
+      ) : (
+        <p>{plural(found.answers, "guess", "guesses")} stored. The server tells no figures for so few, or not to this key.</p>
+      )}
+    </section>
+  );
+};
+
+type Beside = { name: string; kind: string; found?: Comparison; fault?: string };
+
+/** Beside each of the others who guessed the same items. */
+const Others = ({ rater, beside }: { rater: string; beside: readonly Beside[] }): JSX.Element | null =>
+  beside.length === 0 ? null : (
+    <section class="panel wide" aria-label="Beside the others">
+      <h2>Beside the others, on what both guessed</h2>
+      <div class="scroll" tabIndex={0} role="group" aria-label="The others, to be scrolled">
+        <table class="history">
+          <thead>
+            <tr>
+              {["Rater", "Shared", "Its F1", `F1 of ${rater}`, "Difference"].map((name) => (
+                <th scope="col" key={name}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {beside.map(({ name, kind, found, fault }) => {
+              const f1 = found?.totals?.["guessing"]?.measures["f1"];
+              return (
+                <tr key={name}>
+                  <th scope="row">
+                    <bdi>{name}</bdi> <span class="muted">{kind}</span>
+                  </th>
+                  {f1 ? (
+                    <>
+                      <td>{plural(found!.shared, "item")}</td>
+                      <td>{share(f1.second.value)}</td>
+                      <td>{share(f1.first.value)}</td>
+                      <td>{estimate(f1.difference)}</td>
+                    </>
+                  ) : (
+                    <td colSpan={4} class="muted" dir="auto">
+                      {fault ?? `${plural(found?.shared ?? 0, "item")} shared: too few for figures`}
+                    </td>
+                  )}
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+
+export const GuessPage = (): JSX.Element => {
+  const { rater, of, limit } = place.value.query;
+  const sealed = of?.startsWith("s_") ?? false;
+  const among = of ? { [of.startsWith("g_") ? "game" : "batch"]: of } : {};
+  const [page, setPage] = useState<ItemPage | undefined>(undefined);
+  const [about, setAbout] = useState<Sealed | undefined>(undefined);
+  const [fault, setFault] = useState<unknown>(undefined);
+  const [at, setAt] = useState(0);
+  const [guesses, setGuesses] = useState<ReadonlyMap<string, Guess>>(new Map());
+  const [sent, setSent] = useState<ReadonlySet<string>>(new Set());
+  const [sending, setSending] = useState(false);
+  const [refused, setRefused] = useState<unknown>(undefined);
+  const [score, setScore] = useState<Evaluation | Receipt | undefined>(undefined);
+  const [beside, setBeside] = useState<readonly Beside[]>([]);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    setPage(undefined);
+    setFault(undefined);
+    setAt(0);
+    if (!rater || !of) return;
+    const asked = { limit: limit ?? 20 };
+    if (sealed) {
+      server.get<ItemPage>(`/evaluations/sets/${of}/items`, asked).then(setPage, setFault);
+      server.get<Sealed>(`/evaluations/sets/${of}`).then(setAbout, setFault);
+    } else server.items({ dimension: "guessing", ...among, ...asked }).then(setPage, setFault);
+  }, [rater, of, limit, key.value]);
+
+  const items = page?.items ?? [];
+  const unsent = [...guesses.keys()].filter((id) => !sent.has(id));
+  // What was not handed in is lost with the page: the browser asks.
+  useEffect(() => {
+    if (!unsent.length) return undefined;
+    const stay = (event: BeforeUnloadEvent): void => event.preventDefault();
+    addEventListener("beforeunload", stay);
+    return () => removeEventListener("beforeunload", stay);
+  }, [unsent.length > 0]);
+
+  const compare = async (): Promise<void> => {
+    const { evaluations } = await server.get<{ evaluations: Evaluation[] }>("/evaluations", { dimension: "guessing", limit: 200 });
+    const others = new Map(evaluations.filter((one) => one.rater.name !== rater).map((one) => [one.rater.name, one.rater.kind]));
+    const found: Beside[] = [];
+    for (const [name, kind] of others)
+      try {
+        const compared = await server.get<Comparison>("/evaluations/compare", { dimension: "guessing", first: rater, second: name, ...among });
+        if (compared.shared) found.push({ name, kind, found: compared });
+      } catch (error) {
+        found.push({ name, kind, fault: error instanceof Error ? error.message : String(error) });
+      }
+    setBeside(found);
+  };
+  const handIn = async (): Promise<void> => {
+    setSending(true);
+    setRefused(undefined);
+    // A set keeps a rater's last answers alone, so it is given all of them.
+    const ids = sealed ? [...guesses.keys()] : unsent;
+    const answers = ids.map((item_id) => {
+      const { intentions, role, confidence } = guesses.get(item_id)!;
+      return { item_id, intentions, ...(role ? { role, ...(confidence === null ? {} : { confidence }) } : {}) };
+    });
+    const body = { rater: { name: rater, kind: "human" }, answers };
+    try {
+      if (sealed) setScore(await server.post<Receipt>(`/evaluations/sets/${of}/answers`, body));
+      else setScore(await server.post<Evaluation>("/evaluations", { ...body, dimension: "guessing", variant: page!.variant }));
+      setSent(new Set([...sent, ...ids]));
+      if (!sealed) await compare();
+    } catch (error) {
+      setRefused(error);
+    } finally {
+      setSending(false);
+    }
+  };
+
+  const item = items[at];
+  const guess = (item && guesses.get(item.id)) ?? NONE;
+  const change = (changed: Partial<Guess>): void => {
+    if (!item) return;
+    setGuesses(new Map(guesses).set(item.id, { ...guess, ...changed }));
+    // A changed guess is handed in again.
+    if (sent.has(item.id)) setSent(new Set([...sent].filter((id) => id !== item.id)));
+  };
+  const toggle = (id: string): void =>
+    change({ intentions: guess.intentions.includes(id) ? guess.intentions.filter((one) => one !== id) : [...guess.intentions, id] });
+  const next = (): void => {
+    if (item && !guesses.has(item.id)) setGuesses(new Map(guesses).set(item.id, NONE));
+    setAt(Math.min(at + 1, items.length));
+  };
+  useEffect(() => {
+    const listen = (event: KeyboardEvent): void => {
+      if (event.ctrlKey || event.metaKey || event.altKey || !item) return;
+      const target = event.target as HTMLElement;
+      if (event.key === "Enter" && !target.closest("button, a, summary, select")) {
+        event.preventDefault();
+        return next();
+      }
+      const option = event.key.length === 1 ? item.options?.[LETTERS.indexOf(event.key.toLowerCase())] : undefined;
+      if (!option || target.closest("select, input:not([type=checkbox])")) return;
+      event.preventDefault();
+      toggle(option.id);
+    };
+    addEventListener("keydown", listen);
+    return () => removeEventListener("keydown", listen);
+  });
+  useEffect(() => heading.current?.focus({ preventScroll: true }), [item?.id]);
+
+  if (!rater || !of) return <Begin />;
+  if (fault !== undefined) return <Fault whole error={fault} again={() => location.reload()} />;
+  if (!page) return <Loading what="the speeches" />;
+  if (!items.length)
+    return (
+      <Empty whole title="There is nothing to guess here">
+        <p>Games that are finished hold items if their seats recorded what they intended. Choose others.</p>
+      </Empty>
+    );
+  const send = (
+    <button type="button" class={item ? "" : "primary"} disabled={sending || !unsent.length} onClick={() => void handIn()}>
+      {sending ? "Handing in …" : `Hand in ${plural(unsent.length, "guess", "guesses")}`}
+    </button>
+  );
+  const bar = (
+    <div class="row judged">
+      <progress max={items.length} value={guesses.size} aria-label="Progress" />
+      <span>{item ? `Speech ${at + 1} of ${items.length}` : `${guesses.size} of ${plural(items.length, "speech", "speeches")} guessed`}</span>
+      <button type="button" disabled={at === 0} onClick={() => setAt(at - 1)}>
+        Back
+      </button>
+      {send}
+    </div>
+  );
+  return (
+    <div class="annotate guess">
+      {bar}
+      {about && (
+        <p class="muted wide">
+          <bdi>{about.name}</bdi>:{" "}
+          {about.status === "sealed"
+            ? `sealed until ${new Date(about.closes_at).toLocaleString()}. Nothing is told before. What you hand in takes the place of what you handed in before under this name.`
+            : "no answer is taken any more."}
+        </p>
+      )}
+      {refused !== undefined && <Fault error={refused} />}
+      {item ? (
+        <ItemView key={item.id} item={item} guess={guess} toggle={toggle} change={change} next={next} heading={heading} last={at + 1 === items.length} />
+      ) : (
+        <section class="state">
+          <h1>{unsent.length ? "That was all. Hand it in." : "That was all. Thank you."}</h1>
+        </section>
+      )}
+      {score &&
+        ("totals" in score ? (
+          <Score found={score} />
+        ) : (
+          <section class="panel" role="status">
+            {plural(score.answers, "guess", "guesses")} to {plural(score.items, "item")} are kept.
+          </section>
+        ))}
+      <Others rater={rater} beside={beside} />
+    </div>
+  );
+};
+
+interface ItemProps {
+  item: Item;
+  guess: Guess;
+  toggle: (id: string) => void;
+  change: (changed: Partial<Guess>) => void;
+  next: () => void;
+  heading: { current: HTMLHeadingElement | null };
+  last: boolean;
+}
+
+const ItemView = ({ item, guess, toggle, change, next, heading, last }: ItemProps): JSX.Element => (
+  <>
+    <div class="material">
+      <section class="panel" aria-label="What the reader saw">
+        <h2>What seat {item.reader} saw</h2>
+        <div class="record" tabIndex={0} role="group" aria-label="The record" dir="auto">
+          {item.context}
+        </div>
+      </section>
+    </div>
+    <div class="mine">
+      <section class="panel asked" aria-label="What is asked">
+        <h1 ref={heading} tabIndex={-1}>
+          What does seat {item.speaker} mean with this?
+        </h1>
+        <Speech text={item.speech || "It says nothing."} label="The speech" />
+        <fieldset>
+          <legend>Two or three of these, or none</legend>
+          <ul class="choices options">
+            {(item.options ?? []).map(({ id, label }, i) => (
+              <li key={id}>
+                <label class="choice">
+                  <input type="checkbox" checked={guess.intentions.includes(id)} onChange={() => toggle(id)} />
+                  <span>{label}</span> {LETTERS[i] && <kbd aria-hidden="true">{LETTERS[i]}</kbd>}
+                </label>
+              </li>
+            ))}
+          </ul>
+        </fieldset>
+        <p class="row">
+          <label>
+            Its role{" "}
+            <select value={guess.role} onChange={(event) => change({ role: event.currentTarget.value as Role | "" })}>
+              <option value="">I do not say</option>
+              {(Object.keys(ROLE) as Role[]).map((role) => (
+                <option key={role} value={role}>
+                  {ROLE[role]}
+                </option>
+              ))}
+            </select>
+          </label>
+          {guess.role && (
+            <label>
+              How sure{" "}
+              <select
+                value={guess.confidence ?? ""}
+                onChange={(event) => change({ confidence: event.currentTarget.value === "" ? null : Number(event.currentTarget.value) })}
+              >
+                <option value="">I do not say</option>
+                {SURE.map((words, i) => (
+                  <option key={i} value={i}>
+                    {i}: {words}
+                  </option>
+                ))}
+              </select>
+            </label>
+          )}
+        </p>
+        <p class="row">
+          <button type="button" class="primary" onClick={next}>
+            {last ? "Done" : "Next"} <kbd>Enter</kbd>
+          </button>
+        </p>
+      </section>
+    </div>
+  </>
+);
