@@ -426,7 +426,6 @@ async def _connect(silence: _Silence, *arguments: Any, **options: Any) -> Any:
     asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
     settings = {
-        "jit": "off",
         "lock_timeout": f"{LOCK_WITHIN_S}s",
         "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
         **options.pop("server_settings", {}),
