@@ -71,8 +71,8 @@ from app.seats.limits import Unidentified
 from app.seats.seats import Seats
 from app.seats.wire import Doorway
 from app.settings import Settings
+from app.store.audit import Audit
 from app.store.bots import BotStore
-from app.store.claim_codes import ClaimCodes
 from app.store.db import PASSING, Database
 from app.store.games import GameStore
 from app.store.gauges import DatabaseGauges
@@ -193,11 +193,8 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(bots_router, tags=["bots"])
-<<<<<<< HEAD
     app.include_router(set_router, tags=["evaluations"])
-=======
     app.include_router(meeting_router, tags=["meeting"])
->>>>>>> main
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(rating_router, tags=["evaluations"])
     app.include_router(ratings_router, tags=["bots"])
@@ -371,7 +368,7 @@ class Composition:
             self.runner,
             self.pickup,
         )
-        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
+        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, self.database)
         bots = BotStore(self.database)
         self.bots = Bots(bots, self.store, self.games, self.seat_tokens)
         self.meeting = Meeting(
@@ -401,12 +398,14 @@ class Composition:
         state.repeats = Repeats(self.database)
         state.keys = self.keys
         state.access = self.access
+        state.audit = Audit(self.database)
         state.games = self.games
         state.lists = Lists(Listing(self.database), self.store)
         state.models = self.models
         state.trials = Trials(self.models.endpoints)
         state.following = Following(
             self.store,
+            self.access,
             self.reader,
             self.positions,
             self.feed,

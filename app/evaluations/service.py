@@ -1,7 +1,7 @@
 """The service behind the routes of evaluations."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ from app.evaluations.sets import EvaluationSets
 from app.evaluations.tasks import Tasks
 from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
+from app.store.audit import Audit
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.games import OPEN, GameStore, new_id
@@ -71,6 +72,7 @@ class Evaluations:
         self._database = database
         self._models = models
         self._rows = games
+        self._audit = Audit(database)
         self.store = EvaluationStore(database)
         self.games = FinishedGames(games, reader)
         sets = SetStore(database)
@@ -90,28 +92,64 @@ class Evaluations:
         games: Sequence[str],
         batches: Sequence[str],
         caller: Caller | None = None,
+        scope: str = "eval:read",
         *,
         invalid: bool = False,
     ) -> list[str]:
         """The ids of the named finished games, or of all finished games of the named batches; unless
-        ``invalid``, without those that were marked as invalid. Without ``caller``, every game is visible.
+        ``invalid``, without those that were marked as invalid. Only what ``scope`` reaches, and games whose
+        whole log is public; without ``caller``, every game.
+
         Raises InvalidRequest unless either games or batches are named, NotFound, and Unfinished for a named
         game that is not over, or is left out as invalid.
         """
         if bool(games) is bool(batches):
             raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
-        sees_all = caller is None or caller.sees_all
         if games:
-            return [await self._named(game, sees_all=sees_all, invalid=invalid) for game in games]
+            if caller is not None and await self.unreached(caller, games, scope):
+                raise NotFound("no such game for this caller")
+            owners = await self._rows.owners(games)
+            return [
+                await self._named(
+                    game,
+                    sees_all=caller is None or caller.may("export:full", owners.get(game, "")),
+                    invalid=invalid,
+                )
+                for game in games
+            ]
         for batch in batches:
             row = await self._rows.batch(batch)
-            if row is None or (not sees_all and await self._rows.is_ahead(row)):
+            if row is None or (
+                caller is not None
+                and not (
+                    caller.may(scope, row.owner)
+                    and (caller.may("export:full", row.owner) or not await self._rows.is_ahead(row))
+                )
+            ):
                 raise NotFound("no such batch for this caller")
         return [
             game
             for batch in batches
             for game in await self._rows.ids(batch, status=("finished",), invalid=invalid)
         ]
+
+    async def unreached(self, caller: Caller, games: Collection[str], scope: str) -> set[str]:
+        """Those of these games that the scope does not reach: unknown ones, and those of others unless the
+        whole log is public.
+        """
+        if caller.has_any(scope):
+            return set()
+        owners = await self._rows.owners(list(games))
+        foreign = [game for game in games if not caller.may(scope, owners.get(game, ""))]
+        return {game for game in foreign if not await self.gold.is_public(game)}
+
+    async def whose(self, caller: Caller, games: Collection[str]) -> str | None:
+        """Whose judgements of these games the caller is shown: its own, by the public name of its credential;
+        None: everybody's, since it sees all of these games in full.
+        """
+        owners = (await self._rows.owners(list(games))).values()
+        sees = caller.sees_all or (owners and all(caller.may("export:full", owner) for owner in owners))
+        return None if sees else caller.name
 
     async def _named(self, game_id: str, *, sees_all: bool, invalid: bool) -> str:
         game = await self.games.by_id(game_id, sees_all=sees_all)
@@ -219,9 +257,10 @@ class Evaluations:
                 connection, caller.name, new.rater.name, {answer.item_id for answer in new.answers}
             )
             graded = replace(row, grade=grade)
-            view = evaluation_view(graded, sees_all=caller.sees_all)
+            view = evaluation_view(graded, caller)
             await self.store.insert(connection, graded)
             await self.store.insert_answers(connection, [replace(one, grade=grade) for one in answers])
+            await self._audit.add(connection, caller, "evaluate", evaluation_id, answers=len(answers))
             await keep(connection, key, 201, view)
             return view
 
@@ -251,7 +290,10 @@ class Evaluations:
         if new.dimension == STATEMENTS or "export:full" not in caller.scopes:
             caller.needs("annotate")
         games = await self.chosen(
-            () if new.game is None else (new.game,), () if new.batch is None else (new.batch,), caller
+            () if new.game is None else (new.game,),
+            () if new.batch is None else (new.batch,),
+            caller,
+            "eval:submit",
         )
         if new.dimension != STATEMENTS:
             await self.may_see(caller, games, new.dimension, Variant(), followed=False)
@@ -296,7 +338,7 @@ class Evaluations:
             if model
             else await self._ruled(new.dimension, games, left_out),
         )
-        view = evaluation_view(row, sees_all=caller.sees_all)
+        view = evaluation_view(row, caller)
 
         async def work(connection: AsyncConnection) -> None:
             if model is not None:
@@ -310,6 +352,7 @@ class Evaluations:
                         "/judge",
                     )
             await self.store.insert(connection, row)
+            await self._audit.add(connection, caller, "evaluate", evaluation_id, judge=rater)
             await keep(connection, key, 202 if model else 201, view)
 
         await self._database.writer.run(work)
@@ -368,26 +411,27 @@ class Evaluations:
 
     async def cancel(self, evaluation_id: str, caller: Caller) -> None:
         """Cancels a judge's work; what it has judged is kept and scored. Raises NotFound, AlreadyOver."""
-        row = await self._row(evaluation_id, caller)
+        row = await self._row(evaluation_id, caller, "eval:submit")
         if not await self.store.cancel(evaluation_id):
             raise AlreadyOver(f"this evaluation is {row.status}: there is nothing to cancel")
+        await self._audit.note(caller, "cancel", evaluation_id)
         await self.judges.cancel(evaluation_id)
 
     async def _regraded(self, evaluation_id: str, dimension: str, rater: str, caller: Caller) -> int:
-        row = await self._row(evaluation_id, caller)
+        row = await self._row(evaluation_id, caller, "eval:submit")
         if (row.dimension, row.rater) != (dimension, rater):
             raise InvalidRequest(
                 "a re-grade must be of the same rater and dimension", "/regrade_of", "another_rater"
             )
         return row.grade
 
-    async def _row(self, evaluation_id: str, caller: Caller) -> EvaluationRow:
+    async def _row(self, evaluation_id: str, caller: Caller, scope: str = "eval:read") -> EvaluationRow:
         row = await self.store.evaluation(evaluation_id)
         # The answer is the same for somebody else's evaluation as for one that does not exist.
-        if row is None or not (caller.sees_all or row.caller == caller.name):
+        if row is None or not caller.may(scope, row.owner or row.caller):
             raise NotFound("no such evaluation for this caller")
         # Its content is checked here, whatever is asked for.
-        _readable_view(row, sees_all=caller.sees_all)
+        _readable_view(row, caller)
         return row
 
     async def evaluation(
@@ -397,8 +441,8 @@ class Evaluations:
         read when the evaluation was made.
         """
         row = await self._row(evaluation_id, caller)
-        view = evaluation_view(row, sees_all=caller.sees_all)
-        full = caller.sees_all or _in_full(row)
+        view = evaluation_view(row, caller)
+        full = _in_full(row, caller)
         if per_item and not full:
             raise Forbidden("item by item, answers are shown to whoever may read the gold")
         if "judge" in row.spec:
@@ -430,10 +474,10 @@ class Evaluations:
         """
         rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
         for row in rows:
-            if row.dimension in ("guessing", "summarisation") and not (caller.sees_all or _in_full(row)):
+            if row.dimension in ("guessing", "summarisation") and not (_in_full(row, caller)):
                 raise Forbidden(
-                    f"{row.evaluation_id} was handed in to games whose gold is not yours to read: what it "
-                    "scored stands, and more is not told"
+                    "one of these was handed in to games whose gold was not yours to read: what it scored "
+                    "stands, and more is not told"
                 )
         return await self._comparisons.evaluations(rows[0], rows[1], exclude_above)
 
@@ -468,9 +512,9 @@ class Evaluations:
         limit: int,
         cursor: str | None,
     ) -> EvaluationPage:
-        """The caller's evaluations, newest first; everybody's for a caller who sees all."""
+        """The caller's evaluations, newest first; everybody's with ``eval:read:any``."""
         rows, following = await self.store.page(
-            caller=None if caller.sees_all else caller.name,
+            owner=None if caller.has_any("eval:read") else caller.owner,
             dimensions=dimensions,
             raters=raters,
             limit=limit,
@@ -479,30 +523,33 @@ class Evaluations:
         shown, damaged = [], [damaged_row.name for damaged_row in rows.damaged]
         for row in rows:
             try:
-                shown.append(_readable_view(row, sees_all=caller.sees_all))
+                shown.append(_readable_view(row, caller))
             except CorruptLog:
                 damaged.append(name_of(row))
         return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
 
 
-def _in_full(row: EvaluationRow) -> bool:
-    """Whether its caller could read all the gold when the evaluation was made."""
-    return bool(row.spec.get(PRACTICE) or row.spec.get("sees_all"))
+def _in_full(row: EvaluationRow, caller: Caller) -> bool:
+    """Whether the caller may see all of the evaluation: it is its own, and its gold was its own to read when
+    it was made. Whoever reads others' evaluations needs the right to others' gold.
+    """
+    could = row.spec.get(PRACTICE) or row.spec.get("sees_all")
+    return caller.sees_all or bool(could and (row.owner or row.caller) == caller.owner)
 
 
-def _readable_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
+def _readable_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
     """As ``evaluation_view``. Raises CorruptLog for a stored row that cannot be read."""
     try:
-        return evaluation_view(row, sees_all=sees_all)
+        return evaluation_view(row, caller)
     except UNREADABLE:
         raise CorruptLog(f"{name_of(row)} cannot be read") from None
 
 
-def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
+def evaluation_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
     """An evaluation as its caller sees it."""
     result = row.result or {}
     # What earlier versions told of gold that was not the caller's to read is kept as ``limited``.
-    scores = result.get("full" if sees_all or _in_full(row) else "limited") or {}
+    scores = result.get("full" if _in_full(row, caller) else "limited") or {}
     left_out = result.get("left_out", [])
     return EvaluationView(
         evaluation_id=row.evaluation_id,

@@ -25,6 +25,7 @@ from app.base.errors import (
     AlreadyOver,
     BudgetSpent,
     DrivenAutomatically,
+    Forbidden,
     InvalidRequest,
     NotAnswered,
     NotFound,
@@ -39,6 +40,7 @@ from app.base.sums import Sums
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.games.access import Sight
 from app.games.defaults import batch_defaults, is_excluded
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
@@ -435,25 +437,31 @@ class Games:
         log.info("a game is imported", batch=batch_id, game=game.game_id)
         return imported
 
-    async def fork(self, game_id: str, fork: ForkGame, caller: Caller) -> GameForked:
+    async def fork(self, game_id: str, fork: ForkGame, caller: Caller, sight: Sight) -> GameForked:
         """Creates a game with the same log up to a point; the answer counts only events that ``caller`` sees.
+        ``sight``: what it sees of the game.
 
-        Raises Forbidden for a caller who may not see the whole log, InvalidRequest for a point that the log
-        does not have or for missing seats, InvalidAgent for a seat that cannot play.
+        Raises Forbidden for an owner who may not see the whole log, NotFound for anybody else who may not,
+        InvalidRequest for a point that the log does not have or for missing seats, InvalidAgent for a seat
+        that cannot play.
         """
         row = await self.row(game_id)
         events = await self._reader.events(game_id)
         fold(events)  # refuses a log that does not fold
-        if not _is_public(row, events):
+        batch = await self.batch_row(row.batch_id)
+        is_own = caller.may("games:create", batch.owner)
+        if sight.viewer != FULL and not _is_public(row, events):
+            if not is_own:
+                raise NotFound("no such game for this caller")
             caller.needs("export:full")
+            raise Forbidden(sight.why_not)
         if isinstance(fork.after, AfterRequest):
             taken = await off_loop(cut_after_request, events, fork.after.request)
         else:
             after = fork.after
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
-        batch = await self.batch_row(row.batch_id)
         spec = _fork_spec(game_id, whole(batch.spec), fork)
-        labels = {**whole(batch.labels), **fork.labels}
+        labels = {**(whole(batch.labels) if is_own else {}), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
             if asks_model(seat_spec["agent"]):
@@ -505,7 +513,7 @@ class Games:
             game_id=fork_id,
             batch_id=batch_id,
             # Not `origin`: the length of the whole log tells how often others have thought.
-            forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], caller.viewer))),
+            forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], sight.viewer))),
             seats=_shown_seats(seats),
         )
 

@@ -30,8 +30,7 @@ from app.base.lifecycle import Lifecycle
 from app.base.problems import ProblemResponse, documented, problem_response
 from app.edge.auth import Caller, Keys
 from app.edge.bodies import BodyRoute
-from app.edge.deps import viewer_for
-from app.games.access import Access
+from app.games.access import Access, Sight
 from app.protocol.actions import text_fault
 from app.protocol.close_codes import Code
 from app.protocol.messages import (
@@ -53,7 +52,7 @@ from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, addr
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
-from app.stream.feed import Feed, held_name
+from app.stream.feed import ANY_SEAT, Feed, held_name
 from app.stream.live import Live
 from app.stream.metrics import (
     socket_events,
@@ -145,8 +144,10 @@ class Connection(SocketTalk):
         """Whether this connection holds the seat, and answers for it."""
         self._relayed = False
         """Whether a relay sends to it once it has caught up: True for viewers that many connections share."""
-        self._seat_hint: str | None = None
-        """The name under which hints about its seat come: the seat that it holds, or whose token it has."""
+        self._seat_hints: list[str] = []
+        """The names under which hints about seats come: the seat that it holds, or whose token it has; for a
+        key that sees more than the public, any seat that somebody else gets.
+        """
         self._is_new = True
         """Whether it has not yet read the log, and checked who holds its seat."""
         self._has_asked = False
@@ -168,11 +169,12 @@ class Connection(SocketTalk):
         # Not for seats: they have few connections, and at many events each needs its own request.
         self._relayed = spot.viewer in (PUBLIC, FULL)
         seat = spot.viewer if self._sits else caller.seat
-        self._seat_hint = None if seat is None else held_name(spot.game_id, seat)
+        if seat is not None:
+            self._seat_hints.append(held_name(spot.game_id, seat))
+        if caller.key_id is not None and spot.viewer != PUBLIC:
+            self._seat_hints.append(held_name(spot.game_id, ANY_SEAT))
         # Watch before the first read: so no commit in between is missed.
-        names = [] if self._relayed else [spot.game_id]
-        if self._seat_hint is not None:
-            names.append(self._seat_hint)
+        names = [*([] if self._relayed else [spot.game_id]), *self._seat_hints]
         self.live = identify.live
         with self._sockets.feed.watch(*names) as watch, self._tail(spot.game_id), self._present(spot.game_id):
             self._watch = watch
@@ -222,8 +224,9 @@ class Connection(SocketTalk):
         row = await self._sockets.rows.get(identify.game)
         if row is None or not await self._sockets.access.reaches(caller, row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
+        sight = await self._sockets.access.sight(caller, row)
         try:
-            viewer = viewer_for(caller, identify.viewer, row.players)
+            viewer = sight.named(identify.viewer, row.players)
         except Forbidden:
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential") from None
         except InvalidRequest as fault:
@@ -232,7 +235,7 @@ class Connection(SocketTalk):
         self._log_head = row.head if row.status in OPEN else None
         self._view = await self._sockets.seats.view(row, viewer)
         try:
-            self._sits = self._wants_to_sit(identify, caller, viewer)
+            self._sits = self._wants_to_sit(identify, caller, viewer, sight)
         except InvalidRequest as fault:
             await self._send_refusal(refusal(identify.id, fault))
             raise Closing(Code.MALFORMED, "that seat cannot be held") from None
@@ -243,7 +246,7 @@ class Connection(SocketTalk):
             raise Closing(Code.BEYOND_HEAD, f"after is beyond head {self._head}")
         return Spot(identify.game, viewer, identify.after, place)
 
-    def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer) -> bool:
+    def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer, sight: Sight) -> bool:
         """Whether the connection is to hold its seat: with the seat's own token unless it declines, with
         another credential only if it asks to. Raises InvalidRequest or Forbidden if it asks and cannot.
         """
@@ -256,7 +259,7 @@ class Connection(SocketTalk):
             if identify.sit is None:
                 return False
             raise InvalidRequest(f"seat {viewer} is not a remote seat", "/sit")
-        check_answers_for(caller, viewer)
+        check_answers_for(viewer, sight.answers)
         return True
 
     async def _welcome(self, spot: Spot) -> None:
@@ -333,15 +336,21 @@ class Connection(SocketTalk):
         return await sockets.pages.after(spot)
 
     async def _check_seat(self, caller: Caller) -> None:
-        """Raises Closing when the seat's tokens were revoked, or when a newer connection holds the seat.
-        Checks at the beginning and at every hint.
+        """Raises Closing when the seat's tokens were revoked, when a newer connection holds the seat, or when
+        a key may no longer see what it sees, since others have come to the table. Checks at the beginning and
+        at every hint.
         """
-        if self._seat_hint is None or not (self._watch.rung_by(self._seat_hint) or self._is_new):
+        rung = [name for name in self._seat_hints if self._watch.rung_by(name)]
+        if not self._seat_hints or not (rung or self._is_new):
             return
         spot = self.spot
         row = await self._sockets.rows.get(spot.game_id)
         if row is None or not caller.is_current(row.epochs):
             raise Closing(Code.UNAUTHENTICATED, REVOKED)
+        if caller.key_id is not None and row.taken:
+            sight = await self._sockets.access.sight(caller, row)
+            if not sight.shows(spot.viewer) or (self._sits and spot.viewer not in sight.answers):
+                raise Closing(Code.NO_SUCH_GAME, "others have come to the table: identify again")
         if self._sits and not await unbroken(
             self._sockets.seats.holds(spot.game_id, spot.viewer, self._holder)
         ):

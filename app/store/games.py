@@ -259,14 +259,15 @@ class GameStore:
         return {game: batches[game] for game in game_ids if game in batches}
 
     async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
-        """The length of each game's log, its status, and the epochs of its seats' tokens."""
+        """The length of each game's log, its status, and its seats' epochs and owners."""
         heads: dict[str, tuple[int, str, str]] = {}
         for first in range(0, len(game_ids), 1000):
-            query = select(games.c.game_id, games.c.head, games.c.status, games.c.epochs).where(
-                games.c.game_id.in_(game_ids[first : first + 1000])
+            c = games.c
+            query = select(c.game_id, c.head, c.status, c.epochs, c.taken).where(
+                c.game_id.in_(game_ids[first : first + 1000])
             )
-            for game, head, status, epochs in await self._database.rows(query):
-                heads[game] = (head, status, str(epochs))
+            for game, head, status, epochs, taken in await self._database.rows(query):
+                heads[game] = (head, status, f"{epochs} {taken}")
         return heads
 
     async def _row(self, kind: type[R], query: Select[Any]) -> R | None:
@@ -303,6 +304,11 @@ class GameStore:
     async def is_ahead(self, batch: BatchRow) -> bool:
         """Whether the batch is that of a fork which ``ahead`` names; each fork has a batch of its own."""
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
+
+    async def shared(self, batch_id: str) -> list[GameRow]:
+        """The batch's open games with remote seats that are not the owner's."""
+        query = select(games).where(games.c.batch_id == batch_id, _IS_OPEN, games.c.taken.is_not(None))
+        return [read_row(GameRow, row) for row in await self._database.mappings(query)]
 
     async def rows_laid(self, batch_id: str) -> int:
         """How many games of the batch have been stored."""
