@@ -169,7 +169,6 @@ def _seats(tally: FigureTally) -> ReportTable:
         {"label": "side"},
         [CountedColumn("won", counts="share")],
         empty="no finished games",
-        audience="full",
     )
 
 
@@ -186,21 +185,24 @@ def _people(builder: ReportBuilder) -> str:
 
 def _selection(builder: ReportBuilder) -> Iterator[ReportTable]:
     tally = builder.tally
-    for name, title, audience in (
-        ("selection", "Selection: are the chosen intentions reasonable?", "items"),
-        ("selection_intentions", "By intention: Selection: are the chosen intentions reasonable?", "full"),
+    for name, title, section in (
+        ("selection", "Selection: are the chosen intentions reasonable?", PAPER),
+        (
+            "selection_intentions",
+            "By intention: Selection: are the chosen intentions reasonable?",
+            DIMENSIONS,
+        ),
     ):
         yield counted_table(
             tally,
             name,
-            PAPER if audience == "items" else DIMENSIONS,
+            section,
             title,
             "Reasonable, of all judged selections: first ones, and final ones that modification changed. "
             f"Several raters pool.{_people(builder)}",
             _BY,
             [CountedColumn("accuracy")],
             empty=NO_JUDGEMENTS,
-            audience=audience,  # type: ignore[arg-type]
         )
 
 
@@ -250,7 +252,7 @@ def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
         ),
     )
     for name, title, items, empty in ways:
-        for suffix, audience in (("", "items"), ("_intentions", "full")):
+        for suffix in ("", "_intentions"):
             yield counted_table(
                 builder.tally,
                 f"{name}{suffix}",
@@ -262,14 +264,13 @@ def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
                 {"of": "rater", **_BY},
                 [_F1[-1]] if suffix else [*_F1, *_LIMITS],
                 empty=empty,
-                audience=audience,  # type: ignore[arg-type]
             )
 
 
 def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
-    for name, title, audience in (
-        ("beliefs", "Beliefs recorded while playing", "items"),
-        ("beliefs_intentions", "By intention: Beliefs recorded while playing", "full"),
+    for name, title, columns in (
+        ("beliefs", "Beliefs recorded while playing", [*_F1, *_LIMITS]),
+        ("beliefs_intentions", "By intention: Beliefs recorded while playing", [_F1[-1]]),
     ):
         yield counted_table(
             tally,
@@ -280,9 +281,8 @@ def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
             "options are the "
             "lists of every role. By the speaker's side and role.",
             _BY,
-            [_F1[-1]] if audience == "full" else [*_F1, *_LIMITS],
+            columns,
             empty="no beliefs about intentions were recorded",
-            audience=audience,  # type: ignore[arg-type]
         )
 
 
@@ -441,7 +441,6 @@ def _own_metrics(tally: FigureTally) -> ReportTable:
         {"of": "metric", **_BY},
         [CountedColumn("share"), CountedColumn("value", "mean", "number")],
         empty="no metric said anything about these turns",
-        audience="full",
     )
 
 
@@ -501,7 +500,6 @@ def _judges(builder: ReportBuilder) -> ReportTable:
         ),
         tuple(rows),
         "" if rows else "nobody but people judged",
-        whole=False,
     )
 
 
@@ -542,7 +540,6 @@ def _defaults(tally: FigureTally) -> ReportTable:
         _BY,
         [CountedColumn("defaulted"), *(CountedColumn(cause) for cause in sorted(CAUSES))],
         empty="nobody decided anything",
-        audience="full",
     )
 
 
@@ -560,7 +557,6 @@ def _excluded(tally: FigureTally, above: float) -> ReportTable:
         _BY,
         [CountedColumn("excluded"), *(CountedColumn(reason) for reason in get_args(Exclusion))],
         empty="no games",
-        audience="full",
     )
 
 
