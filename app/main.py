@@ -47,6 +47,10 @@ from app.games.seat_tokens import SeatTokens
 from app.games.service import Games
 from app.games.tokens import router as tokens_router
 from app.games.trials import router as trials_router
+from app.meeting.routes import router as meeting_router
+from app.meeting.service import Meeting
+from app.meeting.socket import Lobby
+from app.meeting.socket import router as lobby_router
 from app.models.endpoints import Endpoints
 from app.models.leases import Leases
 from app.models.registry import ModelRegistry
@@ -64,9 +68,10 @@ from app.runner.queued import Queued
 from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
+from app.seats.wire import Doorway
 from app.settings import Settings
+from app.store.audit import Audit
 from app.store.bots import BotStore
-from app.store.claim_codes import ClaimCodes
 from app.store.db import PASSING, Database
 from app.store.games import GameStore
 from app.store.gauges import DatabaseGauges
@@ -80,6 +85,7 @@ from app.store.outages import OutageStore
 from app.store.ratings import RatingStore
 from app.store.rows import GameRow
 from app.store.schema import UnknownSchema
+from app.store.seeks import SeekStore
 from app.store.trouble import DatabaseAway, trouble_of
 from app.stream.feed import Feed
 from app.stream.live import Live
@@ -186,6 +192,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(bots_router, tags=["bots"])
+    app.include_router(meeting_router, tags=["meeting"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(rating_router, tags=["evaluations"])
     app.include_router(ratings_router, tags=["bots"])
@@ -194,6 +201,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(reference_router, tags=["reference"])
     app.include_router(pages_router, tags=["pages"])
     app.include_router(ui_router, tags=["pages"])
+    app.include_router(lobby_router, tags=["meeting"])
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
     return app
@@ -358,8 +366,19 @@ class Composition:
             self.runner,
             self.pickup,
         )
-        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, ClaimCodes(self.database))
-        self.bots = Bots(BotStore(self.database), self.store, self.games, self.seat_tokens)
+        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, self.database)
+        bots = BotStore(self.database)
+        self.bots = Bots(bots, self.store, self.games, self.seat_tokens)
+        self.meeting = Meeting(
+            self.database,
+            SeekStore(self.database),
+            self.store,
+            bots,
+            self.games,
+            self.bots,
+            self.seat_tokens,
+            self.feed,
+        )
         self.seats = Seats(inboxes)
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
@@ -377,12 +396,14 @@ class Composition:
         state.repeats = Repeats(self.database)
         state.keys = self.keys
         state.access = self.access
+        state.audit = Audit(self.database)
         state.games = self.games
         state.lists = Lists(Listing(self.database), self.store)
         state.models = self.models
         state.trials = Trials(self.models.endpoints)
         state.following = Following(
             self.store,
+            self.access,
             self.reader,
             self.positions,
             self.feed,
@@ -392,10 +413,18 @@ class Composition:
         )
         state.seat_tokens = self.seat_tokens
         state.bots = self.bots
+        state.meeting = self.meeting
         state.ratings = StoredRatings(RatingStore(self.database))
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats
+        doorway = Doorway(
+            self.lifecycle,
+            self.keys,
+            self.settings.origins,
+            self.settings.identify_within_s,
+            Unidentified(),
+        )
         state.sockets = Sockets(
             settings=self.settings,
             lifecycle=self.lifecycle,
@@ -409,8 +438,9 @@ class Composition:
             relays=self.relays,
             turns=self.turns,
             live=self.live,
-            unidentified=Unidentified(),
+            doorway=doorway,
         )
+        state.lobby = Lobby(self.meeting, self.seats, self.feed, doorway)
 
     async def start(self) -> None:
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
@@ -456,6 +486,7 @@ class Composition:
         if self.bell is not None:
             self.bell.start()
         self.live.start()
+        self.meeting.start()
         if self.settings.runner:
             self.limits = keep_going(partial(self.models.follow_limits, self.store.specs), "limits")
             await self.claims.start()
@@ -487,6 +518,7 @@ class Composition:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
         await end_tasks(self._starting, self.limits, self.watching, self.clock)
+        await self.meeting.stop()
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()

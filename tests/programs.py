@@ -10,11 +10,15 @@ from pathlib import Path
 
 from tests.nodejs import NODE
 
-__all__ = ["EXAMPLES", "command_of", "environment"]
+__all__ = ["EXAMPLES", "FINDER", "command_of", "environment"]
 
 ROOT = Path(__file__).parent.parent
 
 EXAMPLES = ("bot.py", "bot.mjs", "bot.sh")
+"""Each plays one seat."""
+
+FINDER = "finder.py"
+"""Finds games, and starts one of the others for each."""
 
 _STAND_INS = Path(__file__).parent / "stand_ins"
 

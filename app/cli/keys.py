@@ -4,10 +4,11 @@ They work on the database itself, with or without a running service; a running s
 two seconds.
 """
 
+import getpass
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,8 +19,9 @@ from app.base.names import check_name
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import checked, fail, note, print_json
-from app.edge.auth import SCOPES, hash_of, new_key, new_secret
+from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key, new_secret, owner_of
 from app.edge.tokens import MAX_SEAT_S
+from app.store.audit import Audit
 from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, TokenSecret
@@ -35,6 +37,8 @@ keys_app = typer.Typer(
 commands = typer.Typer()
 commands.add_typer(keys_app, name="keys")
 
+
+_PROJECT: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -57,6 +61,23 @@ def _with_store(
     return run_or_fail(run())
 
 
+class _User(NamedTuple):
+    """Who runs the command, for the audit."""
+
+    name: str
+    owner: str = ""
+
+
+def _note_deed(database_url: str | None, action: str, key_id: str, owner: str | None = None) -> None:
+    settings = read_settings(database_url)
+
+    async def run() -> None:
+        async with on_database(settings, writes=True) as parts:
+            await Audit(parts.database).note(_User(getpass.getuser()), action, key_id, owner=owner)
+
+    run_or_fail(run())
+
+
 def _expiry(text: str | None, now: int) -> int | None:
     if text is None:
         return None
@@ -74,13 +95,23 @@ def _expiry(text: str | None, now: int) -> int | None:
 
 def _scopes(lists: list[str]) -> tuple[str, ...]:
     named = {part.strip() for names in lists for part in names.split(",")} - {""}
-    if named == {"all"}:
-        return tuple(sorted(SCOPES))
-    unknown = sorted(named - SCOPES)
+    meant = {"all": SCOPES, "all" + ANY: EVERY_SCOPE - SCOPES}
+    for all_of in named & meant.keys():
+        named = (named - {all_of}) | meant[all_of]
+    unknown = sorted(named - EVERY_SCOPE)
     if unknown or not named:
         fault = f"there is no scope {', '.join(map(repr, unknown))}" if unknown else "--scope is missing"
-        fail(f"{fault}: name all, or some of {', '.join(sorted(SCOPES))}")
+        fail(
+            f"{fault}: name all, or some of {', '.join(sorted(SCOPES))}; with {ANY} behind it, a scope also "
+            "reaches what belongs to other keys"
+        )
     return tuple(sorted(named))
+
+
+def _scopes_in_words(scopes: Sequence[str]) -> str:
+    if set(scopes) >= EVERY_SCOPE - SCOPES:
+        return "all" + ANY
+    return "all" if set(scopes) == SCOPES else " ".join(scopes)
 
 
 def _shown(key: ApiKey, now: int) -> dict[str, Any]:
@@ -90,6 +121,8 @@ def _shown(key: ApiKey, now: int) -> dict[str, Any]:
         "name": key.name,
         "state": key.state(now),
         "scopes": list(key.scopes),
+        "owner": owner_of(key),
+        "compromised": key.compromised_at is not None,
         **{name: None if at is None else timestamp(at) for name, at in times.items()},
     }
 
@@ -99,7 +132,17 @@ def create(
     name: Annotated[str, typer.Option(help="The key's owner or purpose; shown in the list.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(help="What the key allows; repeatable, or separated by commas; all: everything."),
+        typer.Option(
+            help="What the key allows with what is its own; repeatable, or separated by commas. With :any "
+            "behind it: with everybody's. all, all:any: every scope."
+        ),
+    ] = None,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            help="Keys of one project own together what each of them makes. Left out: the key owns alone.",
+            show_default=False,
+        ),
     ] = None,
     expires: Annotated[
         str | None, typer.Option(help="When the key expires: 30d, 12h, or a time in UTC. Left out: never.")
@@ -114,6 +157,10 @@ def create(
     if not 1 <= len(name) <= 100:
         fail(f"--name takes 1 to 100 characters, got {len(name)}")
     checked("--name", name, check_name)
+    if project is not None and not _PROJECT.fullmatch(project):
+        fail(
+            f"--project takes 1 to 64 of a-z, 0-9, '.', '_' and '-', a letter or digit first; got {project!r}"
+        )
     now, text = now_ms(), new_key()
     key = ApiKey(
         key_id=new_id("k"),
@@ -122,8 +169,10 @@ def create(
         scopes=_scopes(scope or []),
         created_at=now,
         expires_at=_expiry(expires, now),
+        project=project,
     )
     _with_store(database_url, lambda store: store.add(key), make=True)
+    _note_deed(database_url, "create key", key.key_id, owner_of(key))
     if as_json:
         print_json({**_shown(key, now), "key": text})
         return
@@ -148,33 +197,75 @@ def list_keys(
         print_json(shown)
         return
     table = Table(Column("id", no_wrap=True), box=None, pad_edge=False)
-    for title in ("name", "state", "scopes", "created", "expires", "last used"):
+    for title in ("name", "owner", "state", "scopes", "created", "expires", "last used"):
         table.add_column(title)
     for key in shown:
         times = [key[name] or "never" for name in ("created_at", "expires_at", "used_at")]
-        scopes = "all" if len(key["scopes"]) == len(SCOPES) else " ".join(key["scopes"])
-        row = [key["id"], key["name"], key["state"], scopes, *(at[:16].replace("T", " ") for at in times)]
+        state = "compromised" if key["compromised"] else key["state"]
+        scopes = _scopes_in_words(key["scopes"])
+        row = [
+            key["id"],
+            key["name"],
+            key["owner"],
+            state,
+            scopes,
+            *(at[:16].replace("T", " ") for at in times),
+        ]
         table.add_row(*row)
     Console(highlight=False, markup=False, emoji=False).print(table)
+
+
+@keys_app.command("scopes")
+def change_scopes(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="k_…, as `keys list` shows it.")],
+    scope: Annotated[
+        list[str],
+        typer.Option(help="Everything that the key allows from now on, as in `keys create`; repeatable."),
+    ],
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change what a key allows. Running services notice it within two seconds.
+
+    Example, for a key that reads what other keys make: interintent keys scopes k_… --scope all,games:read:any
+    """
+    scopes = _scopes(scope)
+    if not _with_store(database_url, lambda store: store.change(key_id, scopes)):
+        fail(f"there is no key {key_id!r}; see `interintent keys list`")
+    _note_deed(database_url, "change scopes", key_id)
+    if as_json:
+        print_json({"id": key_id, "scopes": list(scopes)})
+    else:
+        note(f"{key_id} may {_scopes_in_words(scopes)} from now on")
 
 
 @keys_app.command("revoke")
 def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="k_…, as `keys list` shows it.")],
+    compromised: Annotated[
+        bool,
+        typer.Option(
+            "--compromised",
+            help="Somebody else may have the key: revoke every token and code that came from it, too.",
+        ),
+    ] = False,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Revoke a key. Running services refuse it, and close its connections, within two seconds.
 
-    Even after the last key is revoked, the service refuses callers without a credential.
+    Tokens that came from it stay valid, so that its games go on, unless it is --compromised; that can also be
+    said of a key that was revoked before. Even after the last key is revoked, the service refuses callers
+    without a credential.
     """
     now = now_ms()
-    if not _with_store(database_url, lambda store: store.revoke(key_id, now)):
+    if not _with_store(database_url, lambda store: store.revoke(key_id, now, compromised=compromised)):
         fail(f"there is no key {key_id!r} that could be revoked; see `interintent keys list`")
+    _note_deed(database_url, "revoke key as compromised" if compromised else "revoke key", key_id)
     if as_json:
-        print_json({"id": key_id, "revoked_at": timestamp(now)})
+        print_json({"id": key_id, "revoked_at": timestamp(now), "compromised": compromised})
     else:
-        note(f"{key_id} is revoked")
+        note(f"{key_id} is revoked{', with every token that came from it' if compromised else ''}")
 
 
 @keys_app.command("rotate")

@@ -25,16 +25,18 @@ from app.store.games import GameStore
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, Damaged, GameRow, TokenSecret
 from engine.errors import CorruptLog
-from engine.terms import FULL, PUBLIC, Seat, Viewer
+from engine.terms import PUBLIC, Seat
 from engine.view import viewer_name
 
 __all__ = [
     "ANY",
+    "ANYBODY",
     "EVERY_SCOPE",
     "FRESH_S",
     "KEYLESS",
     "SCOPES",
     "SERVER",
+    "TRUSTED",
     "Caller",
     "Keys",
     "epoch_of",
@@ -71,8 +73,14 @@ EVERY_SCOPE: Final = SCOPES | {scope + ANY for scope in SCOPES}
 SERVER: Final = "server"
 """The owner of games that the server pairs itself. No credential has it."""
 
+TRUSTED: Final = frozenset({"operator", "keyless", ""})
+"""Owners whose own seats and those of others need no telling apart: they may see everything anyway."""
+
 FRESH_S: Final = 2.0
 """Seconds for which a key may still be accepted after it was revoked, here or in another process."""
+
+KEY: Final = "key:"
+"""What the public name of a key in the database begins with; its id follows."""
 
 HOUR_MS: Final = 3_600_000
 
@@ -98,7 +106,11 @@ class Caller:
 
     def may(self, scope: str, owner: str) -> bool:
         """Whether the scope reaches what belongs to this owner; an empty owner is nobody's own."""
-        return scope + ANY in self.scopes or (scope in self.scopes and owner == self.owner != "")
+        return self.has_any(scope) or (scope in self.scopes and owner == self.owner != "")
+
+    def has_any(self, scope: str) -> bool:
+        """Whether the scope reaches everybody's."""
+        return scope + ANY in self.scopes
 
     def needs(self, scope: str, owner: str | None = None) -> None:
         """Raises Forbidden if the credential lacks the scope; with ``owner``, NotFound if the scope does not
@@ -111,20 +123,8 @@ class Caller:
 
     @property
     def sees_all(self) -> bool:
-        """Whether the caller's viewer is ``full``."""
-        return "export:full" in self.scopes
-
-    @property
-    def mints(self) -> bool:
-        """Whether the caller may make tokens, and therefore answer for any seat."""
-        return "tokens:mint" in self.scopes
-
-    @property
-    def viewer(self) -> Viewer:
-        """The credential's own viewer in the games that it covers."""
-        if self.grant is not None:
-            return self.grant.viewer
-        return FULL if self.sees_all else PUBLIC
+        """Whether the caller sees everybody's games in full."""
+        return self.has_any("export:full")
 
     @property
     def seat(self) -> Seat | None:
@@ -150,9 +150,13 @@ KEYLESS: Final = Caller("keyless", EVERY_SCOPE, "keyless")
 OPERATOR: Final = Caller("operator", EVERY_SCOPE, "operator")
 
 
+ANYBODY: Final = Caller("anybody")
+"""Whoever exchanges a code: it needs no credential."""
+
+
 def owner_of(key: ApiKey) -> str:
     """To whom belongs what is made with this key: its project, or the key itself."""
-    return f"key:{key.key_id}" if key.project is None else f"project:{key.project}"
+    return f"{KEY}{key.key_id}" if key.project is None else f"project:{key.project}"
 
 
 def epoch_of(epochs: Mapping[str, int] | Damaged | None, seat: Seat) -> int:
@@ -161,6 +165,12 @@ def epoch_of(epochs: Mapping[str, int] | Damaged | None, seat: Seat) -> int:
     if type(epoch) is not int:
         raise CorruptLog("the token epochs of this game cannot be read")
     return epoch
+
+
+def _scopes(key: ApiKey) -> frozenset[str]:
+    """What the key allows; scopes that this release does not know are left out."""
+    scopes = EVERY_SCOPE.intersection(key.scopes)
+    return scopes | {scope.removesuffix(ANY) for scope in scopes}
 
 
 def new_key() -> str:
@@ -195,6 +205,7 @@ class Keys:
         self._configured = key is not None or not is_loopback(settings.host)
         self._by_hash: Mapping[str, ApiKey] = {}
         self._by_id: Mapping[str, ApiKey] = {}
+        self._revoked: frozenset[str] = frozenset()
         self._secrets: Secrets | None = (
             Secrets(self._configured_secrets) if self._configured_secrets else None
         )
@@ -260,20 +271,45 @@ class Keys:
         hour = now - now % HOUR_MS
         if key.used_at is None or key.used_at < hour:
             self._used[key.key_id] = hour
-        scopes = EVERY_SCOPE.intersection(key.scopes)
-        scopes |= {scope.removesuffix(ANY) for scope in scopes}
-        return Caller(f"key:{key.key_id}", scopes, owner_of(key), key.key_id)
+        return Caller(f"{KEY}{key.key_id}", _scopes(key), owner_of(key), key.key_id)
 
     async def _by_token(self, token: str) -> Caller:
         assert self._secrets is not None
         grant = self._secrets.read(token, now_ms() / 1000)
-        caller = Caller(f"{viewer_name(grant.viewer)}@{grant.game or grant.batch}", grant=grant)
+        if grant.by.startswith(KEY) and grant.by.removeprefix(KEY) not in self._by_id:
+            await self._read()  # perhaps another process has just made the key
+        if (fault := self._fault(grant)) is not None:
+            raise Unauthenticated(fault)
+        name = f"{viewer_name(grant.viewer)}@{grant.game or grant.batch}"
+        caller = Caller(name, owner=self._owner(grant.by), grant=grant)
         if caller.seat is not None and grant.game is not None:
             game = await self._games.game(grant.game)
             if game is None or not caller.is_current(game.epochs):
                 raise Unauthenticated("this token was replaced by a newer one")
             return replace(caller, row=game)
         return caller
+
+    def _owner(self, name: str) -> str:
+        """The owner of what a credential of this name makes; empty: unknown."""
+        if not name.startswith(KEY):
+            return name
+        key = self._by_id.get(name.removeprefix(KEY))
+        return "" if key is None else owner_of(key)
+
+    def is_compromised(self, name: str | None) -> bool:
+        """Whether this is the name of a key that was revoked as compromised."""
+        key = self._by_id.get((name or "").removeprefix(KEY))
+        return key is not None and key.compromised_at is not None
+
+    def _fault(self, grant: Grant) -> str | None:
+        """Why a well-signed token is not valid; None: it is, as far as this process's copy of keys and tokens
+        says.
+        """
+        if grant.id in self._revoked:
+            return "this token was revoked"
+        if self.is_compromised(grant.by):
+            return "this token came from a key that was revoked as compromised"
+        return None
 
     def is_valid(self, caller: Caller) -> bool:
         """Whether the caller's credential is still valid, according to this process's copy of the keys. A
@@ -282,10 +318,12 @@ class Keys:
         """
         if caller.grant is not None:
             assert self._secrets is not None
-            return caller.grant.expires > now_ms() / 1000 and caller.grant.kid in self._secrets.kids
+            grant = caller.grant
+            signed = grant.expires > now_ms() / 1000 and grant.kid in self._secrets.kids
+            return signed and self._fault(grant) is None
         if caller.key_id is not None:
             key = self._by_id.get(caller.key_id)
-            return key is not None and key.state(now_ms()) == "active"
+            return key is not None and key.state(now_ms()) == "active" and caller.scopes <= _scopes(key)
         return caller is OPERATOR or not self._configured
 
     def left_s(self, caller: Caller) -> float:
@@ -293,6 +331,11 @@ class Keys:
         credential can only be revoked (see ``on_change``).
         """
         return math.inf if caller.grant is None else max(caller.grant.expires - now_ms() / 1000, 0.0)
+
+    async def refresh(self) -> None:
+        """Reads keys and revoked tokens again, and has open connections check their credentials."""
+        await self._read()
+        self.on_change()
 
     def mint(self, grant: Grant) -> str:
         """The signed token for this grant."""
@@ -309,6 +352,7 @@ class Keys:
         keys = await self._store.keys()
         self._by_hash = {key.hash: key for key in keys}
         self._by_id = {key.key_id: key for key in keys}
+        self._revoked = await self._store.revoked_tokens(now_ms())
         # A damaged key opens nothing, but still counts as a key.
         self._configured = self._configured or bool(keys) or await self._store.has_keys()
         if not self._configured_secrets:
@@ -318,8 +362,11 @@ class Keys:
     def _valid(self) -> tuple[object, ...]:
         """Everything that decides whether a credential is valid, to be compared with an earlier state."""
         now = now_ms()
-        active = frozenset(key.key_id for key in self._by_id.values() if key.state(now) == "active")
-        return self._configured, active, frozenset() if self._secrets is None else self._secrets.kids
+        keys = self._by_id.values()
+        active = frozenset((key.key_id, *key.scopes) for key in keys if key.state(now) == "active")
+        compromised = frozenset(key.key_id for key in keys if key.compromised_at is not None)
+        kids = frozenset() if self._secrets is None else self._secrets.kids
+        return self._configured, active, compromised, self._revoked, kids
 
     async def _keep_fresh(self) -> None:
         before = self._valid()

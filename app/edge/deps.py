@@ -1,4 +1,4 @@
-"""Dependencies of routes: services, the caller, what the caller may do, and its viewer."""
+"""Dependencies of routes: services, the caller, and what the caller may do."""
 
 from typing import Annotated, Any
 
@@ -7,14 +7,11 @@ from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.requests import HTTPConnection
 
-from app.base.errors import Draining, Forbidden, InvalidRequest, Unauthenticated
+from app.base.errors import Draining, InvalidRequest, Unauthenticated
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
 from app.edge.idempotency import RequestKey
 from app.edge.queries import check_query, dependant_of
-from engine.errors import InvalidInput
-from engine.terms import PUBLIC, Viewer
-from engine.view import read_viewer
 
 __all__ = [
     "CallerDep",
@@ -27,7 +24,6 @@ __all__ = [
     "matches",
     "needs",
     "service",
-    "viewer_for",
 ]
 
 _bearer = HTTPBearer(
@@ -119,23 +115,6 @@ class needs(Guard):  # in lower case, since routes use it as a function
         caller.needs(self._scope)
         if self._writes and request.app.state.lifecycle.draining:
             raise Draining("the service is stopping; try again in a moment")
-
-
-def viewer_for(caller: Caller, name: str | None, players: int) -> Viewer:
-    """The viewer that the caller gets: its own, or a viewer that sees less, named by ``?viewer=``.
-
-    Raises InvalidRequest for an unknown viewer, Forbidden for one that the caller may not use.
-    """
-    if name is None:
-        return caller.viewer
-    try:
-        viewer = read_viewer(name, players)
-    except InvalidInput:
-        # The rules' own message would repeat the caller's text.
-        raise InvalidRequest(f"a viewer is public, full or seat:1 to seat:{players}", "/viewer") from None
-    if viewer not in (PUBLIC, caller.viewer) and not caller.sees_all:
-        raise Forbidden("only a caller with export:full may choose another viewer")
-    return viewer
 
 
 async def _idempotency_key(

@@ -19,7 +19,7 @@ __all__ = ["MAX_SEAT_S", "MAX_TOKEN", "MAX_WATCH_S", "SEAT_S", "Grant", "Secrets
 ALGORITHM: Final = "HS256"
 
 MAX_TOKEN: Final = 2048
-"""The most characters of a token; ours have about 250."""
+"""The most characters of a token; ours have about 300."""
 
 SEAT_S: Final = 7 * 24 * 3600
 """The default lifetime of a seat token: the longest game between people, and a weekend."""
@@ -43,12 +43,16 @@ class Grant:
     """The batch. Either ``game`` or ``batch`` is set, never both; a seat's token has ``game``."""
     epoch: int = 0
     """The epoch of a seat token, which is invalid once the game has a later epoch for the seat."""
+    by: str = ""
+    """The public name of the credential that it came from; empty: unknown."""
+    id: str = ""
+    """By which it can be revoked alone; empty for a token that has no row of its own."""
     kid: str = ""
     """The name of the secret that signed the token; set only when a token is read."""
 
     @classmethod
-    def for_seat(cls, game: str, seat: Seat, epoch: int, expires: int) -> "Grant":
-        return cls(seat, expires, game=game, epoch=epoch)
+    def for_seat(cls, game: str, seat: Seat, epoch: int, expires: int, *, by: str = "") -> "Grant":
+        return cls(seat, expires, game=game, epoch=epoch, by=by)
 
     @classmethod
     def to_watch(cls, expires: int, *, game: str | None = None, batch: str | None = None) -> "Grant":
@@ -83,6 +87,10 @@ class Secrets:
             claims["batch"] = grant.batch
         if grant.viewer != PUBLIC:
             claims["epoch"] = grant.epoch
+        if grant.by:
+            claims["by"] = grant.by
+        if grant.id:
+            claims["jti"] = grant.id
         return jwt.encode(claims, self._by_kid[self._newest], ALGORITHM, headers={"kid": self._newest})
 
     def kid_in(self, token: str) -> str | None:
@@ -123,15 +131,18 @@ def _grant(claims: dict[str, object], kid: str) -> Grant | None:
     # Other programs that have the secret may mint tokens too, so check the claims.
     sub, expires = claims["sub"], claims["exp"]
     game, batch, epoch = claims.get("game"), claims.get("batch"), claims.get("epoch", 0)
+    by, token_id = claims.get("by", ""), claims.get("jti", "")
     if not isinstance(expires, int) or not isinstance(epoch, int):
+        return None
+    if not isinstance(by, str) or not isinstance(token_id, str):
         return None
     if sub == "public":
         if isinstance(game, str) and batch is None:
-            return Grant(PUBLIC, expires, game=game, kid=kid)
+            return Grant(PUBLIC, expires, game=game, by=by, id=token_id, kid=kid)
         if isinstance(batch, str) and game is None:
-            return Grant(PUBLIC, expires, batch=batch, kid=kid)
+            return Grant(PUBLIC, expires, batch=batch, by=by, id=token_id, kid=kid)
         return None
     seats = {f"seat:{seat}": seat for seat in range(1, 11)}
     if isinstance(sub, str) and sub in seats and isinstance(game, str) and batch is None and epoch >= 1:
-        return Grant(seats[sub], expires, game=game, epoch=epoch, kid=kid)
+        return Grant(seats[sub], expires, game=game, epoch=epoch, by=by, id=token_id, kid=kid)
     return None

@@ -74,7 +74,9 @@ class AgreementView(Shown):
 
 
 class RatingProgress(Shown):
-    raters: list[RaterProgress] = Field(description="People under the caller's key; all with `export:full`.")
+    raters: list[RaterProgress] = Field(
+        description="People under the caller's key; all on games that the caller sees in full."
+    )
     agreement: list[AgreementView]
 
 
@@ -116,11 +118,11 @@ async def show_rating_progress(
     evaluations: EvaluationsDep, caller: CallerDep, game: GameOf = None, batch: BatchOf = None
 ) -> RatingProgress:
     """Over these finished games, and over people only: models are compared with people in reports."""
-    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
-    own = None if caller.sees_all else caller.name
+    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, "annotate")
+    own = await evaluations.whose(caller, games)
     rows = await evaluations.store.judgements_of(games, caller=own, kind="human")
     dealt = await evaluations.store.dealt_to(games, caller=own)
-    return await off_loop(_progress, list(rows), dealt, caller.sees_all)
+    return await off_loop(_progress, list(rows), dealt, own is None)
 
 
 def _progress(

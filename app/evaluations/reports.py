@@ -199,7 +199,11 @@ class Reports:
         labels: set[str] = set()
         for batch_id in batches:
             batch = await self._games.batch(batch_id)
-            if batch is None or (not caller.sees_all and await self._games.is_ahead(batch)):
+            if (
+                batch is None
+                or not caller.may("eval:read", batch.owner)
+                or (not caller.may("export:full", batch.owner) and await self._games.is_ahead(batch))
+            ):
                 raise NotFound("no such batch for this caller")
             labels |= whole(batch.labels).keys()
         _check_columns(split, labels)

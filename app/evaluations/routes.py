@@ -27,6 +27,7 @@ from app.evaluations.schemas import (
     ItemsVariant,
     ItemView,
     JudgementsPage,
+    JudgementSpec,
     JudgementView,
     NewJudgements,
     NewJudging,
@@ -251,7 +252,7 @@ async def list_evaluations(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> EvaluationPage:
-    """The caller's own, newest first; everybody's with `export:full`."""
+    """The caller's own, newest first; everybody's with `eval:read:any`."""
     page = await evaluations.evaluations(
         caller,
         dimensions=listed(dimension, "dimension"),
@@ -432,7 +433,7 @@ async def deal_tasks(
     """First the tasks that the rater was dealt and has not judged, then new ones. Use the same `seed`,
     `shared` and `overlap` for all raters of a study.
     """
-    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
+    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, "annotate")
     response.headers["Cache-Control"] = "no-store"
     return await evaluations.tasks.deal(
         games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
@@ -461,6 +462,7 @@ async def create_judgements(
         return await evaluations.tasks.store(
             new.rater,
             new.judgements,
+            unreached=await evaluations.unreached(caller, _games_of(new.judgements), "annotate"),
             caller=caller.name,
             revise=new.revise,
             sees_all=caller.sees_all,
@@ -472,6 +474,10 @@ async def create_judgements(
         if isinstance(faster, IntegrityError):
             raise KeyInUse("the same rater's judgements are being stored; send these again") from None
         raise
+
+
+def _games_of(judgements: Sequence[JudgementSpec]) -> set[str]:
+    return {judgement.item_id.partition("/")[0] for judgement in judgements}
 
 
 @router.get(
@@ -603,16 +609,17 @@ async def list_judgements(
     rater: RatersOf = None,
     format_: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Any:
-    """The valid judgements: the caller's own, or everybody's with `export:full`.
+    """The valid judgements: the caller's own; everybody's on games that the caller sees in full.
 
     Rows that are damaged in the store are left out: `damaged` names them; with CSV, the header `Damaged-Rows`
     counts them.
     """
     raters = listed(rater, "rater")
-    games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, invalid=True)
-    rows = await evaluations.store.judgements_of(
-        games, caller=None if caller.sees_all else caller.name, raters=raters
+    games = await evaluations.chosen(
+        listed(game, "game"), listed(batch, "batch"), caller, "annotate", invalid=True
     )
+    whose = await evaluations.whose(caller, games)
+    rows = await evaluations.store.judgements_of(games, caller=whose, raters=raters)
     judgements = await off_loop(_judgement_views, rows)
     if format_ == "json":
         return JudgementsPage(judgements=judgements, damaged=[damaged.name for damaged in rows.damaged])

@@ -1,7 +1,7 @@
 """The service behind the routes of evaluations."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -42,6 +42,7 @@ from app.evaluations.schemas import (
 from app.evaluations.tasks import Tasks
 from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
+from app.store.audit import Audit
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.games import OPEN, GameStore, new_id
@@ -64,6 +65,7 @@ class Evaluations:
         self._database = database
         self._models = models
         self._rows = games
+        self._audit = Audit(database)
         self.store = EvaluationStore(database)
         self.games = FinishedGames(games, reader)
         self.items = Items(self.games, self.store)
@@ -80,28 +82,71 @@ class Evaluations:
         games: Sequence[str],
         batches: Sequence[str],
         caller: Caller | None = None,
+        scope: str = "eval:read",
         *,
         invalid: bool = False,
     ) -> list[str]:
         """The ids of the named finished games, or of all finished games of the named batches; unless
-        ``invalid``, without those that were marked as invalid. Without ``caller``, every game is visible.
+        ``invalid``, without those that were marked as invalid. Only what ``scope`` reaches, and games whose
+        whole log is public; without ``caller``, every game.
+
         Raises InvalidRequest unless either games or batches are named, NotFound, and Unfinished for a named
         game that is not over, or is left out as invalid.
         """
         if bool(games) is bool(batches):
             raise InvalidRequest("name games or batches", "/batch", "game_or_batch")
-        sees_all = caller is None or caller.sees_all
         if games:
-            return [await self._named(game, sees_all=sees_all, invalid=invalid) for game in games]
+            if caller is not None and await self.unreached(caller, games, scope):
+                raise NotFound("no such game for this caller")
+            owners = await self._rows.owners(games)
+            return [
+                await self._named(
+                    game,
+                    sees_all=caller is None or caller.may("export:full", owners.get(game, "")),
+                    invalid=invalid,
+                )
+                for game in games
+            ]
         for batch in batches:
             row = await self._rows.batch(batch)
-            if row is None or (not sees_all and await self._rows.is_ahead(row)):
+            if row is None or (
+                caller is not None
+                and not (
+                    caller.may(scope, row.owner)
+                    and (caller.may("export:full", row.owner) or not await self._rows.is_ahead(row))
+                )
+            ):
                 raise NotFound("no such batch for this caller")
         return [
             game
             for batch in batches
             for game in await self._rows.ids(batch, status=("finished",), invalid=invalid)
         ]
+
+    async def unreached(self, caller: Caller, games: Collection[str], scope: str) -> set[str]:
+        """Those of these games that the scope does not reach: unknown ones, and those of others unless the
+        whole log is public.
+        """
+        if caller.has_any(scope):
+            return set()
+        owners = await self._rows.owners(list(games))
+        foreign = [game for game in games if not caller.may(scope, owners.get(game, ""))]
+        return {game for game in foreign if not await self._is_public(game)}
+
+    async def _is_public(self, game_id: str) -> bool:
+        try:
+            game = await self.games.by_id(game_id, sees_all=False)
+        except AvalonError:
+            return False
+        return game.profile.reveal == "all"
+
+    async def whose(self, caller: Caller, games: Collection[str]) -> str | None:
+        """Whose judgements of these games the caller is shown: its own, by the public name of its credential;
+        None: everybody's, since it sees all of these games in full.
+        """
+        owners = (await self._rows.owners(list(games))).values()
+        sees = caller.sees_all or (owners and all(caller.may("export:full", owner) for owner in owners))
+        return None if sees else caller.name
 
     async def _named(self, game_id: str, *, sees_all: bool, invalid: bool) -> str:
         game = await self.games.by_id(game_id, sees_all=sees_all)
@@ -212,6 +257,7 @@ class Evaluations:
         async def work(connection: AsyncConnection) -> None:
             await self.store.insert(connection, row)
             await self.store.insert_answers(connection, answers)
+            await self._audit.add(connection, caller, "evaluate", evaluation_id, answers=len(answers))
             await keep(connection, key, 201, view)
 
         await self._database.writer.run(work)
@@ -231,7 +277,10 @@ class Evaluations:
         else:
             self.may_see(caller, new.dimension, Variant(), followed=False)
         games = await self.chosen(
-            () if new.game is None else (new.game,), () if new.batch is None else (new.batch,), caller
+            () if new.game is None else (new.game,),
+            () if new.batch is None else (new.batch,),
+            caller,
+            "eval:submit",
         )
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
@@ -285,6 +334,7 @@ class Evaluations:
                         "/judge",
                     )
             await self.store.insert(connection, row)
+            await self._audit.add(connection, caller, "evaluate", evaluation_id, judge=rater)
             await keep(connection, key, 202 if model else 201, view)
 
         await self._database.writer.run(work)
@@ -343,13 +393,14 @@ class Evaluations:
 
     async def cancel(self, evaluation_id: str, caller: Caller) -> None:
         """Cancels a judge's work; what it has judged is kept and scored. Raises NotFound, AlreadyOver."""
-        row = await self._row(evaluation_id, caller)
+        row = await self._row(evaluation_id, caller, "eval:submit")
         if not await self.store.cancel(evaluation_id):
             raise AlreadyOver(f"this evaluation is {row.status}: there is nothing to cancel")
+        await self._audit.note(caller, "cancel", evaluation_id)
         await self.judges.cancel(evaluation_id)
 
     async def _regraded(self, evaluation_id: str, dimension: str, rater: str, caller: Caller) -> int:
-        row = await self._row(evaluation_id, caller)
+        row = await self._row(evaluation_id, caller, "eval:submit")
         if (row.dimension, row.rater) != (dimension, rater):
             raise InvalidRequest(
                 "a re-grade must be of the same rater and dimension", "/regrade_of", "another_rater"
@@ -369,10 +420,10 @@ class Evaluations:
                     f"/answers/{place}/item_id",
                 )
 
-    async def _row(self, evaluation_id: str, caller: Caller) -> EvaluationRow:
+    async def _row(self, evaluation_id: str, caller: Caller, scope: str = "eval:read") -> EvaluationRow:
         row = await self.store.evaluation(evaluation_id)
         # The answer is the same for somebody else's evaluation as for one that does not exist.
-        if row is None or not (caller.sees_all or row.caller == caller.name):
+        if row is None or not caller.may(scope, row.owner or row.caller):
             raise NotFound("no such evaluation for this caller")
         # Its content is checked here, whatever is asked for.
         _readable_view(row, sees_all=caller.sees_all)
@@ -443,9 +494,9 @@ class Evaluations:
         limit: int,
         cursor: str | None,
     ) -> EvaluationPage:
-        """The caller's evaluations, newest first; everybody's for a caller who sees all."""
+        """The caller's evaluations, newest first; everybody's with ``eval:read:any``."""
         rows, following = await self.store.page(
-            caller=None if caller.sees_all else caller.name,
+            owner=None if caller.has_any("eval:read") else caller.owner,
             dimensions=dimensions,
             raters=raters,
             limit=limit,

@@ -6,7 +6,7 @@ go to every rater, so that the raters' agreement can be measured; each of the ot
 requested. A rater sees only its own judgements.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -191,15 +191,17 @@ class Tasks:
         caller: str,
         revise: bool,
         sees_all: bool = False,
+        unreached: Collection[str] = (),
         key: RequestKey | None = None,
     ) -> Stored:
-        """Stores all judgements, or none. Raises InvalidRequest for a judgement of something that was not
-        chosen, and AlreadyJudged for a second judgement by the same rater, unless ``revise``.
+        """Stores all judgements, or none. ``unreached``: games that are out of the caller's reach. Raises
+        InvalidRequest for a judgement of something that was not chosen, and AlreadyJudged for a second
+        judgement by the same rater, unless ``revise``.
 
         Whether something in a turn can be judged reveals what was chosen there, so a caller who tries may no
         longer guess that turn.
         """
-        prepared = Prepared(caller, sees_all=sees_all)
+        prepared = Prepared(caller, sees_all=sees_all, unreached=frozenset(unreached))
         try:
             for judgement in given:
                 await self.prepare(prepared, rater, judgement)
@@ -283,6 +285,8 @@ class Tasks:
         )
         try:
             parts = parse_id(item_id)
+            if parts.game_id in prepared.unreached:
+                raise unknown
             game = await self._games.by_id(parts.game_id, sees_all=prepared.sees_all)
         except (UnknownItem, NotFound):
             raise unknown from None
@@ -302,6 +306,8 @@ class Prepared:
 
     caller: str
     sees_all: bool = True
+    unreached: frozenset[str] = frozenset()
+    """Games that are out of the caller's reach."""
     rows: list[JudgementRow] = field(default_factory=list)
     keys: set[tuple[str, ...]] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)

@@ -84,7 +84,7 @@ class Bots:
             labels={CHECK_LABEL: bot.bot_id},
         )
         created: BatchCreated = await self._service.create(wish, owner=caller.owner)
-        game = (await self._tokens.with_tokens(created)).games[0]
+        game = (await self._tokens.with_tokens(created, caller)).games[0]
         await self._store.begin_check(bot.bot_id, game.game_id, [seat.seat for seat in game.seats])
         return BotCheck(bot_id=bot.bot_id, game_id=game.game_id, profile=new.profile, seats=game.seats)
 

@@ -7,6 +7,7 @@ from typing import Final
 from app.base.errors import BeyondHead
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
+from app.games.access import Access
 from app.games.schemas import OVER, BatchView
 from app.store.db import PASSING
 from app.store.games import OPEN, GameStore
@@ -29,6 +30,7 @@ class Following:
     def __init__(
         self,
         store: GameStore,
+        access: Access,
         reader: LogReader,
         positions: Positions,
         feed: Feed,
@@ -37,6 +39,7 @@ class Following:
         blank_s: float,
     ) -> None:
         self._store = store
+        self._access = access
         self._reader = reader
         self._positions = positions
         self._feed = feed
@@ -84,6 +87,12 @@ class Following:
                     return  # the client's next request is told why
                 if row is None or not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
                     return  # the client's next request is told why
+                if (
+                    caller.key_id is not None
+                    and row.taken
+                    and not (await self._access.sight(caller, row)).shows(viewer)
+                ):
+                    return  # others have come to the table
                 over = row.status not in OPEN
                 while page := page or await self._reader.lines(
                     game_id, viewer, place, min(PAGE, left or PAGE)

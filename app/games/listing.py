@@ -1,6 +1,7 @@
 """Lists of games and batches, as far as the caller may see them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, get_args
 
@@ -17,7 +18,7 @@ from app.edge.queries import comma_list, listed
 from app.games.access import needs_or_watches
 from app.games.schemas import OVER, BatchPage, BatchSummary, GamePage, GameSummary
 from app.games.service import batch_status
-from app.store.games import GameStore, Tallied
+from app.store.games import OPEN, GameStore, Tallied
 from app.store.listing import GAME_ORDERS, GameFilter, GameLine, Listing
 from app.store.rows import BatchRow, Damaged
 from engine.errors import UNREADABLE, CorruptLog
@@ -53,20 +54,27 @@ class Lists:
     async def games(
         self, caller: Caller, wanted: GameFilter, *, sort: str, limit: int, cursor: str | None
     ) -> GamePage:
-        """A page of games. Unless the caller may see everything, it leaves out forks of games that still run,
-        and games whose origin cannot be read.
+        """A page of the caller's games, of everybody's with ``games:read:any``. Where the caller does not see
+        games in full, it leaves out forks of games that still run, and games whose origin cannot be read.
         """
+        if caller.grant is None:
+            by_seat = bool(wanted.agents or wanted.models)
+            if not caller.has_any("games:read") or (by_seat and not caller.sees_all):
+                wanted = replace(wanted, owner=caller.owner)
+            # Who sits where, only of games that the caller sees in full.
+            wanted = replace(wanted, shared=caller.key_id is None or not by_seat)
         lines, following = await self._listing.games(
             wanted,
             order=sort.removeprefix("-"),
             descending=sort.startswith("-"),
             limit=limit,
             cursor=cursor,
-            with_seats=caller.sees_all,
+            with_seats="export:full" in caller.scopes,
         )
-        if caller.grant is None and not caller.sees_all:
-            unknown = {line.game_id for line in lines if isinstance(line.forked_from, Damaged)}
-            forks = [line.game_id for line in lines if line.game_id not in unknown and line.forked_from]
+        if caller.grant is None:
+            unseen = [line for line in lines if not caller.may("export:full", line.values["owner"])]
+            unknown = {line.game_id for line in unseen if isinstance(line.forked_from, Damaged)}
+            forks = [line.game_id for line in unseen if line.game_id not in unknown and line.forked_from]
             hidden = unknown | await self._store.ahead(forks)
             lines = [line for line in lines if line.game_id not in hidden]
         shown = {line.game_id: _game_summary(line, caller) for line in lines}
@@ -86,17 +94,22 @@ class Lists:
         limit: int,
         cursor: str | None,
     ) -> BatchPage:
-        """A page of batches, without those of forks of games that still run, unless the caller may see
-        everything.
+        """A page of the caller's batches, of everybody's with ``games:read:any``; without those of forks of
+        games that still run, unless the caller sees them in full.
         """
         rows, damaged, following = await self._listing.batches(
-            label=label, since=since, until=until, limit=limit, cursor=cursor
+            owner=None if caller.has_any("games:read") else caller.owner,
+            label=label,
+            since=since,
+            until=until,
+            limit=limit,
+            cursor=cursor,
         )
         tallies = await self._store.tallies([row.batch_id for row in rows])
         shown = []
         for row in rows:
             try:
-                if not caller.sees_all and await self._store.is_ahead(row):
+                if not caller.may("export:full", row.owner) and await self._store.is_ahead(row):
                     continue
                 shown.append(_batch_summary(row, tallies[row.batch_id]))
             except UNREADABLE:
@@ -128,6 +141,9 @@ def _game_summary(line: GameLine, caller: Caller) -> GameSummary | None:
     if not line.readable:
         return None
     values = line.values
+    sees_agents = caller.may("export:full", values["owner"]) and (
+        caller.key_id is None or values["taken"] is None or values["status"] not in OPEN
+    )
     try:
         return GameSummary(
             game_id=line.game_id,
@@ -141,7 +157,7 @@ def _game_summary(line: GameLine, caller: Caller) -> GameSummary | None:
             winner=values["winner"],
             ending=values["ending"],
             title=None if caller.grant is not None else title_of(values["labels"]),
-            agents=_agents(values["seats"]) if caller.sees_all else None,
+            agents=_agents(values["seats"]) if sees_agents else None,
         )
     except (CorruptLog, *UNREADABLE):
         return None
@@ -224,7 +240,9 @@ async def list_games(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Newest batches first, games in their order within a batch. A batch's watch token lists that batch."""
+    """The caller's own games, everybody's with `games:read:any`. Newest batches first, games in their order
+    within a batch. A batch's watch token lists that batch.
+    """
     needs_or_watches("games:read", caller)
     of_batches = listed(batch, "batch")
     if not of_batches or not all(map(caller.reaches_batch, of_batches)):
@@ -258,7 +276,9 @@ async def list_batches(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """The newest first, with how many of their games have which status and winner."""
+    """The caller's own, everybody's with `games:read:any`. The newest first, with how many of their games
+    have which status and winner.
+    """
     caller.needs("games:read")
     page = await lists.batches(
         caller, label=_pair(label), since=_ms(since), until=_ms(until), limit=limit, cursor=cursor

@@ -9,16 +9,16 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
 from app.base.clock import timestamp
-from app.base.errors import InvalidRequest, KeyInUse
+from app.base.errors import Forbidden, InvalidRequest, KeyInUse
 from app.base.json_reader import MAX_RECORD
 from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, IdempotencyKey, matches, needs, viewer_for
+from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
 from app.edge.idempotency import KeptAnswer, Repeats, RepeatsDep, RequestKey
 from app.games.access import Access, needs_or_watches
-from app.games.deps import AccessDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
+from app.games.deps import AccessDep, AuditDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
 from app.games.schemas import (
     BatchCreated,
     BatchView,
@@ -78,7 +78,9 @@ def _location(created: Mapping[str, Any]) -> str:
     return f"/games/{created['game_id']}" if "game_id" in created else f"/batches/{created['batch_id']}"
 
 
-async def _repeated(repeats: Repeats, tokens: SeatTokens, key: RequestKey | None) -> Response | None:
+async def _repeated(
+    repeats: Repeats, tokens: SeatTokens, key: RequestKey | None, caller: Caller
+) -> Response | None:
     answer = await repeats.find(key)
     if answer is None:
         return None
@@ -89,13 +91,13 @@ async def _repeated(repeats: Repeats, tokens: SeatTokens, key: RequestKey | None
         raise CorruptLog("the answer kept for this Idempotency-Key cannot be read") from None
     if created is None:
         return answer.response(headers)
-    renewed = await tokens.with_tokens(created)
+    renewed = await tokens.with_tokens(created, caller)
     return KeptAnswer(answer.status, renewed.model_dump(mode="json")).response({**headers, **NO_STORE})
 
 
-async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey) -> Response:
+async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey, caller: Caller) -> Response:
     """The answer to the earlier request with the same key. Raises KeyInUse if it has none yet."""
-    answer = await _repeated(repeats, tokens, key)
+    answer = await _repeated(repeats, tokens, key, caller)
     if answer is None:
         raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
     return answer
@@ -122,25 +124,27 @@ async def create_games(
     repeats: RepeatsDep,
     key: IdempotencyKey,
     response: Response,
+    audit: AuditDep,
 ) -> Any:
     """Creates a batch of games. `{}` creates one five-player game of scripted seats, driven to its end.
 
     The status is 201 if all games exist, and 202 if a large batch is still being laid out; `GET /batches/{b}`
     shows how far it is.
     """
-    if (repeated := await _repeated(repeats, tokens, key)) is not None:
+    if (repeated := await _repeated(repeats, tokens, key, caller)) is not None:
         return repeated
     try:
         created = await games.create(new, key, caller.owner)
     except IntegrityError:
         if key is None:
             raise
-        return await _settled(repeats, tokens, key)
+        return await _settled(repeats, tokens, key, caller)
+    await audit.note(caller, "create", created.batch_id, games=new.count)
     response.status_code = 201 if new.count <= len(created.games) or new.count <= 200 else 202
     response.headers["Location"] = f"/batches/{created.batch_id}"
     response.headers.update(NO_STORE)
     remote = any(spec.agent == REMOTE for spec in new.seats)
-    return await tokens.with_tokens(created) if remote else created
+    return await tokens.with_tokens(created, caller) if remote else created
 
 
 @router.post(
@@ -174,12 +178,13 @@ async def import_game(
     repeats: RepeatsDep,
     key: IdempotencyKey,
     response: Response,
+    audit: AuditDep,
 ) -> Any:
     """Replays an avalon-replay v1 record and stores it as a finished game.
 
     A record that breaks a rule is refused with the move and the rule.
     """
-    if (repeated := await _repeated(repeats, tokens, key)) is not None:
+    if (repeated := await _repeated(repeats, tokens, key, caller)) is not None:
         return repeated
     if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
@@ -188,7 +193,8 @@ async def import_game(
     except IntegrityError:
         if key is None:
             raise
-        return await _settled(repeats, tokens, key)
+        return await _settled(repeats, tokens, key, caller)
+    await audit.note(caller, "import", imported.game_id)
     response.headers["Location"] = _location({"game_id": imported.game_id})
     return imported
 
@@ -217,9 +223,14 @@ async def show_game(
     viewer_name: ViewerName = None,
     if_none_match: Annotated[str | None, Header()] = None,
 ) -> Any:
-    """Shows the public table; to a seat, its own hand too; to a caller with `export:full`, everything."""
+    """Shows the public table; to a seat, its own hand too; to a key with `export:full`, its own games in
+    full.
+
+    While others play remote seats of it, a key that has seats there, or made the game, sees it as its seat,
+    or, without one, as everybody does.
+    """
     row = await access.game(caller, game_id)
-    viewer = viewer_for(caller, viewer_name, row.players)
+    viewer = (await access.sight(caller, row)).named(viewer_name, row.players)
     uses = await games.uses(row) if viewer == FULL else {}
     view = game_view(row, await games.state(game_id), viewer, uses)
     etag = _etag(viewer, view.head, row, sum(use.calls for use in uses.values()))
@@ -254,7 +265,7 @@ async def list_game_events(
 ) -> StreamingResponse:
     """The viewer's stream as NDJSON. To continue, set `after` to the last `seq` you have."""
     row = await access.game(caller, game_id)
-    viewer = viewer_for(caller, viewer_name, row.players)
+    viewer = (await access.sight(caller, row)).named(viewer_name, row.players)
     lines = await following.events(caller, game_id, viewer, after=after, limit=limit, follow=follow)
     return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
 
@@ -279,11 +290,11 @@ async def step_game(
 ) -> Stepped:
     """Has open requests answered, as far as `until` says, and appends the events that follow.
 
-    The log is the same as if the service drove the game. The response shows what the caller may
-    see: all events with `export:full`, else the public ones.
+    The log is the same as if the service drove the game. The response shows what the caller sees in
+    `GET /games/{g}`.
     """
-    await access.game(caller, game_id)
-    viewer = caller.viewer
+    row = await access.game(caller, game_id, "games:step")
+    viewer = (await access.sight(caller, row)).viewer
     head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match, viewer)
     appended, state = await games.step(game_id, step.until, viewer, head)
     row = await games.row(game_id)
@@ -322,19 +333,22 @@ async def fork_game(
     tokens: SeatTokensDep,
     caller: CallerDep,
     response: Response,
+    audit: AuditDep,
 ) -> GameForked:
     """Starts a new game with the same log up to a point, with the same or other agents from there on.
 
-    Needs `export:full`, unless the whole log is public: the game has finished and was created with
-    `reveal: all`. Tokens of its remote seats also need `tokens:mint`; without it they are null.
+    Needs to see the game in full (`export:full`), unless the whole log is public: the game has finished and
+    was created with `reveal: all`. The fork belongs to the caller; it has the source's labels only if that
+    does, too. Tokens of its remote seats also need `tokens:mint`; without it they are null.
     """
-    await access.game(caller, game_id)
-    forked = await games.fork(game_id, fork, caller)
+    row = await access.game(caller, game_id)
+    forked = await games.fork(game_id, fork, caller, await access.sight(caller, row))
+    await audit.note(caller, "fork", game_id, fork=forked.game_id)
     response.headers["Location"] = f"/games/{forked.game_id}"
     response.headers.update(NO_STORE)
-    if not caller.mints:
+    if "tokens:mint" not in caller.scopes:
         return forked  # a seat's token would show the seat's past, which was played in another game
-    return forked.model_copy(update={"seats": tokens.of_game(await games.row(forked.game_id))})
+    return forked.model_copy(update={"seats": tokens.of_game(await games.row(forked.game_id), caller)})
 
 
 @router.post(
@@ -345,10 +359,13 @@ async def fork_game(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409, 412),
 )
-async def cancel_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Cancelled:
+async def cancel_game(
+    game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
+) -> Cancelled:
     """Ends a game now. Its events stay."""
-    await access.game(caller, game_id)
+    await access.game(caller, game_id, "games:cancel")
     await games.cancel(game_id)
+    await audit.note(caller, "cancel", game_id)
     return Cancelled()
 
 
@@ -360,14 +377,20 @@ async def cancel_game(game_id: GameId, access: AccessDep, games: GamesDep, calle
     responses=documented(404, 413, 415),
 )
 async def invalidate_game(
-    game_id: GameId, why: InvalidateGame, access: AccessDep, games: GamesDep, caller: CallerDep
+    game_id: GameId,
+    why: InvalidateGame,
+    access: AccessDep,
+    games: GamesDep,
+    caller: CallerDep,
+    audit: AuditDep,
 ) -> InvalidView:
     """Marks a game as invalid, with time, caller and reason; an earlier mark is replaced. The game keeps its
     events, and exports keep the game. `DELETE` takes the mark away.
     """
-    await access.game(caller, game_id)
+    await access.game(caller, game_id, "admin")
     marked = invalid_view(await games.invalidate(game_id, why.reason, by=caller.name))
     assert marked is not None
+    await audit.note(caller, "invalidate", game_id, reason=why.reason)
     return marked
 
 
@@ -378,10 +401,13 @@ async def invalidate_game(
     dependencies=[Depends(needs("admin"))],
     responses=documented(404),
 )
-async def validate_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Counted:
+async def validate_game(
+    game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
+) -> Counted:
     """Takes the mark of `invalidate` away, whoever set it; a game without a mark stays as it is."""
-    await access.game(caller, game_id)
+    await access.game(caller, game_id, "admin")
     await games.invalidate(game_id, None, by=caller.name)
+    await audit.note(caller, "take in again", game_id)
     return Counted()
 
 
@@ -392,15 +418,19 @@ async def validate_game(game_id: GameId, access: AccessDep, games: GamesDep, cal
     dependencies=[Depends(needs("admin", writes=True))],
     responses=documented(404, 409),
 )
-async def delete_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> DeletedView:
+async def delete_game(
+    game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
+) -> DeletedView:
     """Deletes a game for good: its events, answers of models and seats, and what raters said of it. Scores of
     evaluations stay, without texts. With its last game, a batch goes too.
 
     Refused while its batch is not over, and while a judge or an open fork needs the game. Who deleted it, and
     when, is kept.
     """
-    await access.game(caller, game_id)
-    return await games.delete(game_id, by=caller.name)
+    await access.game(caller, game_id, "admin")
+    deleted = await games.delete(game_id, by=caller.name)
+    await audit.note(caller, "delete", game_id)
+    return deleted
 
 
 @router.delete(
@@ -411,13 +441,15 @@ async def delete_game(game_id: GameId, access: AccessDep, games: GamesDep, calle
     responses=documented(404, 409),
 )
 async def delete_batch(
-    batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep
+    batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
 ) -> DeletedView:
     """Deletes a batch with all its games, as `DELETE /games/{g}` deletes one. A large batch takes a while;
     what was deleted before a call breaks off stays deleted, and the next call goes on.
     """
     await access.batch(caller, batch_id, "admin")
-    return await games.delete_batch(batch_id, by=caller.name)
+    deleted = await games.delete_batch(batch_id, by=caller.name)
+    await audit.note(caller, "delete", batch_id, games=deleted.games)
+    return deleted
 
 
 @router.get(
@@ -436,8 +468,11 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
     tallied = await games.tally(batch_id)
     # The use of models tells how much was thought in private: spectators do not see it.
     spending = None if caller.grant is not None else await games.spending(row, tallied)
-    defaults = await games.defaults(row, tallied) if caller.sees_all else None
-    return batch_view(row, tallied, spending, defaults, sees_all=caller.sees_all)
+    is_bound = await access.is_bound(caller, row)
+    sees_all = caller.may("export:full", row.owner) and not is_bound
+    defaults = await games.defaults(row, tallied) if sees_all else None
+    view = batch_view(row, tallied, spending, defaults, sees_all=sees_all)
+    return view.model_copy(update={"tokens": None, "cost": None, "budget": None}) if is_bound else view
 
 
 @router.get(
@@ -473,6 +508,7 @@ async def export_batch(
     access: AccessDep,
     games: GamesDep,
     caller: CallerDep,
+    audit: AuditDep,
     view: Annotated[
         str, Query(pattern="^(public|full)$", description="The viewer of the events.")
     ] = "public",
@@ -498,9 +534,12 @@ async def export_batch(
     viewer = FULL if view == "full" else PUBLIC
     if viewer == FULL:
         caller.needs("export:full")
-    await access.batch(caller, batch_id)
+    row = await access.batch(caller, batch_id)
+    if viewer == FULL and not await access.sees_batch(caller, row):
+        raise Forbidden("this needs export:full for the batch, and that others play none of its open games")
     exported = games.export(batch_id, viewer, after, partial=partial)
     first = await anext(exported)  # a refusal must come before the response begins
+    await audit.note(caller, "export", batch_id, view=view, after=after or None)
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"".join(first)
@@ -518,12 +557,15 @@ async def export_batch(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409),
 )
-async def pause_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Paused:
+async def pause_batch(
+    batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
+) -> Paused:
     """Stops every game of the batch between two steps, until somebody resumes it. Calls to models that are in
     flight end and are used later; deadlines of remote seats run on. A batch that is suspended stays so.
     """
     await access.batch(caller, batch_id, "games:cancel")
     await games.pause(batch_id, caller.name)
+    await audit.note(caller, "pause", batch_id)
     return Paused()
 
 
@@ -535,13 +577,19 @@ async def pause_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, cal
     responses=documented(404, 409),
 )
 async def resume_batch(
-    batch_id: BatchId, resume: ResumeBatch, access: AccessDep, games: GamesDep, caller: CallerDep
+    batch_id: BatchId,
+    resume: ResumeBatch,
+    access: AccessDep,
+    games: GamesDep,
+    caller: CallerDep,
+    audit: AuditDep,
 ) -> Resumed:
     """Lets the batch, and its games that were suspended alone, go on after the last stored event. The
     operator's endpoints and keys are read anew; what was answered and paid for is used again.
     """
     await access.batch(caller, batch_id, "games:create")
     await games.resume(batch_id, resume.on_unusable)
+    await audit.note(caller, "resume", batch_id)
     return Resumed()
 
 
@@ -553,7 +601,12 @@ async def resume_batch(
     responses=documented(404, 409),
 )
 async def retry_batch(
-    batch_id: BatchId, retry: RetryBatch, access: AccessDep, games: GamesDep, caller: CallerDep
+    batch_id: BatchId,
+    retry: RetryBatch,
+    access: AccessDep,
+    games: GamesDep,
+    caller: CallerDep,
+    audit: AuditDep,
 ) -> Retried:
     """As `resume`, and failed games go on too, each after its last stored event: under the same id, with what
     was answered and paid for.
@@ -564,7 +617,9 @@ async def retry_batch(
     forks and imports, and games with `remote` seats, which know the deal.
     """
     await access.batch(caller, batch_id, "games:create")
-    return Retried(anew=await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above))
+    anew = await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above)
+    await audit.note(caller, "retry", batch_id, anew=len(anew))
+    return Retried(anew=anew)
 
 
 @router.post(
@@ -575,8 +630,11 @@ async def retry_batch(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409),
 )
-async def cancel_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Cancelled:
+async def cancel_batch(
+    batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
+) -> Cancelled:
     """Ends every open game of the batch. Their events stay."""
     await access.batch(caller, batch_id, "games:cancel")
     await games.cancel_batch(batch_id)
+    await audit.note(caller, "cancel", batch_id)
     return Cancelled()

@@ -267,6 +267,11 @@ class NewGames(Strict):
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
     deadlines_s: Deadlines = Field(default_factory=dict)
+    stand_in_after: Annotated[int, Field(ge=1, le=20), AS_WHOLE] | None = Field(
+        None,
+        description="After this many missed deadlines in a row a `remote` seat counts as absent: its tokens "
+        "are revoked, and a scripted stand-in plays it to the end. Left out: defaults are played on.",
+    )
     guessable_seeds: bool = Field(
         False,
         description="Allow `seeds` together with `remote` seats. Whoever guesses a seed knows the deal.",
@@ -459,9 +464,33 @@ class NewBatchToken(Strict):
 class TokenView(Shown):
     """A token. It is shown once, and not stored."""
 
+    token_id: str = Field(description="By which it is listed and revoked.")
     viewer: str
     token: str
     expires_at: str
+
+
+class MintedToken(Shown):
+    """What is known of a token that was minted on demand."""
+
+    token_id: str
+    viewer: str
+    game_id: str | None = Field(description="Null: it watches the whole batch.")
+    batch_id: str
+    by: str = Field(description="The credential that it came from.")
+    state: Literal["active", "expired", "revoked"]
+    created_at: str
+    expires_at: str
+    revoked_at: str | None
+
+
+class TokenPage(Shown):
+    tokens: list[MintedToken]
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+
+
+class TokenRevoked(Shown):
+    status: Literal["revoked"] = "revoked"
 
 
 class SeatView(Shown):
@@ -469,7 +498,8 @@ class SeatView(Shown):
     token: str | None = Field(
         None,
         description="The token of a `remote` seat: its holder plays the seat. Valid for a week. Null for "
-        "other seats, and in the answer to a fork by a caller without `tokens:mint`.",
+        "other seats, for a seat that is somebody else's by now, and in the answer to a fork by a caller "
+        "without `tokens:mint`.",
     )
 
 

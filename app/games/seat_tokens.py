@@ -1,31 +1,48 @@
-"""Mints the tokens that come with new games, and tokens on demand. No token is ever stored."""
+"""Mints the tokens that come with new games, and tokens on demand. No token is ever stored; of those on
+demand there is a row, by which they are listed and revoked.
+"""
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from app.base.clock import now_ms, timestamp
-from app.base.errors import CodeSpent, InvalidRequest, NotFound
-from app.edge.auth import Keys, epoch_of
+from app.base.errors import CodeSpent, Forbidden, InvalidRequest, NotFound
+from app.edge.auth import ANYBODY, TRUSTED, Caller, Keys, epoch_of
 from app.edge.tokens import MAX_WATCH_S, SEAT_S, Grant
+from app.games.access import Sight
 from app.games.schemas import (
     BatchCreated,
     ClaimCodeView,
     ClaimedSeat,
+    MintedToken,
     NewGameToken,
     SeatView,
+    TokenPage,
     TokenView,
 )
 from app.seats.limits import Guesses
 from app.seats.seating import remote_seats
-from app.store.claim_codes import ClaimCodes
-from app.store.games import GameStore
-from app.store.rows import GameRow
-from app.stream.feed import Feed, held_name
+from app.store.audit import Audit
+from app.store.claim_codes import OFFERED, ClaimCodes
+from app.store.db import Database
+from app.store.games import GameStore, new_id
+from app.store.keys import KeyStore
+from app.store.rows import GameRow, whole
+from app.store.tokens import StoredToken, TokenStore
+from app.stream.feed import ANY_SEAT, Feed, held_name
 from engine.errors import CorruptLog, InvalidInput
 from engine.terms import PUBLIC, Seat
 from engine.view import read_viewer, viewer_name
 
 __all__ = ["NO_STORE", "SeatTokens"]
+
+_OF_OTHERS: Final = (
+    "seat {seat} is somebody else's until the game ends: only a key with tokens:mint:any has tokens of it"
+)
 
 NO_STORE: Final = {"Cache-Control": "no-store"}
 """Headers of answers that hold tokens."""
@@ -34,15 +51,21 @@ NO_STORE: Final = {"Cache-Control": "no-store"}
 class SeatTokens:
     """Mints tokens for seats and for spectators."""
 
-    def __init__(self, keys: Keys, store: GameStore, feed: Feed, codes: ClaimCodes) -> None:
+    def __init__(self, keys: Keys, store: GameStore, feed: Feed, database: Database) -> None:
         self._keys = keys
         self._store = store
         self._feed = feed
-        self._codes = codes
+        self._database = database
+        self._stored_keys = KeyStore(database)
+        self._codes = ClaimCodes(database)
+        self._tokens = TokenStore(database)
+        self._audit = Audit(database)
         self._guesses = Guesses()
 
-    async def with_tokens(self, created: BatchCreated) -> BatchCreated:
-        """A copy with a new token for each remote seat. Raises CorruptLog for an unreadable game row."""
+    async def with_tokens(self, created: BatchCreated, caller: Caller) -> BatchCreated:
+        """A copy with a new token for each remote seat of the caller's. Raises CorruptLog for an unreadable
+        game row.
+        """
         rows = await self._store.games_of(game.game_id for game in created.games)
         games = []
         for game in created.games:
@@ -51,26 +74,41 @@ class SeatTokens:
                     raise CorruptLog(f"the row of {game.game_id} cannot be read")
                 games.append(game)  # deleted since
                 continue
-            games.append(game.model_copy(update={"seats": self.of_game(rows[game.game_id])}))
+            games.append(game.model_copy(update={"seats": self.of_game(rows[game.game_id], caller)}))
         return created.model_copy(update={"games": games})
 
-    def of_game(self, row: GameRow) -> list[SeatView]:
-        """Every seat of a game, each remote seat with a new token."""
+    def of_game(self, row: GameRow, caller: Caller) -> list[SeatView]:
+        """Every seat of the caller's game, each remote seat that is not somebody else's with a new token."""
         expires = _now_s() + SEAT_S
-        remote = remote_seats(row.seats)
+        taken = whole(row.taken) or {}
+        remote = [
+            seat for seat in remote_seats(row.seats) if taken.get(str(seat), caller.owner) == caller.owner
+        ]
         return [
             SeatView(
                 seat=seat,
-                token=self._keys.mint(Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), expires))
+                token=self._keys.mint(
+                    Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller.name)
+                )
                 if seat in remote
                 else None,
             )
             for seat, _ in enumerate(row.seats, 1)
         ]
 
-    async def for_game(self, row: GameRow, new: NewGameToken) -> TokenView:
-        """Mints the requested token. Raises InvalidRequest."""
-        game_id = row.game_id
+    def of_player(self, row: GameRow, seat: Seat, caller: str) -> str:
+        """A new token for the seat of a game that the seat's player was paired for. ``caller``: the public
+        name of the credential that sought it.
+        """
+        expires = _now_s() + SEAT_S
+        return self._keys.mint(
+            Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller)
+        )
+
+    async def for_game(self, row: GameRow, new: NewGameToken, caller: Caller, sight: Sight) -> TokenView:
+        """Mints the requested token. ``sight``: what the caller sees of the game. Raises InvalidRequest, and
+        Forbidden for a seat of somebody else.
+        """
         try:
             viewer = read_viewer(new.viewer, row.players)
         except InvalidInput:
@@ -82,24 +120,128 @@ class SeatTokens:
                 raise InvalidRequest("only a seat has an epoch; a watch token just expires", "/raise_epoch")
             if new.ttl_s is not None and new.ttl_s > MAX_WATCH_S:
                 raise InvalidRequest(f"a watch token lasts {MAX_WATCH_S} s at most", "/ttl_s")
-            return self._shown(Grant.to_watch(_now_s() + (new.ttl_s or MAX_WATCH_S), game=game_id))
+            grant = Grant.to_watch(_now_s() + (new.ttl_s or MAX_WATCH_S), game=row.game_id)
+            return await self._minted(grant, row.batch_id, caller)
+        if viewer not in sight.answers:
+            raise Forbidden(_OF_OTHERS.format(seat=viewer))
+        epoch = epoch_of(row.epochs, viewer)
+        grant = Grant.for_seat(row.game_id, viewer, epoch, _now_s() + (new.ttl_s or SEAT_S))
+        minted = await self._minted(grant, row.batch_id, caller, raises=new.raise_epoch)
         if new.raise_epoch:
-            epoch = await self._keys.raise_epoch(game_id, viewer)
-            # Connections with an older token check it again and close: the seat's holder, and its readers.
-            self._feed.hint(held_name(game_id, viewer))
-            self._feed.hint(game_id)
-        else:
-            epoch = epoch_of(row.epochs, viewer)
-        return self._shown(Grant.for_seat(game_id, viewer, epoch, _now_s() + (new.ttl_s or SEAT_S)))
+            self._tell(row.game_id, viewer)
+        return minted
 
-    async def claim_code(self, row: GameRow, seat: Seat, ttl_s: int) -> ClaimCodeView:
-        """A new code for the seat; an earlier one that nobody has used is no longer good. Raises
-        InvalidRequest for a seat that is not played from outside.
+    async def for_batch(self, batch_id: str, ttl_s: int, caller: Caller) -> TokenView:
+        """A token that watches every game of the batch."""
+        return await self._minted(Grant.to_watch(_now_s() + ttl_s, batch=batch_id), batch_id, caller)
+
+    async def _minted(
+        self, grant: Grant, batch_id: str, caller: Caller, *, raises: bool = False
+    ) -> TokenView:
+        """Stores the token's row and signs the token. ``raises``: the seat's earlier tokens are revoked."""
+        seat = None if grant.viewer == PUBLIC else grant.viewer
+        token = StoredToken(
+            token_id=new_id("t"),
+            game_id=grant.game,
+            batch_id=batch_id,
+            seat=seat,
+            owner=caller.owner,
+            by=caller.name,
+            created_at=self._database.writer.stamp(),
+            expires_at=grant.expires * 1000,
+        )
+
+        async def work(connection: AsyncConnection) -> int:
+            epoch = grant.epoch
+            if raises and grant.game is not None and seat is not None:
+                epoch = await self._stored_keys.raise_epoch_in(connection, grant.game, seat)
+            await self._tokens.add(connection, token)
+            await self._audit.add(
+                connection,
+                caller,
+                "mint",
+                grant.game or batch_id,
+                viewer=viewer_name(grant.viewer),
+                token=token.token_id,
+                raise_epoch=raises or None,
+            )
+            return epoch
+
+        epoch = await self._database.writer.run(work)
+        signed = self._keys.mint(replace(grant, epoch=epoch, by=caller.name, id=token.token_id))
+        return TokenView(
+            token_id=token.token_id,
+            viewer=viewer_name(grant.viewer),
+            token=signed,
+            expires_at=timestamp(token.expires_at),
+        )
+
+    def _tell(self, game_id: str, seat: Seat) -> None:
+        """Has connections check again whether they may go on: the seat's holder, its readers, and keys that
+        see more than the public.
+        """
+        self._feed.hint(held_name(game_id, seat))
+        self._feed.hint(held_name(game_id, ANY_SEAT))
+        self._feed.hint(game_id)
+
+    # --- listing and revoking ----------------------------------------------------------------
+
+    async def page(
+        self, caller: Caller, within: Sequence[str], *, limit: int, cursor: str | None
+    ) -> TokenPage:
+        """The caller's tokens, newest first; everybody's with ``tokens:mint:any``."""
+        owner = None if caller.has_any("tokens:mint") else caller.owner
+        rows, following = await self._tokens.page(owner=owner, within=within, limit=limit, cursor=cursor)
+        now = now_ms()
+        return TokenPage(
+            tokens=[
+                MintedToken(
+                    token_id=row.token_id,
+                    viewer="public" if row.seat is None else f"seat:{row.seat}",
+                    game_id=row.game_id,
+                    batch_id=row.batch_id,
+                    by=row.by,
+                    state=row.state(now),  # type: ignore[arg-type]
+                    created_at=timestamp(row.created_at),
+                    expires_at=timestamp(row.expires_at),
+                    revoked_at=None if row.revoked_at is None else timestamp(row.revoked_at),
+                )
+                for row in rows
+            ],
+            next=following,
+        )
+
+    async def revoke(self, token_id: str, caller: Caller) -> None:
+        """Revokes a token, also one that has expired. Raises NotFound for one out of the caller's reach."""
+        token = await self._tokens.find(token_id)
+        if token is None or not caller.may("tokens:mint", token.owner):
+            raise NotFound("no such token for this caller")
+        if await self._tokens.revoke(token_id, now_ms()):
+            await self._audit.note(caller, "revoke token", token_id, of=token.game_id or token.batch_id)
+        await self._keys.refresh()
+
+    # --- codes -------------------------------------------------------------------------------
+
+    async def claim_code(
+        self, row: GameRow, seat: Seat, ttl_s: int, caller: Caller, sight: Sight
+    ) -> ClaimCodeView:
+        """A new code for the seat; an earlier one that nobody has used is no longer good. Where the game's
+        owner is a key, the seat is no longer the owner's: its tokens are revoked. Raises InvalidRequest for a
+        seat that is not played from outside, Forbidden for one that somebody else has.
         """
         if seat not in remote_seats(row.seats):
             raise InvalidRequest(f"seat {seat} of this game is not a remote seat", "/seat", "not_remote")
+        is_offered = (whole(row.taken) or {}).get(str(seat)) == OFFERED
+        if not is_offered and seat not in sight.answers:
+            raise Forbidden(_OF_OTHERS.format(seat=seat))
+        offers = not is_offered and await self._store.owner(row.batch_id) not in TRUSTED
         expires = now_ms() + ttl_s * 1000
-        code = await self._codes.make(row.game_id, seat, epoch_of(row.epochs, seat), expires)
+        code = await self._codes.make(
+            row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller.name, offers=offers
+        )
+        if offers:
+            self._tell(row.game_id, seat)
+        await self._audit.note(caller, "make a code", row.game_id, seat=seat)
         return ClaimCodeView(
             game_id=row.game_id,
             seat=seat,
@@ -124,24 +266,17 @@ class SeatTokens:
             raise CodeSpent("this code was used before; it is good for one browser, once")
         if claimed.expires_at <= now:
             raise CodeSpent("this code has expired")
+        if self._keys.is_compromised(claimed.by):
+            raise CodeSpent("the key that made this code was revoked as compromised")
         epoch = epoch_of(row.epochs, claimed.seat)
         if epoch != claimed.epoch:
             raise CodeSpent("the seat's tokens were revoked, and this code with them")
         expires = _now_s() + SEAT_S
-        token = self._keys.mint(Grant.for_seat(claimed.game_id, claimed.seat, epoch, expires))
+        grant = Grant.for_seat(claimed.game_id, claimed.seat, epoch, expires, by=claimed.by or "")
+        token = self._keys.mint(grant)
+        await self._audit.note(ANYBODY, "claim", claimed.game_id, seat=claimed.seat, code_by=claimed.by)
         return ClaimedSeat(
             game_id=claimed.game_id, seat=claimed.seat, token=token, expires_at=timestamp(expires * 1000)
-        )
-
-    def for_batch(self, batch_id: str, ttl_s: int) -> TokenView:
-        """A token that watches every game of the batch."""
-        return self._shown(Grant.to_watch(_now_s() + ttl_s, batch=batch_id))
-
-    def _shown(self, grant: Grant) -> TokenView:
-        return TokenView(
-            viewer=viewer_name(grant.viewer),
-            token=self._keys.mint(grant),
-            expires_at=timestamp(grant.expires * 1000),
         )
 
 

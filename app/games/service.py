@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -25,6 +25,7 @@ from app.base.errors import (
     AlreadyOver,
     BudgetSpent,
     DrivenAutomatically,
+    Forbidden,
     InvalidRequest,
     NotAnswered,
     NotFound,
@@ -39,6 +40,7 @@ from app.base.sums import Sums
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.games.access import Sight
 from app.games.defaults import batch_defaults, is_excluded
 from app.games.forking import cut_after_phase, cut_after_request
 from app.games.schemas import (
@@ -109,7 +111,7 @@ from evaluators.ground.provenance import (
 )
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
-__all__ = ["Games", "batch_status"]
+__all__ = ["Games", "Laid", "batch_status"]
 
 log = structlog.get_logger()
 
@@ -129,6 +131,14 @@ PAUSED: Final = "paused"
 
 SENT_AT_ONCE: Final = 500
 """Lines of an export sent in one write: each write to a connection costs as much as 10 lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """A batch of one game, laid out to be stored."""
+
+    batch: BatchRow
+    game: NewGame
 
 
 class Games:
@@ -199,6 +209,38 @@ class Games:
         if new.drive == "auto" or not complete:
             await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
         return created
+
+    def lay(
+        self,
+        new: NewGames,
+        owner: str,
+        *,
+        game_id: str | None = None,
+        rated: bool = False,
+        unrated: str | None = None,
+    ) -> "Laid":
+        """A batch of one game that is not stored yet; ``game_id``: the game's id, if it was promised before.
+        Raises as ``create``.
+        """
+        new = self._with_models(new)
+        self.check(new)
+        batch_id, seed = new_id("b"), random_bits(128)
+        game = _new_game(new, seed, 0, self._model_seats(new))
+        game = replace(game, game_id=game_id or game.game_id, rated=rated, unrated=unrated)
+        return Laid(_batch_row(batch_id, self._database.writer.stamp(), new, seed, owner), game)
+
+    async def insert(self, connection: AsyncConnection, laid: "Laid") -> None:
+        """Stores a game in the caller's transaction; after its commit, call ``begin``. If nobody does, the
+        game begins when its batch is found.
+        """
+        await self._store.insert_batch(connection, laid.batch)
+        await self._store.insert_games(connection, laid.batch.batch_id, [laid.game], laid.batch.created_at)
+
+    async def begin(self, laid: "Laid") -> None:
+        """Begins a game that was stored by ``insert``."""
+        metrics.games_created.labels("paired").inc()
+        log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
+        await self._pickup.offer(laid.batch.batch_id, [laid.game.game_id])
 
     def check(self, new: NewGames) -> None:
         """Raises the errors that creating these games would raise, without creating them."""
@@ -395,25 +437,31 @@ class Games:
         log.info("a game is imported", batch=batch_id, game=game.game_id)
         return imported
 
-    async def fork(self, game_id: str, fork: ForkGame, caller: Caller) -> GameForked:
+    async def fork(self, game_id: str, fork: ForkGame, caller: Caller, sight: Sight) -> GameForked:
         """Creates a game with the same log up to a point; the answer counts only events that ``caller`` sees.
+        ``sight``: what it sees of the game.
 
-        Raises Forbidden for a caller who may not see the whole log, InvalidRequest for a point that the log
-        does not have or for missing seats, InvalidAgent for a seat that cannot play.
+        Raises Forbidden for an owner who may not see the whole log, NotFound for anybody else who may not,
+        InvalidRequest for a point that the log does not have or for missing seats, InvalidAgent for a seat
+        that cannot play.
         """
         row = await self.row(game_id)
         events = await self._reader.events(game_id)
         fold(events)  # refuses a log that does not fold
-        if not _is_public(row, events):
+        batch = await self.batch_row(row.batch_id)
+        is_own = caller.may("games:create", batch.owner)
+        if sight.viewer != FULL and not _is_public(row, events):
+            if not is_own:
+                raise NotFound("no such game for this caller")
             caller.needs("export:full")
+            raise Forbidden(sight.why_not)
         if isinstance(fork.after, AfterRequest):
             taken = await off_loop(cut_after_request, events, fork.after.request)
         else:
             after = fork.after
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
-        batch = await self.batch_row(row.batch_id)
         spec = _fork_spec(game_id, whole(batch.spec), fork)
-        labels = {**whole(batch.labels), **fork.labels}
+        labels = {**(whole(batch.labels) if is_own else {}), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
             if asks_model(seat_spec["agent"]):
@@ -465,7 +513,7 @@ class Games:
             game_id=fork_id,
             batch_id=batch_id,
             # Not `origin`: the length of the whole log tells how often others have thought.
-            forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], caller.viewer))),
+            forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], sight.viewer))),
             seats=_shown_seats(seats),
         )
 

@@ -5,10 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from app.base.problems import documented
+from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, needs
+from app.edge.queries import comma_list, listed
 from app.edge.tokens import MAX_WATCH_S, SEAT_S
-from app.games.deps import AccessDep, BatchId, GameId, SeatTokensDep
+from app.games.access import Access, Sight
+from app.games.deps import AccessDep, BatchId, GameId, SeatTokensDep, TokenId
+from app.games.listing import Cursor, Limit
 from app.games.schemas import (
     Claim,
     ClaimCodeView,
@@ -16,9 +20,12 @@ from app.games.schemas import (
     NewBatchToken,
     NewClaimCode,
     NewGameToken,
+    TokenPage,
+    TokenRevoked,
     TokenView,
 )
 from app.games.seat_tokens import NO_STORE
+from app.store.rows import GameRow
 
 __all__ = ["router"]
 
@@ -43,12 +50,23 @@ async def mint_game_token(
 ) -> TokenView:
     """A token that sees the game through one seat's eyes and answers for it, or a token for watching.
 
-    Tokens are not stored and cannot be listed. `raise_epoch` revokes all of the seat's earlier tokens:
-    use it when a token was lost.
+    For own games, and in others' for seats that are the key's own. `GET /tokens` lists it and
+    `DELETE /tokens/{t}` revokes it. `raise_epoch` revokes all of the seat's earlier tokens: use it when a
+    token was lost.
+    """
+    row, sight = await _own(access, caller, game_id, new.viewer)
+    response.headers.update(NO_STORE)
+    return await tokens.for_game(row, new, caller, sight)
+
+
+async def _own(access: Access, caller: Caller, game_id: str, viewer: str) -> tuple[GameRow, Sight]:
+    """A game for which the caller mints tokens, or of which it has this seat, and what it sees of it. Raises
+    NotFound.
     """
     row = await access.game(caller, game_id)
-    response.headers.update(NO_STORE)
-    return await tokens.for_game(row, new)
+    sight = await access.sight(caller, row)
+    has_seat = viewer.removeprefix("seat:") in map(str, sight.answers)
+    return (row if has_seat else await access.game(caller, game_id, "tokens:mint")), sight
 
 
 @router.post(
@@ -70,7 +88,51 @@ async def mint_batch_token(
     """A token that watches every game of the batch, its progress and its public export."""
     await access.batch(caller, batch_id, "tokens:mint")
     response.headers.update(NO_STORE)
-    return tokens.for_batch(batch_id, MAX_WATCH_S if watch_token is None else watch_token.ttl_s)
+    return await tokens.for_batch(batch_id, MAX_WATCH_S if watch_token is None else watch_token.ttl_s, caller)
+
+
+@router.get(
+    "/tokens",
+    summary="List minted tokens",
+    response_model=TokenPage,
+    dependencies=[Depends(needs("tokens:mint"))],
+    responses=documented(),
+)
+async def list_tokens(
+    tokens: SeatTokensDep,
+    caller: CallerDep,
+    request: Request,
+    response: Response,
+    game: Annotated[str | None, comma_list("g_[a-z0-9]{1,32}", "Only tokens for this game.")] = None,
+    batch: Annotated[
+        str | None, comma_list("b_[a-z0-9]{1,32}", "Only tokens for this batch, or a game of it.")
+    ] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> TokenPage:
+    """The caller's own, everybody's with `tokens:mint:any`; the newest first. Here are the tokens that were
+    minted on demand; those that come with new games, and for codes, die by `raise_epoch`. A row is kept for
+    30 days after the token's end.
+    """
+    within = [*listed(game, "game"), *listed(batch, "batch")]
+    page = await tokens.page(caller, within, limit=limit, cursor=cursor)
+    if page.next is not None:
+        url = request.url.include_query_params(cursor=page.next)
+        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+    return page
+
+
+@router.delete(
+    "/tokens/{token_id}",
+    summary="Revoke a token",
+    response_model=TokenRevoked,
+    dependencies=[Depends(needs("tokens:mint"))],
+    responses=documented(404),
+)
+async def revoke_token(token_id: TokenId, tokens: SeatTokensDep, caller: CallerDep) -> TokenRevoked:
+    """Revokes one token: its connections close within two seconds, on every replica."""
+    await tokens.revoke(token_id, caller)
+    return TokenRevoked()
 
 
 @router.post(
@@ -92,10 +154,14 @@ async def make_claim_code(
 ) -> ClaimCodeView:
     """A one-time code by which a person takes the seat, e.g. as a link for a friend. Whoever exchanges it
     first, at `POST /claims`, gets the seat's token. A new code replaces one that nobody has used.
+
+    In a key's game the seat is no longer the key's own from then on: its tokens are revoked, and until the
+    game ends the key sees the table as a seat of its own, or, without one, as everybody does.
     """
-    row = await access.game(caller, game_id)
+    row = await access.game(caller, game_id, "tokens:mint")
     response.headers.update(NO_STORE)
-    return await tokens.claim_code(row, seat, SEAT_S if new is None else new.ttl_s)
+    sight = await access.sight(caller, row)
+    return await tokens.claim_code(row, seat, SEAT_S if new is None else new.ttl_s, caller, sight)
 
 
 @router.post(

@@ -27,7 +27,7 @@ class NewTrial(Strict):
     "/models/{name}/try",
     summary="Try a model",
     response_model=TrialView,
-    dependencies=[Depends(needs("admin", writes=True))],
+    dependencies=[Depends(needs("admin:any", writes=True))],
     responses=documented(404, 409, 413, 415, 503),
 )
 async def try_model(

@@ -11,8 +11,8 @@ from app.base.json_reader import MAX_ANSWER, MAX_ANSWER_DEPTH
 from app.base.problems import documented, problem_response
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, Guard, LifecycleDep, service, viewer_for
-from app.games.access import Access
+from app.edge.deps import CallerDep, Guard, LifecycleDep, service
+from app.games.access import Access, Sight
 from app.games.deps import AccessDep, GameId
 from app.games.routes import ViewerName
 from app.protocol.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
@@ -39,26 +39,28 @@ class _AnswersForSeats(Guard):
     """Refuses callers who may not answer for any seat, as the route would. The route checks which seat."""
 
     async def check(self, request: Request, caller: Caller) -> None:
-        if caller.seat is None and not caller.mints:
+        if caller.seat is None and not caller.has_any("tokens:mint"):
             game_id, viewer = request.path_params["game_id"], request.query_params.get("viewer")
             state = request.app.state
-            _, seat, _ = await _seat(state.access, state.seats, caller, game_id, viewer)
-            check_answers_for(caller, seat)
+            _, seat, _, sight = await _seat(state.access, state.seats, caller, game_id, viewer)
+            check_answers_for(seat, sight.answers)
 
 
 async def _seat(
     access: Access, seats: Seats, caller: Caller, game_id: str, viewer_name: str | None
-) -> tuple[GameRow, Seat, RemoteSeat | None]:
-    """The game, the seat that the caller views as, and the seat's view, which is None if no remote agent
-    plays it. Raises InvalidRequest when no seat is named, Forbidden for the public viewer, and NotFound.
+) -> tuple[GameRow, Seat, RemoteSeat | None, Sight]:
+    """The game, the seat that the caller views as, the seat's view, which is None if no remote agent plays
+    it, and what the caller sees of the game. Raises InvalidRequest when no seat is named, Forbidden for the
+    public viewer, and NotFound.
     """
     row = await access.game(caller, game_id)
-    viewer = viewer_for(caller, viewer_name, row.players)
+    sight = await access.sight(caller, row)
+    viewer = sight.named(viewer_name, row.players)
     if viewer == FULL:
         raise InvalidRequest("name the seat, e.g. ?viewer=seat:2", "/viewer", "missing")
     if viewer == PUBLIC:
         raise Forbidden("only a seat has requests: use its token")
-    return row, viewer, await seats.view(row, viewer)
+    return row, viewer, await seats.view(row, viewer), sight
 
 
 @router.get(
@@ -86,7 +88,7 @@ async def list_open_requests(
     ] = 0,
 ) -> OpenRequests:
     """The open request of the caller's seat, or none. `status` shows whether the game is over."""
-    row, _, view = await _seat(access, seats, caller, game_id, viewer_name)
+    row, _, view, _ = await _seat(access, seats, caller, game_id, viewer_name)
     response.headers["Cache-Control"] = "no-store"
     until, has_asked = time.monotonic() + wait_s, False
     with feed.watch(game_id) as watch:
@@ -124,8 +126,8 @@ async def answer_request(
     still open. 409 `illegal-action` and 422 `invalid-action` use up an attempt. A wrong thought does not cost
     the action: `thoughts_refused` says what was left out.
     """
-    _, seat, view = await _seat(access, seats, caller, game_id, viewer_name)
-    check_answers_for(caller, seat)
+    _, seat, view, sight = await _seat(access, seats, caller, game_id, viewer_name)
+    check_answers_for(seat, sight.answers)
     if view is None:
         return _problem(Refused(UnknownRequest(f"seat {seat} is not a remote seat"), None, None))
     answer: Answer | InvalidAction

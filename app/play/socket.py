@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -17,15 +17,11 @@ import structlog
 from fastapi import APIRouter, WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
-from app.base.clock import random_name
 from app.base.errors import (
-    Draining,
     Forbidden,
     InvalidRequest,
     NotFound,
-    NotReady,
     RateLimited,
-    Unauthenticated,
     UnknownRequest,
     Unparsable,
     UpgradeRequired,
@@ -34,45 +30,31 @@ from app.base.lifecycle import Lifecycle
 from app.base.problems import ProblemResponse, documented, problem_response
 from app.edge.auth import Caller, Keys
 from app.edge.bodies import BodyRoute
-from app.edge.callers import check_caller, check_url
-from app.edge.deps import viewer_for
-from app.edge.queries import check_query
-from app.games.access import Access
+from app.games.access import Access, Sight
 from app.protocol.actions import text_fault
 from app.protocol.close_codes import Code
 from app.protocol.messages import (
-    MAX_IDENTIFY,
-    SUBPROTOCOL,
-    VERSION,
     Ack,
     Act,
     ActAck,
     Beat,
-    Hello,
     Identify,
     Ping,
-    Refusal,
     Welcome,
     message_id,
     read_message,
     read_text,
     refusal,
-    refusal_text,
 )
-from app.seats.limits import BURST, RATE, Allowance, Strikes, Unidentified
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
+from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of, check_version
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
-from app.store.trouble import trouble_of
-from app.stream.feed import Feed, held_name
+from app.stream.feed import ANY_SEAT, Feed, held_name
 from app.stream.live import Live
 from app.stream.metrics import (
-    close_label,
-    frames_in,
-    frames_out,
-    socket_closes,
     socket_events,
     sockets_open,
 )
@@ -92,35 +74,13 @@ log = structlog.get_logger()
 
 router = APIRouter(route_class=BodyRoute)
 
-BLOCKED_S: Final = 10.0
-"""How long a write may wait for the peer to read."""
-
 LAG_S: Final = 60.0
 """How long a connection may stay behind the log without once catching up."""
 
-CLOSING_S: Final = 2.0
-"""How long a close frame may wait behind data that the peer has not read. A peer that reads nothing
-never gets it; the listening socket's TCP_USER_TIMEOUT ends that connection."""
-
-_REVOKED: Final = "this credential is no longer valid"
 _NO_SEAT: Final = "this connection holds no remote seat"
-
-STRIKES: Final = 3
-STRIKES_S: Final = 60.0
-"""The third unreadable message within ``STRIKES_S`` seconds ends the connection."""
-
 
 _Unread = InvalidAction | InvalidRequest | RateLimited
 """A reason why the action of an ``act`` is not read."""
-
-
-class Closing(Exception):
-    """The server ends the connection with this code and a reason of at most 123 bytes."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,24 +100,16 @@ class Sockets:
     relays: Relays
     turns: Turns
     live: Live
-    unidentified: Unidentified
+    doorway: Doorway
 
 
 @router.websocket("/ws")
 async def socket(websocket: WebSocket) -> None:
     """Watch a game, or play a seat in it."""
     sockets: Sockets = websocket.app.state.sockets
-    try:
-        _check_handshake(websocket, sockets)
-    except AvalonError as refused:
-        await websocket.send_denial_response(problem_response(refused))
-        return
-    # A client that offers no subprotocol, or only unknown ones, gets none: hello and identify name the
-    # version anyway.
-    offered = websocket.scope.get("subprotocols") or ()
-    await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
-    with sockets_open.track_inprogress():
-        await Connection(websocket, sockets).run()
+    if await accepted(websocket, sockets.doorway):
+        with sockets_open.track_inprogress():
+            await Connection(websocket, sockets).run()
 
 
 @router.get(
@@ -179,39 +131,23 @@ async def elsewhere(websocket: WebSocket) -> None:
     await websocket.send_denial_response(problem_response(NotFound("the socket is at /ws")))
 
 
-def _check_handshake(websocket: WebSocket, sockets: Sockets) -> None:
-    if sockets.lifecycle.draining:
-        raise Draining("this replica is stopping")
-    check_caller(websocket.scope, keyless=not sockets.keys.configured, origins=sockets.settings.origins)
-    check_url(websocket.scope)
-    check_query(websocket)
-    if sockets.unidentified.is_crowded(_address(websocket)):
-        raise NotReady("too many connections from your address have not identified yet")
-
-
-def _address(websocket: WebSocket) -> str:
-    return websocket.client.host if websocket.client is not None else ""
-
-
-class Connection:
-    """One accepted socket, from hello to close."""
+class Connection(SocketTalk):
+    """One accepted socket that shows one game to one viewer."""
 
     def __init__(self, websocket: WebSocket, sockets: Sockets) -> None:
-        self._websocket = websocket
+        super().__init__(websocket)
         self._sockets = sockets
-        self._id = f"c_{random_name()}"
         self._holder = sockets.seats.arrive()
-        self._last_sent = time.monotonic()
-        self._allowance = Allowance(RATE, BURST, self._last_sent)
-        self._strikes = Strikes(STRIKES, STRIKES_S)
         self._view: RemoteSeat | None = None
         """The seat that this connection views as, where a remote agent plays it."""
         self._sits = False
         """Whether this connection holds the seat, and answers for it."""
         self._relayed = False
         """Whether a relay sends to it once it has caught up: True for viewers that many connections share."""
-        self._seat_hint: str | None = None
-        """The name under which hints about its seat come: the seat that it holds, or whose token it has."""
+        self._seat_hints: list[str] = []
+        """The names under which hints about seats come: the seat that it holds, or whose token it has; for a
+        key that sees more than the public, any seat that somebody else gets.
+        """
         self._is_new = True
         """Whether it has not yet read the log, and checked who holds its seat."""
         self._has_asked = False
@@ -221,35 +157,10 @@ class Connection:
         self._turn = ""
         """The last frame ``turn`` that was sent."""
 
-    async def run(self) -> None:
-        """Serves the connection until it has ended. Raises only when cancelled."""
-        try:
-            await self._talk()
-        except Closing as end:
-            await self._close(end.code, end.reason)
-        except WebSocketDisconnect as disconnect:
-            socket_closes.labels(close_label(disconnect.code)).inc()
-        except WebSocketDisconnected:
-            # A send of the relay found that out before this task did.
-            socket_closes.labels("peer").inc()
-        except Exception as fault:
-            trouble = trouble_of(fault)
-            if trouble is not None:
-                await self._close(Code.OVERLOADED, f"the database cannot be used now ({trouble.cause})")
-                return
-            trace_id = random_name()
-            log.error("a socket broke", trace_id=trace_id, conn=self._id, exc_info=fault)
-            await self._close(Code.INTERNAL, f"trace id {trace_id}")
-
     async def _talk(self) -> NoReturn:
         settings = self._sockets.settings
-        hello = Hello(
-            conn=self._id,
-            identify_within_ms=math.ceil(settings.identify_within_s * 1000),
-            idle_ms=math.ceil(settings.idle_s * 1000),
-        )
-        await self._send(hello.model_dump_json())
-        with self._sockets.unidentified.waiting(_address(self._websocket)):
+        await self._say_hello(settings.identify_within_s, settings.idle_s)
+        with self._sockets.doorway.unidentified.waiting(address_of(self._websocket)):
             identify = await self._receive_identify(settings.identify_within_s)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
@@ -258,11 +169,12 @@ class Connection:
         # Not for seats: they have few connections, and at many events each needs its own request.
         self._relayed = spot.viewer in (PUBLIC, FULL)
         seat = spot.viewer if self._sits else caller.seat
-        self._seat_hint = None if seat is None else held_name(spot.game_id, seat)
+        if seat is not None:
+            self._seat_hints.append(held_name(spot.game_id, seat))
+        if caller.key_id is not None and spot.viewer != PUBLIC:
+            self._seat_hints.append(held_name(spot.game_id, ANY_SEAT))
         # Watch before the first read: so no commit in between is missed.
-        names = [] if self._relayed else [spot.game_id]
-        if self._seat_hint is not None:
-            names.append(self._seat_hint)
+        names = [*([] if self._relayed else [spot.game_id]), *self._seat_hints]
         self.live = identify.live
         with self._sockets.feed.watch(*names) as watch, self._tail(spot.game_id), self._present(spot.game_id):
             self._watch = watch
@@ -281,37 +193,15 @@ class Connection:
         """
         return self._sockets.live.present(game_id) if self._relayed else nullcontext()
 
-    async def _both(self, listen: Any, follow: Any) -> NoReturn:
-        """Runs both halves until one of them ends the connection by raising, and cancels the other."""
-        halves = [
-            asyncio.create_task(listen, name="socket in"),
-            asyncio.create_task(follow, name="socket out"),
-        ]
-        try:
-            await asyncio.wait(halves, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended = [half for half in halves if half.done()]
-            for half in halves:
-                half.cancel()
-            await asyncio.gather(*halves, return_exceptions=True)
-        ended[0].result()
-        raise AssertionError("a half ends by raising")
-
     # --- before welcome ----------------------------------------------------------------------
 
     async def _receive_identify(self, within_s: float) -> Identify:
-        try:
-            async with asyncio.timeout(within_s):
-                text = await self._receive()
-        except TimeoutError:
-            raise Closing(Code.SILENT, "no identify in time") from None
-        if len(text.encode()) > MAX_IDENTIFY:
-            raise Closing(Code.TOO_LARGE, f"identify takes at most {MAX_IDENTIFY} bytes")
+        text = await self._receive_first(within_s)
         re = None
         try:
             value = read_text(text)
             re = message_id(value)
-            _check_version(value)
+            check_version(value)
             message = read_message(value)
             if not isinstance(message, Identify):
                 raise InvalidRequest("identify first", "/t", "identify_first")
@@ -321,14 +211,10 @@ class Connection:
         return message
 
     async def _caller(self, identify: Identify) -> Caller:
-        try:
-            caller = await self._sockets.keys.caller(identify.token)
-        except Unauthenticated as refused:
-            reason = str(refused) if identify.token is not None else "identify with a token"
-            raise Closing(Code.UNAUTHENTICATED, reason) from None
+        caller = await self._caller_with(self._sockets.keys, identify.token)
         # One bot uses a seat's token; many people share keys and watch tokens.
         if caller.seat is not None:
-            wait_s = self._sockets.unidentified.wait_s(caller.name, time.monotonic())
+            wait_s = self._sockets.doorway.unidentified.wait_s(caller.name, time.monotonic())
             if wait_s:
                 raise Closing(Code.RATE, f"retry_after_ms={math.ceil(wait_s * 1000)}")
         return caller
@@ -338,8 +224,9 @@ class Connection:
         row = await self._sockets.rows.get(identify.game)
         if row is None or not await self._sockets.access.reaches(caller, row):
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
+        sight = await self._sockets.access.sight(caller, row)
         try:
-            viewer = viewer_for(caller, identify.viewer, row.players)
+            viewer = sight.named(identify.viewer, row.players)
         except Forbidden:
             raise Closing(Code.NO_SUCH_GAME, "no such game for this credential") from None
         except InvalidRequest as fault:
@@ -348,7 +235,7 @@ class Connection:
         self._log_head = row.head if row.status in OPEN else None
         self._view = await self._sockets.seats.view(row, viewer)
         try:
-            self._sits = self._wants_to_sit(identify, caller, viewer)
+            self._sits = self._wants_to_sit(identify, caller, viewer, sight)
         except InvalidRequest as fault:
             await self._send_refusal(refusal(identify.id, fault))
             raise Closing(Code.MALFORMED, "that seat cannot be held") from None
@@ -359,7 +246,7 @@ class Connection:
             raise Closing(Code.BEYOND_HEAD, f"after is beyond head {self._head}")
         return Spot(identify.game, viewer, identify.after, place)
 
-    def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer) -> bool:
+    def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer, sight: Sight) -> bool:
         """Whether the connection is to hold its seat: with the seat's own token unless it declines, with
         another credential only if it asks to. Raises InvalidRequest or Forbidden if it asks and cannot.
         """
@@ -372,7 +259,7 @@ class Connection:
             if identify.sit is None:
                 return False
             raise InvalidRequest(f"seat {viewer} is not a remote seat", "/sit")
-        check_answers_for(caller, viewer)
+        check_answers_for(viewer, sight.answers)
         return True
 
     async def _welcome(self, spot: Spot) -> None:
@@ -394,7 +281,7 @@ class Connection:
             if self._sockets.lifecycle.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
             if not self._sockets.keys.is_valid(caller):
-                raise Closing(Code.UNAUTHENTICATED, _REVOKED)
+                raise Closing(Code.UNAUTHENTICATED, REVOKED)
             await self._check_seat(caller)
             page = await self._page()
             self._is_new = False
@@ -449,15 +336,21 @@ class Connection:
         return await sockets.pages.after(spot)
 
     async def _check_seat(self, caller: Caller) -> None:
-        """Raises Closing when the seat's tokens were revoked, or when a newer connection holds the seat.
-        Checks at the beginning and at every hint.
+        """Raises Closing when the seat's tokens were revoked, when a newer connection holds the seat, or when
+        a key may no longer see what it sees, since others have come to the table. Checks at the beginning and
+        at every hint.
         """
-        if self._seat_hint is None or not (self._watch.rung_by(self._seat_hint) or self._is_new):
+        rung = [name for name in self._seat_hints if self._watch.rung_by(name)]
+        if not self._seat_hints or not (rung or self._is_new):
             return
         spot = self.spot
         row = await self._sockets.rows.get(spot.game_id)
         if row is None or not caller.is_current(row.epochs):
-            raise Closing(Code.UNAUTHENTICATED, _REVOKED)
+            raise Closing(Code.UNAUTHENTICATED, REVOKED)
+        if caller.key_id is not None and row.taken:
+            sight = await self._sockets.access.sight(caller, row)
+            if not sight.shows(spot.viewer) or (self._sits and spot.viewer not in sight.answers):
+                raise Closing(Code.NO_SUCH_GAME, "others have come to the table: identify again")
         if self._sits and not await unbroken(
             self._sockets.seats.holds(spot.game_id, spot.viewer, self._holder)
         ):
@@ -542,8 +435,8 @@ class Connection:
                 else:
                     await self._send_refusal(refusal(message_id(value), fault))
                 # A wrong action was readable: it is no strike.
-                if not isinstance(fault, InvalidAction) and self._strikes.out(time.monotonic()):
-                    raise Closing(Code.MALFORMED, "too many messages that cannot be read") from None
+                if not isinstance(fault, InvalidAction):
+                    self._strike()
                 continue
             if isinstance(message, Ping):
                 await self._send(Ack(re=message.id).model_dump_json())
@@ -587,68 +480,17 @@ class Connection:
 
     # --- frames ------------------------------------------------------------------------------
 
-    async def _receive(self) -> str:
-        """The next text message.
-
-        Raises Closing for a message that no client may send, WebSocketDisconnect when the peer has gone.
-        """
-        message = await self._websocket.receive()
-        if message["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect(message.get("code", 1005), message.get("reason"))
-        frames_in.inc()
-        text: str | None = message.get("text")
-        if text is None:
-            raise Closing(Code.BINARY, "text frames only")
-        if not self._allowance.spend(time.monotonic()):
-            await self._refuse_rate(text)
-        return text
-
-    async def _refuse_rate(self, text: str) -> NoReturn:
-        fault = RateLimited("too many messages", self._allowance.refill_s)
-        value: Any = None
-        # The refusal carries the message's id, where it has one.
-        with suppress(InvalidInput):
-            value = read_text(text)
+    async def _refuse_rate(self, value: Any, fault: RateLimited) -> None:
         if _is_act(value):
             await self._act(value, fault)
         else:
-            await self._send_refusal(refusal(message_id(value), fault))
-        raise Closing(Code.RATE, f"retry_after_ms={math.ceil(fault.retry_after_s * 1000)}")
-
-    async def _send_refusal(self, frame: Refusal) -> None:
-        await self._send(refusal_text(frame))
+            await super()._refuse_rate(value, fault)
 
     async def _send_page(self, page: Page) -> None:
         await self._send(page.frame)
         socket_events.inc(page.count)
         self.spot = page.end
 
-    async def _send(self, text: str) -> None:
-        """Returns when the ASGI server has taken the text. Raises Closing when the peer does not read."""
-        message = {"type": "websocket.send", "text": text}
-        if not send_at_once(self._websocket.send(message)):
-            try:
-                async with asyncio.timeout(BLOCKED_S):
-                    await self._websocket.send(message)
-            except TimeoutError:
-                raise Closing(Code.TOO_SLOW, "the last write did not drain") from None
-        self._last_sent = time.monotonic()
-        frames_out.inc()
-
-    async def _close(self, code: int, reason: str) -> None:
-        socket_closes.labels(str(code)).inc()
-        # The peer may be gone or never read again: then nobody gets the close.
-        with suppress(WebSocketDisconnect, WebSocketDisconnected, TimeoutError):
-            async with asyncio.timeout(CLOSING_S):
-                await self._websocket.close(code, reason)
-
 
 def _is_act(value: Any) -> bool:
     return isinstance(value, dict) and value.get("t") == "act"
-
-
-def _check_version(value: Any) -> None:
-    """Raises Closing for another version. Comes first: a newer client's identify may have unknown fields."""
-    version = value.get("v") if isinstance(value, dict) and value.get("t") == "identify" else None
-    if type(version) in (int, float) and version != VERSION:
-        raise Closing(Code.VERSION, f"this server speaks version {VERSION}")

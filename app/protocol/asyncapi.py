@@ -6,7 +6,7 @@ dialect (a superset of JSON Schema draft 7) and 2020-12 have in common.
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
 from app.protocol.close_codes import CLOSE_CODES
 from app.protocol.event_schemas import WORDS, event_schemas
+from app.protocol.lobby import LOBBY_CLIENT_FRAMES, LOBBY_SERVER_FRAMES, LobbyIdentify
 from app.protocol.messages import CLIENT_FRAMES, SERVER_FRAMES, SUBPROTOCOL
 
 __all__ = ["document", "schemas", "standalone"]
@@ -36,9 +37,18 @@ Text frames, one JSON object each. Ignore fields and types that you do not know;
 it does not know. Send an `act` again, over any connection, until it is acknowledged: it counts once.
 After a close whose code asks for it, reconnect with `after` = the last `seq` you have processed, after a
 pause of `random(0, min(30 s, 0.5 s * 2^n))`. `/docs/bots.md` of the service is the guide.
+
+The channel `lobby` is a bot's own socket: after `identify` it gets a `snapshot`, then `game_started` for each
+game in which it has been given a seat. It plays each of them over a connection to the channel `game`.
 """
 
-_MESSAGE_NAMES: Final = {"Awaited": "turn", "Asked": "request", "Refusal": "error", "ActAck": "act_ack"}
+_MESSAGE_NAMES: Final = {
+    "Awaited": "turn",
+    "Asked": "request",
+    "Refusal": "error",
+    "ActAck": "act_ack",
+    "LobbySnapshot": "snapshot",
+}
 """Names of messages that differ from the names of their models."""
 
 
@@ -79,9 +89,10 @@ def _references(names: Any) -> list[Schema]:
 @cache
 def schemas() -> Mapping[str, Schema]:
     """Every schema of the socket by name: frames, actions, thoughts, events."""
-    read: list[type[BaseModel]] = [*CLIENT_FRAMES, *ACTION_MODELS.values(), *THOUGHT_MODELS]
+    read: list[type[BaseModel]] = [*CLIENT_FRAMES, LobbyIdentify, *ACTION_MODELS.values(), *THOUGHT_MODELS]
     wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(model, "validation") for model in read]
-    wanted += [(model, "serialization") for model in SERVER_FRAMES]
+    shown = dict.fromkeys((*SERVER_FRAMES, *LOBBY_SERVER_FRAMES))
+    wanted += [(model, "serialization") for model in shown]
     _, made = models_json_schema(wanted, by_alias=True, ref_template=f"{PREFIX}{{model}}")
     found: dict[str, Schema] = {}
     for name, schema in made["$defs"].items():
@@ -178,11 +189,13 @@ def _message(model: type[BaseModel]) -> Schema:
     }
 
 
-def _operation(action: str, summary: str, *messages: str, reply: tuple[str, ...] = ()) -> Schema:
-    channel = {"$ref": "#/channels/game"}
+def _operation(
+    action: str, summary: str, *messages: str, reply: tuple[str, ...] = (), on: str = "game"
+) -> Schema:
+    channel = {"$ref": f"#/channels/{on}"}
 
     def listed(names: tuple[str, ...]) -> list[Schema]:
-        return [{"$ref": f"#/channels/game/messages/{name}"} for name in names]
+        return [{"$ref": f"#/channels/{on}/messages/{name}"} for name in names]
 
     return {
         "action": action,
@@ -193,10 +206,39 @@ def _operation(action: str, summary: str, *messages: str, reply: tuple[str, ...]
     }
 
 
+def _channel(address: str, title: str, models: Sequence[type[BaseModel]]) -> Schema:
+    names = [_message_name(model) for model in models]
+    return {
+        "address": address,
+        "title": title,
+        "servers": [{"$ref": "#/servers/local"}],
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
+        "bindings": {
+            "ws": {
+                "method": "GET",
+                "headers": {
+                    "type": "object",
+                    "properties": {
+                        "Sec-WebSocket-Protocol": {"type": "string", "const": SUBPROTOCOL},
+                        "Origin": {
+                            "type": "string",
+                            "description": "Sent by browsers; checked against the allowed origins.",
+                        },
+                    },
+                },
+                "bindingVersion": "0.1.0",
+            }
+        },
+        "x-subprotocol": SUBPROTOCOL,
+        "x-close-codes": [close._asdict() for close in CLOSE_CODES],
+    }
+
+
 def asyncapi() -> dict[str, Any]:
     """The document, from the server's side: its operations receive the messages of clients."""
-    models = (*CLIENT_FRAMES, *SERVER_FRAMES)
-    names = [_message_name(model) for model in models]
+    game = (*CLIENT_FRAMES, *SERVER_FRAMES)
+    lobby = (*LOBBY_CLIENT_FRAMES, *LOBBY_SERVER_FRAMES)
+    models = dict.fromkeys((*game, *lobby))
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -215,30 +257,8 @@ def asyncapi() -> dict[str, Any]:
             }
         },
         "channels": {
-            "game": {
-                "address": "/ws",
-                "title": "One viewer's connection to one game",
-                "servers": [{"$ref": "#/servers/local"}],
-                "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
-                "bindings": {
-                    "ws": {
-                        "method": "GET",
-                        "headers": {
-                            "type": "object",
-                            "properties": {
-                                "Sec-WebSocket-Protocol": {"type": "string", "const": SUBPROTOCOL},
-                                "Origin": {
-                                    "type": "string",
-                                    "description": "Sent by browsers; checked against the allowed origins.",
-                                },
-                            },
-                        },
-                        "bindingVersion": "0.1.0",
-                    }
-                },
-                "x-subprotocol": SUBPROTOCOL,
-                "x-close-codes": [close._asdict() for close in CLOSE_CODES],
-            }
+            "game": _channel("/ws", "One viewer's connection to one game", game),
+            "lobby": _channel("/ws/lobby", "A bot's own connection", lobby),
         },
         "operations": {
             "greet": _operation("send", "The first frame.", "hello"),
@@ -263,6 +283,20 @@ def asyncapi() -> dict[str, Any]:
                 "utterance_delta",
                 "utterance_withdrawn",
             ),
+            "greet_bot": _operation("send", "The first frame.", "hello", on="lobby"),
+            "identify_bot": _operation(
+                "receive",
+                "The client's first message; an error is followed by a close.",
+                "lobby_identify",
+                reply=("snapshot", "error"),
+                on="lobby",
+            ),
+            "start_game": _operation(
+                "send", "The bot has been given a seat in a game.", "game_started", on="lobby"
+            ),
+            "close_seek": _operation("send", "A seek has ended without a game.", "seek_closed", on="lobby"),
+            "beat_for_bot": _operation("send", "Comes every 10 s.", "lobby_beat", on="lobby"),
+            "ping_as_bot": _operation("receive", "Asks for an `ack`.", "ping", reply=("ack",), on="lobby"),
         },
         "components": {
             "messages": {_message_name(model): _message(model) for model in models},

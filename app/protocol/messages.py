@@ -49,6 +49,7 @@ __all__ = [
     "Events",
     "Hello",
     "Identify",
+    "MessageId",
     "OpenRequests",
     "Ping",
     "Refusal",
@@ -65,6 +66,7 @@ __all__ = [
     "read_text",
     "refusal",
     "refusal_text",
+    "text_place",
 ]
 
 SUBPROTOCOL: Final = "avalon.v1"
@@ -247,6 +249,11 @@ def _read_now(value: dict[str, Any]) -> dict[str, Any]:
 def _invalid(fault: ValidationError, value: Any, model: TypeAdapter[Any], skipped: int) -> InvalidRequest:
     first = first_faults(fault, value, model)[0]
     return InvalidRequest(str(first["msg"]), pointer_of(first["loc"][skipped:]), str(first["type"]))
+
+
+def text_place(value: Any) -> tuple[str, str] | None:
+    """What is wrong with the first forbidden text of a message, and its pointer; None: nothing is."""
+    return _text_fault(beginning(value))
 
 
 def _text_fault(value: Any) -> tuple[str, str] | None:

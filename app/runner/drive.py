@@ -6,17 +6,20 @@ from typing import Final
 
 from agents.table import play
 from app.base import metrics
+from app.base.clock import now_ms
 from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
 from app.runner.metering import GameMeter
-from app.seats.inboxes import Inboxes
-from app.seats.seating import has_models, has_only_scripts, remote_seats, seat_agents
+from app.seats.inboxes import Inboxes, SeatAbsent
+from app.seats.seating import REMOTE, has_models, has_only_scripts, remote_seats, seat_agents, seated
 from app.store.call import BUDGET_SPENT
-from app.store.db import Append, Database
+from app.store.db import Append, Conflict, Database
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogReader
-from app.stream.feed import Feed
-from engine.events import Event, GameCancelled, GameEnded
+from app.store.rows import GameRow
+from app.stream.feed import Feed, held_name
+from app.stream.metrics import stand_ins
+from engine.events import AgentsSeated, Event, GameCancelled, GameCreated, GameEnded
 from engine.rules import cancel
 from evaluators.measures.defaults import DecisionCounter
 
@@ -97,8 +100,8 @@ async def drive(
     the queue; nothing is appended unless it drives the game. None: there is no queue.
 
     Raises Conflict when somebody else drives the game too, GameWaits when a remote seat takes long, Unfounded
-    when an answer that an agent took was not committed, Stop where a model stops the game, and every error of
-    an agent.
+    when an answer that an agent took was not committed, SeatAbsent when a stand-in has taken a seat over and
+    the game goes on from its log, Stop where a model stops the game, and every error of an agent.
     """
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
@@ -119,8 +122,36 @@ async def drive(
         await models.seats(row, batch, on_wait) if batch is not None and paid else None,
         inbox,
     )
+    if (agents_now := _stand_ins(row, log)) is not None:
+        await journal.append([agents_now])
+        log.append(agents_now)
     with nullcontext() if inbox is None else inboxes.driving(inbox, len(log)):
         try:
             await play(log, agents, GatheringJournal(journal) if has_only_scripts(seats) else journal)
         except BudgetSpent:
             await journal.append(cancel(BUDGET_SPENT))
+        except SeatAbsent as absent:
+            if not await store.stand_in(game_id, absent.seat, now_ms(), job):
+                raise Conflict("the game is not driven here any more") from None
+            stand_ins.inc()
+            feed.hint(held_name(game_id, absent.seat))
+            raise
+
+
+def _stand_ins(row: GameRow, log: Sequence[Event]) -> AgentsSeated | None:
+    """The agents that play from here on, if the log does not tell yet that a stand-in is among them."""
+    last = next((event for event in reversed(log) if isinstance(event, AgentsSeated)), None)
+    if last is None or all(
+        agent.agent != REMOTE or spec["agent"] == REMOTE
+        for agent, spec in zip(last.agents, row.seats, strict=True)
+    ):
+        return None
+    created = log[0]
+    assert isinstance(created, GameCreated)
+    now = seated(row.seats, row.seed, created.profile)
+    return AgentsSeated(
+        tuple(
+            fresh if before.agent == REMOTE else before
+            for before, fresh in zip(last.agents, now, strict=True)
+        )
+    )

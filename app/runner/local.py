@@ -13,7 +13,7 @@ from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
 from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
-from app.seats.inboxes import GameWaits, Inboxes
+from app.seats.inboxes import GameWaits, Inboxes, SeatAbsent
 from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
@@ -217,7 +217,7 @@ class LocalRunner:
                 return wait
             except Stop as stop:
                 return await self._stop_game(game_id, stop)
-            except Unfounded:
+            except (SeatAbsent, Unfounded):
                 continue  # the game goes on from the end of its log
             except Conflict:
                 # Another process has appended to the log: this process's state of the game is stale.

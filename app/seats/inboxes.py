@@ -15,7 +15,7 @@ from app.protocol.actions import stored_action
 from app.seats.remote_seat import RemoteSeat, allowances, deadline_ms
 from app.store.db import Append, Conflict
 from app.store.games import OPEN, GameStore
-from app.store.inbox import InboxStore, RequestOutcome, StoredRefusal, no_answer
+from app.store.inbox import MISSED, InboxStore, RequestOutcome, StoredRefusal, no_answer
 from app.store.log import LogReader
 from app.store.rows import BatchRow, GameRow
 from app.stream.feed import Feed, request_name
@@ -24,7 +24,7 @@ from engine.actions import SeatAction
 from engine.rules import Request
 from engine.terms import Kind, Seat
 
-__all__ = ["GameInbox", "GameWaits", "Inboxes", "NoInbox"]
+__all__ = ["GameInbox", "GameWaits", "Inboxes", "NoInbox", "SeatAbsent"]
 
 SILENCE_S: Final = 60.0
 """A waiter looks again after this long without a hint: hints are not guaranteed."""
@@ -39,6 +39,15 @@ class GameWaits(Exception):
         """The requests that it waits for."""
         self.until = until
         """The first of their deadlines, in ms."""
+
+
+class SeatAbsent(Exception):
+    """A seat has missed so many deadlines in a row that a stand-in plays it from now on."""
+
+    def __init__(self, seat: Seat, missed: int) -> None:
+        super().__init__(f"seat {seat} has missed {missed} deadlines in a row")
+        self.seat = seat
+        self.missed = missed
 
 
 Settled = tuple[RequestOutcome, list[StoredRefusal]]
@@ -81,7 +90,8 @@ class Inboxes:
 
     def of(self, row: GameRow, batch: BatchRow, on_wait: Callable[[], None] = lambda: None) -> "GameInbox":
         """The inbox of one game. ``on_wait`` is called when a request has to wait for its answer."""
-        return GameInbox(self, row.game_id, allowances(row, batch), on_wait)
+        most = batch.spec.get("stand_in_after") if row.drive == "auto" else None
+        return GameInbox(self, row.game_id, allowances(row, batch), on_wait, most)
 
 
 class GameInbox:
@@ -96,7 +106,9 @@ class GameInbox:
         game_id: str,
         allowed: Mapping[Kind, float] | None,
         on_wait: Callable[[], None],
+        stand_in_after: int | None = None,
     ) -> None:
+        """``stand_in_after``: missed deadlines in a row after which a seat counts as absent. None: never."""
         self._store = inboxes.store
         self._games = inboxes.games
         self._reader = inboxes.reader
@@ -107,6 +119,9 @@ class GameInbox:
         """The seats viewed so far."""
         self._allowed = allowed
         self._on_wait = on_wait
+        self._stand_in_after = stand_in_after
+        self._absences: dict[Seat, int] = {}
+        """How many deadlines each seat has missed in a row, for seats that were asked here."""
         self._made_at = now_ms()
         self._waiting: dict[str, RequestOutcome | None] = {}
         """The requests whose agents wait here, each with the answer that its agent is to take."""
@@ -144,8 +159,10 @@ class GameInbox:
         """Returns the outcome of the request, and waits for it unless the game is stepped by hand.
 
         Raises NotAnswered when a game that is stepped by hand has no outcome yet, Conflict when somebody else
-        ended the game meanwhile, and GameWaits.
+        ended the game meanwhile, GameWaits, and SeatAbsent.
         """
+        if self._stand_in_after is not None:
+            await self._check_present(request, self._stand_in_after)
         opened_at = self._feed.tails.opened_at(self.game_id)
         # A request that opened after this inbox was made has no answer before the wait begins.
         just_opened = self._allowed is not None and opened_at is not None and opened_at > self._made_at
@@ -160,11 +177,27 @@ class GameInbox:
             with requests_open.track_inprogress():
                 settled = await self._waited(request, deadline, look_first=not just_opened)
         outcome, refusals = settled
+        if request.seat in self._absences:
+            self._absences[request.seat] = self._absences[request.seat] + 1 if outcome.cause in MISSED else 0
+        assert outcome.cause != "absent", "an absent seat is not remote any more"
         return RemoteOutcome(
             None if outcome.action is None else _action(request, outcome),
             outcome.cause,
             tuple(refusal.detail for refusal in refusals),
         )
+
+    async def _check_present(self, request: Request, most: int) -> None:
+        """Raises SeatAbsent for a seat that has missed too many deadlines in a row, unless it has answered
+        this request. The request is closed first: no answer to it can be accepted any more.
+        """
+        seat = request.seat
+        if seat not in self._absences:
+            self._absences[seat] = await self._store.missed(self.game_id, seat, most)
+        if self._absences[seat] < most:
+            return
+        stored = await self._store.settle(self.game_id, request.id, no_answer(seat, "absent"))
+        if stored.cause in MISSED:
+            raise SeatAbsent(seat, self._absences[seat])
 
     async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Settled:
         self._waiting[request.id] = None

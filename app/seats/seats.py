@@ -6,6 +6,7 @@ import itertools
 import re
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +17,6 @@ from app.base.clock import random_name
 from app.base.errors import AlreadyAnswered, Forbidden, NotFound, RateLimited, TooLate, UnknownRequest
 from app.base.problems import problem_of
 from app.base.schemas import GameStatus
-from app.edge.auth import Caller
 from app.protocol.actions import (
     Action,
     RefusedThought,
@@ -51,19 +51,21 @@ _WHY: Final[Mapping[str, str]] = {
     "deadline": "its deadline has passed and the default was played",
     "attempts": "its attempts are used up and the default was played",
     "cancelled": "the game was cancelled",
+    "absent": "the seat has missed too many deadlines in a row, and a stand-in plays it now",
 }
 
 _REQUEST_ID: Final = re.compile(rf"[1-9]\d{{0,2}}\.[1-9]\d{{0,2}}\.({'|'.join(Kind)})\.([1-9]\d?)", re.ASCII)
 
 
-def check_answers_for(caller: Caller, viewer: Viewer) -> None:
-    """Raises Forbidden for a caller who may not answer for this seat.
+def check_answers_for(viewer: Viewer, answers: AbstractSet[Seat]) -> None:
+    """Raises Forbidden for a caller who may not answer for this seat. ``answers``: the seats for which it
+    may.
 
     The seat's own token may, and so may whoever could mint that token; permission to view the game as the
     seat is not enough.
     """
-    if caller.seat != viewer and not caller.mints:
-        raise Forbidden("answering for a seat needs its token, or the scope tokens:mint")
+    if viewer not in answers:
+        raise Forbidden("answering for a seat needs its token, or the scope tokens:mint for this game")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_bits
 from app.store.db import Database
-from app.store.tables import claim_codes
+from app.store.keys import KeyStore
+from app.store.tables import claim_codes, games
 
-__all__ = ["ClaimCodes", "Claimed"]
+__all__ = ["CLAIMED", "OFFERED", "ClaimCodes", "Claimed"]
+
+OFFERED: Final = ""
+CLAIMED: Final = "claimed"
+"""Whose a seat is that a code is out for, and one that somebody has taken by a code (``GameRow.taken``)."""
 
 _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
 _SIGNS: Final = 26
@@ -26,6 +31,8 @@ class Claimed(NamedTuple):
     """ms"""
     used_at: int | None
     """When it was used before; None: never."""
+    by: str | None
+    """The public name of the credential that made it; None: unknown."""
 
 
 class ClaimCodes:
@@ -33,9 +40,15 @@ class ClaimCodes:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._keys = KeyStore(database)
 
-    async def make(self, game_id: str, seat: int, epoch: int, expires_at: int) -> str:
-        """A new code of 130 random bits; it takes the place of an earlier one that nobody has used."""
+    async def make(
+        self, game_id: str, seat: int, epoch: int, expires_at: int, *, by: str, offers: bool = False
+    ) -> str:
+        """A new code of 130 random bits; it takes the place of an earlier one that nobody has used. ``by``:
+        the public name of the credential that makes it. ``offers``: the seat is the owner's no more; its
+        tokens are revoked.
+        """
         bits = random_bits(5 * _SIGNS)
         code = "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 5 * _SIGNS, 5))
 
@@ -47,9 +60,10 @@ class ClaimCodes:
                     claim_codes.c.used_at.is_(None),
                 )
             )
+            now = await self._keys.give_seat(connection, game_id, seat, OFFERED) if offers else epoch
             await connection.execute(
                 insert(claim_codes).values(
-                    code=_hash(code), game_id=game_id, seat=seat, epoch=epoch, expires_at=expires_at
+                    code=_hash(code), game_id=game_id, seat=seat, epoch=now, expires_at=expires_at, by=by
                 )
             )
 
@@ -71,6 +85,7 @@ class ClaimCodes:
                         claim_codes.c.epoch,
                         claim_codes.c.expires_at,
                         claim_codes.c.used_at,
+                        claim_codes.c.by,
                     )
                     .where(this)
                     .with_for_update()
@@ -81,6 +96,13 @@ class ClaimCodes:
             found = Claimed(*row)
             if found.used_at is None and found.expires_at > now:
                 await connection.execute(update(claim_codes).where(this).values(used_at=now))
+                game = games.c.game_id == found.game_id
+                taken = (
+                    await connection.execute(select(games.c.taken).where(game).with_for_update())
+                ).scalar()
+                if taken is not None and taken.get(str(found.seat)) == OFFERED:
+                    taken = {**taken, str(found.seat): CLAIMED}
+                    await connection.execute(update(games).where(game).values(taken=taken))
             return found
 
         return await self._database.writer.run(work)

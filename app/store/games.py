@@ -30,7 +30,7 @@ from app.store.db import Database
 from app.store.jobs import JobStore
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.rows import BatchRow, Damaged, GameRow, is_moment, read_row, values_of, whole
-from app.store.tables import batches, games
+from app.store.tables import batches, game_players, games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event
 from engine.terms import Ending, Side
@@ -141,6 +141,9 @@ class Retry:
     at: int
     """ms"""
 
+
+STAND_IN: Final = {"agent": "scripted", "options": {}}
+"""The spec of a seat whose bot is absent."""
 
 _EVENTS: Final = 500
 """Events that are written together; between two writes the event loop goes on with other work."""
@@ -256,14 +259,15 @@ class GameStore:
         return {game: batches[game] for game in game_ids if game in batches}
 
     async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
-        """The length of each game's log, its status, and the epochs of its seats' tokens."""
+        """The length of each game's log, its status, and its seats' epochs and owners."""
         heads: dict[str, tuple[int, str, str]] = {}
         for first in range(0, len(game_ids), 1000):
-            query = select(games.c.game_id, games.c.head, games.c.status, games.c.epochs).where(
-                games.c.game_id.in_(game_ids[first : first + 1000])
+            c = games.c
+            query = select(c.game_id, c.head, c.status, c.epochs, c.taken).where(
+                c.game_id.in_(game_ids[first : first + 1000])
             )
-            for game, head, status, epochs in await self._database.rows(query):
-                heads[game] = (head, status, str(epochs))
+            for game, head, status, epochs, taken in await self._database.rows(query):
+                heads[game] = (head, status, f"{epochs} {taken}")
         return heads
 
     async def _row(self, kind: type[R], query: Select[Any]) -> R | None:
@@ -300,6 +304,11 @@ class GameStore:
     async def is_ahead(self, batch: BatchRow) -> bool:
         """Whether the batch is that of a fork which ``ahead`` names; each fork has a batch of its own."""
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
+
+    async def shared(self, batch_id: str) -> list[GameRow]:
+        """The batch's open games with remote seats that are not the owner's."""
+        query = select(games).where(games.c.batch_id == batch_id, _IS_OPEN, games.c.taken.is_not(None))
+        return [read_row(GameRow, row) for row in await self._database.mappings(query)]
 
     async def rows_laid(self, batch_id: str) -> int:
         """How many games of the batch have been stored."""
@@ -420,6 +429,35 @@ class GameStore:
             .where(games.c.game_id == game_id, games.c.status.in_(DRIVEN), *_driven_by(job))
             .values(status="suspended", fault=why, job=None, driver=None)
         )
+
+    async def stand_in(self, game_id: str, seat: int, at: int, job: int | None = None) -> bool:
+        """Gives the remote seat of an absent bot to a scripted stand-in: its tokens end, and the game is not
+        rated. False, and nothing is changed, if the game is over or ``job`` does not drive it any more.
+        """
+        this = games.c.game_id == game_id
+
+        async def work(connection: AsyncConnection) -> bool:
+            query = (
+                select(games.c.seats, games.c.epochs, games.c.rated)
+                .where(this, games.c.status.in_(DRIVEN), *_driven_by(job))
+                .with_for_update()
+            )
+            row = (await connection.execute(query)).first()
+            if row is None:
+                return False
+            seats, epochs, rated = list(whole(row.seats)), dict(whole(row.epochs) or {}), row.rated
+            seats[seat - 1] = dict(STAND_IN)
+            epochs[str(seat)] = epochs.get(str(seat), 1) + 1
+            unrated = {"rated": False, "unrated": "a stand-in played for an absent bot"} if rated else {}
+            await connection.execute(update(games).where(this).values(seats=seats, epochs=epochs, **unrated))
+            await connection.execute(
+                update(game_players)
+                .where(game_players.c.game_id == game_id, game_players.c.seat == seat)
+                .values(absent_at=at)
+            )
+            return True
+
+        return await self._database.writer.run(work)
 
     async def to_play_anew(self, batch_id: str) -> list[GameRow]:
         """The finished games of a batch that has all of its games, in their order, without those that were

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import orjson
 import rfc8785
@@ -27,6 +27,7 @@ from engine.events import Cause
 from engine.terms import Seat
 
 __all__ = [
+    "MISSED",
     "PROCESS",
     "InboxStore",
     "Key",
@@ -41,14 +42,22 @@ __all__ = [
 Key = tuple[str, str]
 """Game and request."""
 
+NoAnswer = Cause | Literal["absent"]
+"""Why a request has no answer: the cause of its default, or that a stand-in answers it."""
+
+MISSED: Final = ("deadline", "absent")
+"""The causes that are the seat's own: it was not there."""
+
 
 @dataclass(frozen=True, slots=True)
 class RequestOutcome:
     """The outcome of a request to a remote seat: an answer, or the reason why there is none."""
 
     seat: Seat
-    cause: Cause | None
-    """Why the default is played: deadline, attempts or cancelled. None: an answer was accepted."""
+    cause: NoAnswer | None
+    """Why the default is played: deadline, attempts or cancelled; absent: a stand-in plays the seat from here
+    on. None: an answer was accepted.
+    """
     action: str | None
     """Canonical JSON (RFC 8785) of the accepted action as it was sent, lines ending with LF."""
     thoughts: str | None
@@ -110,8 +119,8 @@ def _json(values: Sequence[Any]) -> str | None:
     return orjson.dumps(list(values)).decode() if values else None
 
 
-def no_answer(seat: Seat, cause: Cause) -> RequestOutcome:
-    """The outcome that plays the default."""
+def no_answer(seat: Seat, cause: NoAnswer) -> RequestOutcome:
+    """The outcome that plays the default, or leaves the seat to its stand-in."""
     return RequestOutcome(seat, cause, None, None, None, "service", random_name())
 
 
@@ -164,6 +173,17 @@ class InboxStore:
         )
 
     # --- outcomes ---------------------------------------------------------------------------
+
+    async def missed(self, game_id: str, seat: Seat, most: int) -> int:
+        """How many requests in a row, up to the seat's last, it has left unanswered; at most ``most``."""
+        query = (
+            select(inbox.c.cause)
+            .where(inbox.c.game_id == game_id, inbox.c.seat == seat)
+            .order_by(inbox.c.at.desc(), inbox.c.request_id.desc())
+            .limit(most)
+        )
+        causes = await self._database.column(query)
+        return next((place for place, cause in enumerate(causes) if cause not in MISSED), len(causes))
 
     async def outcome(self, game_id: str, request_id: str) -> RequestOutcome | None:
         """The request's outcome; None while it is open."""

@@ -1,6 +1,7 @@
 """API keys and the secrets that tokens are signed with, in the database."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -8,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
 from app.store.rows import ApiKey, TokenSecret, is_readable, is_whole, typed_row, values_of
-from app.store.tables import api_keys, games, token_secrets
+from app.store.tables import api_keys, games, token_secrets, tokens
 
 __all__ = ["KeyStore"]
 
@@ -49,12 +50,21 @@ class KeyStore:
     async def add(self, key: ApiKey) -> None:
         await self._database.writer.execute(insert(api_keys).values(values_of(key)))
 
-    async def revoke(self, key_id: str, at: int) -> bool:
-        """Revokes a key. False if there is no key with this id, or it was revoked before."""
+    async def change(self, key_id: str, scopes: Sequence[str]) -> bool:
+        """Changes a key's scopes. False if there is no key with this id."""
+        this = api_keys.c.key_id == key_id
+        return await self._database.writer.execute(update(api_keys).where(this).values(scopes=scopes)) == 1
+
+    async def revoke(self, key_id: str, at: int, *, compromised: bool = False) -> bool:
+        """Revokes a key. ``compromised``: with every token that came from it, also if the key was revoked
+        before. False if there is no key with this id, or nothing to revoke.
+        """
+        state = api_keys.c.compromised_at if compromised else api_keys.c.revoked_at
+        values = {"revoked_at": func.coalesce(api_keys.c.revoked_at, at)}
         revoked = await self._database.writer.execute(
             update(api_keys)
-            .where(api_keys.c.key_id == key_id, api_keys.c.revoked_at.is_(None))
-            .values(revoked_at=at)
+            .where(api_keys.c.key_id == key_id, state.is_(None))
+            .values({**values, "compromised_at": at} if compromised else values)
         )
         return revoked == 1
 
@@ -68,6 +78,11 @@ class KeyStore:
                 )
 
         await self._database.writer.run(work)
+
+    async def revoked_tokens(self, now: int) -> frozenset[str]:
+        """The ids of tokens that were revoked one by one, and have not expired."""
+        query = select(tokens.c.token_id).where(tokens.c.revoked_at.is_not(None), tokens.c.expires_at > now)
+        return frozenset(await self._database.column(query))
 
     async def secrets(self) -> list[TokenSecret]:
         """The secrets that tokens are signed with, newest first, without damaged ones."""
@@ -96,11 +111,30 @@ class KeyStore:
         """Raises a seat's epoch by one, which revokes the seat's older tokens, and returns the new epoch."""
 
         async def work(connection: AsyncConnection) -> int:
-            # SQLite leaves out FOR UPDATE: it has one writer anyway.
-            query = select(games.c.epochs).where(games.c.game_id == game_id).with_for_update()
-            epochs = dict((await connection.execute(query)).scalar_one() or {})
-            epochs[str(seat)] = epochs.get(str(seat), 1) + 1
-            await connection.execute(update(games).where(games.c.game_id == game_id).values(epochs=epochs))
-            return int(epochs[str(seat)])
+            return await self._raise(connection, game_id, seat)
 
         return await self._database.writer.run(work)
+
+    async def raise_epoch_in(self, connection: AsyncConnection, game_id: str, seat: int) -> int:
+        """As ``raise_epoch``, in the caller's transaction."""
+        return await self._raise(connection, game_id, seat)
+
+    async def give_seat(self, connection: AsyncConnection, game_id: str, seat: int, owner: str) -> int:
+        """Makes a remote seat that of ``owner``, in the caller's transaction, and revokes the tokens that
+        others have of it. Returns the seat's new epoch. ``owner``: empty for whoever has its code.
+        """
+        return await self._raise(connection, game_id, seat, owner)
+
+    async def _raise(
+        self, connection: AsyncConnection, game_id: str, seat: int, owner: str | None = None
+    ) -> int:
+        # SQLite leaves out FOR UPDATE: it has one writer anyway.
+        query = select(games.c.epochs, games.c.taken).where(games.c.game_id == game_id).with_for_update()
+        row = (await connection.execute(query)).one()
+        epochs = dict(row.epochs or {})
+        epochs[str(seat)] = epochs.get(str(seat), 1) + 1
+        changed: dict[str, Any] = {"epochs": epochs}
+        if owner is not None:
+            changed["taken"] = {**(row.taken or {}), str(seat): owner}
+        await connection.execute(update(games).where(games.c.game_id == game_id).values(changed))
+        return int(epochs[str(seat)])

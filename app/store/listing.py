@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
+from app.store.games import OPEN
 from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, read_row
 from app.store.tables import batches, games
 from engine.errors import CorruptLog
@@ -44,6 +45,10 @@ class GameFilter:
     """Games with a seat of one of these kinds of agent."""
     models: Sequence[str] = ()
     """Games with a seat that names one of these models."""
+    owner: str | None = None
+    """Only games of this owner. None: everybody's."""
+    shared: bool = True
+    """False: without open games with remote seats that are not their owner's."""
     since: int | None = None
     until: int | None = None
     """Created at or after, and before these moments, ms."""
@@ -56,7 +61,9 @@ class GameLine(NamedTuple):
     readable: bool
     """False: the row is damaged, and only the id and ``forked_from`` can be used."""
     values: RowMapping
-    """The columns of ``_SHOWN``; ``seats`` only where they were asked for; ``labels`` of the batch."""
+    """The columns of ``_SHOWN``; ``seats`` only where they were asked for; ``labels`` and ``owner`` of the
+    batch.
+    """
 
     @property
     def forked_from(self) -> Any:
@@ -126,7 +133,14 @@ class Listing:
         shown: list[Any] = [games.c[name] for name in _SHOWN] + ([_SEATS] if with_seats else [])
         walks = order == "created" and await self._is_common(wanted.statuses)
         query = (
-            select(*shown, games.c.forked_from, batches.c.created_at.label("batch_at"), _LABELS)
+            select(
+                *shown,
+                games.c.forked_from,
+                games.c.taken,
+                batches.c.created_at.label("batch_at"),
+                _LABELS,
+                batches.c.owner,
+            )
             .join(batches, batches.c.batch_id == games.c.batch_id)
             .where(*self._conditions(wanted, walks=walks))
         )
@@ -198,6 +212,10 @@ class Listing:
         ):
             if values:
                 found.append(one.in_(values))
+        if wanted.owner is not None:
+            found.append(batches.c.owner == wanted.owner)
+        if not wanted.shared:
+            found.append(or_(games.c.taken.is_(None), games.c.status.not_in(OPEN)))
         if wanted.label is not None:
             found.append(self._labelled(*wanted.label))
         for name, values in (("agent", wanted.agents), ("model", wanted.models)):
@@ -230,14 +248,19 @@ class Listing:
     async def batches(
         self,
         *,
+        owner: str | None,
         label: tuple[str, str] | None,
         since: int | None,
         until: int | None,
         limit: int,
         cursor: str | None,
     ) -> tuple[list[BatchRow], list[str], str | None]:
-        """A page of batches, newest first; the ids of those that cannot be read; the next page's cursor."""
+        """A page of batches, newest first; the ids of those that cannot be read; the next page's cursor.
+        ``owner``: only this owner's; None: everybody's.
+        """
         query = select(batches)
+        if owner is not None:
+            query = query.where(batches.c.owner == owner)
         if label is not None:
             query = query.where(self._labelled(*label))
         if since is not None:

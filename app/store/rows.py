@@ -260,7 +260,11 @@ _OPEN: Final = text("status IN ('created', 'running', 'suspended')")
 """Games that are not over."""
 
 
-@_stored("batches", Index("ix_batches_created", "created_at", "batch_id", unique=True))
+@_stored(
+    "batches",
+    Index("ix_batches_created", "created_at", "batch_id", unique=True),
+    Index("ix_batches_owner", "owner", "created_at", "batch_id"),
+)
 @dataclass(frozen=True, slots=True, repr=False)
 class BatchRow:
     """Games created together."""

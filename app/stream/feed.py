@@ -11,7 +11,7 @@ from app.store.log import LogLine, is_last
 from engine.profile import TEAM_SIZES
 from engine.terms import PUBLIC
 
-__all__ = ["MAX_LINES", "Feed", "Tails", "Watch", "held_name", "request_name"]
+__all__ = ["ANY_SEAT", "MAX_LINES", "Feed", "Tails", "Watch", "held_name", "request_name"]
 
 MAX_LINES: Final = 512
 """Events kept of one game, including hidden ones."""
@@ -20,6 +20,10 @@ MAX_LINES: Final = 512
 def request_name(game_id: str, request_id: str) -> str:
     """The name of hints about the outcome of a request. Hints about a game or a batch go by its id."""
     return f"{game_id}/{request_id}"
+
+
+ANY_SEAT: Final = 0
+"""In ``held_name``: any seat of the game, whose owner may have changed."""
 
 
 def held_name(game_id: str, seat: int) -> str:
@@ -126,7 +130,7 @@ class Feed:
 
     def ring_seats(self, game_id: str) -> None:
         """Wakes the watchers of all seats of this game in this process."""
-        for seat in range(1, max(TEAM_SIZES) + 1):
+        for seat in range(ANY_SEAT, max(TEAM_SIZES) + 1):
             self.ring(held_name(game_id, seat))
 
     def ring_all(self) -> None:

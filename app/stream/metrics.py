@@ -18,6 +18,7 @@ __all__ = [
     "socket_closes",
     "socket_events",
     "sockets_open",
+    "stand_ins",
 ]
 
 sockets_open = Gauge("interintent_sockets_open", "Sockets open now", registry=REGISTRY)
@@ -43,6 +44,11 @@ answers_accepted = answers.labels("accepted")
 deadlines_missed = Counter(
     "interintent_remote_deadlines_missed_total",
     "Requests to remote seats that were closed at their deadline",
+    registry=REGISTRY,
+)
+stand_ins = Counter(
+    "interintent_stand_ins_total",
+    "Remote seats that a stand-in took over, since they were absent",
     registry=REGISTRY,
 )
 answer_seconds = Histogram(

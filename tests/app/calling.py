@@ -39,6 +39,7 @@ NAMES = {
     "evaluation_id": "e_abc",
     "other": "e_abd",
     "bot_id": "p_abc",
+    "seek_id": "s_abc",
     "request_id": "1.1.vote.1",
     "code": "stale",
     "seat": "1",

@@ -17,17 +17,21 @@ from starlette.routing import BaseRoute, Route
 from websockets.exceptions import ConnectionClosed
 
 from app.base.clock import now_ms
-from app.edge.auth import KEYLESS, SCOPES, Keys, hash_of, new_key
+from app.edge.auth import ANY, KEYLESS, SCOPES, Keys, hash_of, new_key
 from app.edge.auth import Caller as Checked
 from app.edge.tokens import Grant, Secrets, kid_of
 from app.evaluations.schemas import VariantSpec
+from app.games.access import Sight
 from app.games.bot_schemas import NewBot
 from app.games.schemas import ForkGame, NewGames
+from app.meeting.schemas import NewSeek
 from app.protocol.messages import ClientMessage
 from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, EvaluationRow
+from app.store.tokens import StoredToken, TokenStore
 from engine.events import EVENT_TYPES
+from engine.terms import FULL
 from tests.app.calling import Caller, problem, read_ndjson
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
@@ -39,6 +43,9 @@ ROWS: list[dict[str, Any]] = TABLE["rows"]
 CREDENTIALS = [name for members in GROUPS.values() for name in members]
 
 OPERATOR = "ik_" + "o" * 43
+PROJECT = "lab"
+LAB = f"project:{PROJECT}"
+"""Whose the games are. The keys of one scope, and one of every scope, are of the same project."""
 SECRET = "s" * 64
 PUBLIC_TYPES = {name for name, kind in EVENT_TYPES.items() if kind.seen_by == "public"}
 
@@ -137,13 +144,14 @@ class World:
         self._others: dict[str, str] = {}
         self._forks: dict[bool, dict[str, str]] = {}
         self._bots: dict[bool, str] = {}
+        self._seeks: dict[bool, str] = {}
 
     def served(self, credential: str) -> Served:
         return self.open if credential == "keyless" else self.keyed
 
     async def _game(self, served: Served, **more: Any) -> tuple[str, str]:
         wish = NewGames.model_validate({"drive": "manual", "seats": [{"agent": "random"}], **more})
-        made = await served.services.games.create(wish)
+        made = await served.services.games.create(wish, owner=LAB)
         return made.batch_id, made.games[0].game_id
 
     async def place(self, served: Served) -> Place:
@@ -159,8 +167,11 @@ class World:
             await served.services.games.step(open_, "end", -1, None)
             self._forks[keyed] = {"open": open_, **await self._ahead(served)}
             await self._evaluations(served)
+            await self._token(served, open_)
             bot, _ = await served.services.bots.register(NewBot(name="known", version="1"), KEYLESS)
             self._bots[keyed] = bot.bot_id
+            seek = await served.services.meeting.seek(NewSeek(bot="known", players=9, wait_s=3600), KEYLESS)
+            self._seeks[keyed] = seek.seek_id
             if keyed:
                 self._others = dict(zip(("batch", "game"), await self._game(served), strict=True))
         names = {
@@ -173,7 +184,9 @@ class World:
             **self._forks[keyed],
             "of_reader": "e_reader",
             "of_another": "e_another",
+            "of_lab": "t_lab",
             "bot": self._bots[keyed],
+            "seek": self._seeks[keyed],
         }
         tokens = await self._tokens(served.services.keys, game, batch) if keyed else {}
         headers = {name: [("authorization", f"Bearer {token}")] for name, token in tokens.items()}
@@ -191,21 +204,20 @@ class World:
         _, source = await self._game(served)
         await served.services.games.step(source, "phase", -1, None)
         wish = ForkGame.model_validate({"after": {"request": "1.1.propose_team.1"}, "drive": "manual"})
-        fork = await served.services.games.fork(source, wish, KEYLESS)
+        lab = Checked("key:of the lab", SCOPES, LAB, "of the lab")
+        fork = await served.services.games.fork(source, wish, lab, Sight(FULL))
         await served.services.games.step(fork.game_id, "end", -1, None)
         return {"ahead": fork.game_id, "of_ahead": fork.batch_id}
 
     async def _evaluations(self, served: Served) -> None:
-        """One that the key eval:read handed in, and another's."""
-        reader = "keyless"
-        if served is self.keyed:
-            reader = (await served.services.keys.caller(self.keys["eval:read"])).name
-        for evaluation_id, caller in (("e_reader", reader), ("e_another", "another")):
+        """One of the laboratory, and another's."""
+        for evaluation_id, owner in (("e_reader", LAB), ("e_another", "another")):
             row = EvaluationRow(
                 evaluation_id=evaluation_id,
                 created_at=1,
                 finished_at=1,
-                caller=caller,
+                caller="key:of the lab",
+                owner=owner,
                 dimension="guessing",
                 rater="r",
                 kind="human",
@@ -220,6 +232,24 @@ class World:
                 await served.services.evaluations.store.insert(connection, row)
 
             await served.services.database.writer.run(work)
+
+    async def _token(self, served: Served, game: str) -> None:
+        """The row of a token that the laboratory has minted."""
+        token = StoredToken(
+            token_id="t_lab",
+            game_id=game,
+            batch_id="b_lab",
+            seat=None,
+            owner=LAB,
+            by="key:of the lab",
+            created_at=1,
+            expires_at=now_ms(),
+        )
+
+        async def work(connection: Any) -> None:
+            await TokenStore(served.services.database).add(connection, token)
+
+        await served.services.database.writer.run(work)
 
     async def _tokens(self, keys: Keys, game: str, batch: str) -> dict[str, str]:
         now = now_ms() // 1000
@@ -249,13 +279,15 @@ async def _keys(store: KeyStore) -> dict[str, str]:
     keys = {"operator": OPERATOR, "wrong key": new_key()}
     now = now_ms()
 
-    async def make(name: str, scopes: set[str] | frozenset[str], **more: int) -> None:
+    async def make(name: str, scopes: set[str] | frozenset[str], **more: Any) -> None:
         keys[name] = new_key()
         await store.add(ApiKey(new_id("k"), name, hash_of(keys[name]), tuple(sorted(scopes)), now, **more))
 
     for scope in SCOPES:
-        await make(scope, {scope})
-    await make("every scope", SCOPES)
+        await make(scope, {scope}, project=PROJECT)
+    await make("every scope", SCOPES, project=PROJECT)
+    await make("every scope of a stranger", SCOPES, project="elsewhere")
+    await make("every scope over everybody's", {scope + ANY for scope in SCOPES}, project="everywhere")
     await make("expired key", SCOPES, expires_at=now)
     await make("revoked key", SCOPES, revoked_at=now)
     return keys
@@ -378,7 +410,8 @@ HOLES: dict[str, tuple[type, str, Any]] = {
     "replaced seat token": (Checked, "is_current", lambda self, game: True),
     "revoked key": (ApiKey, "state", lambda self, now: "active"),
     "metrics:read": (Checked, "needs", lambda self, scope: None),
-    "games:step": (Checked, "sees_all", True),
+    "games:step": (Checked, "may", lambda self, scope, owner: True),
+    "every scope of a stranger": (Checked, "may", lambda self, scope, owner: scope in self.scopes),
     "none": (Keys, "configured", False),
 }
 """By the credential that gets through: what checks it, put out of action."""

@@ -11,11 +11,14 @@ from typing import Any
 import httpx
 from jsonschema import Draft202012Validator
 
+from app.meeting.schemas import NewSeek
 from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
 from app.protocol.asyncapi import schemas, standalone
 from app.protocol.close_codes import CLOSE_CODES, ComeBack
+from app.protocol.lobby import LOBBY_BEAT_S
 from engine.events import EVENT_TYPES
-from tests.app.real_server import Served
+from tests.app.meeting.seekers import owner
+from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
 from tests.programs import command_of, environment
 
@@ -23,8 +26,12 @@ ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "bots.md").read_text("utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+MEETING = TEXT[TEXT.index("## Finding others") : TEXT.index("## Does it hold?")]
+"""How bots find each other; the rest is about playing one seat."""
+
+
+def blocks(language: str, text: str = TEXT.replace(MEETING, "")) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
 def section(title: str) -> str:
@@ -75,6 +82,53 @@ async def test_the_commands_play_a_seat_from_nothing_to_the_end(served: Served, 
         if words[0].endswith(".py"):
             command = shlex.join([*command_of(Path(words[0]).name), *words[1:]]).replace("'", "")
             assert "game_ended" in await ran(placed(command, created), tmp_path)
+
+
+async def test_the_commands_find_a_game(tmp_path: Path) -> None:
+    settings = local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}", api_key="o" * 40)
+    async with running_server(settings) as served:
+        key = (await owner(served.services))["authorization"].removeprefix("Bearer ")
+        names = {"localhost:8000": served.url.removeprefix("http://"), "$KEY": key}
+
+        async def said(command: str) -> dict[str, Any]:
+            for name, value in names.items():
+                command = command.replace(name, value)
+            answer: dict[str, Any] = json.loads(await ran(command, tmp_path))
+            return answer
+
+        _, check, seeks = blocks("sh", MEETING)  # the example has a test of its own
+        register, begin = check.splitlines()
+        names["$BOT"] = (await said(register))["bot_id"]
+        assert [seat["seat"] for seat in (await said(begin))["seats"]] == [1, 2, 3, 4, 5]
+        send, look, wait, withdraw = seeks.splitlines()
+        seek = await said(send)
+        names["$SEEK"] = seek["seek_id"]
+        assert (await said(look))["pools"][0]["waiting"] == 1
+        assert (await said(withdraw))["status"] == (await said(wait))["status"] == "withdrawn"
+        assert {key for key in NewSeek.model_fields if f"`{key}`" not in section("Seek")} == set()
+        [body] = blocks("json", MEETING)
+        host = await owner(served.services, "games:create")
+        async with httpx.AsyncClient(trust_env=False, headers=host) as client:
+            made = await client.post(f"{served.url}/games/open", content=body)
+        assert made.json()["seats"] == [1, 2]
+
+
+def test_the_frames_of_a_bots_own_socket_fit_their_schemas() -> None:
+    names = {
+        "hello": "Hello",
+        "identify": "LobbyIdentify",
+        "snapshot": "LobbySnapshot",
+        "beat": "LobbyBeat",
+        "game_started": "GameStarted",
+        "seek_closed": "SeekClosed",
+    }
+    [dialogue] = re.findall(r"^```\n(server .*?)^```$", MEETING, re.DOTALL | re.MULTILINE)
+    frames = [json.loads("{" + line.partition("{")[2]) for line in dialogue.splitlines()]
+    assert {frame["t"] for frame in frames} == set(names)
+    for frame in frames:
+        schema = standalone(names[frame["t"]]) or {}
+        assert not list(Draft202012Validator(schema).iter_errors(frame)), frame
+    assert f"every {LOBBY_BEAT_S:g} s" in MEETING
 
 
 def test_the_frames_fit_their_schemas() -> None:

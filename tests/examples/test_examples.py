@@ -10,10 +10,14 @@ from pathlib import Path
 
 import pytest
 from interintent_client import Server
+from sqlalchemy import select
 
+from app.store.tables import game_players, games
+from engine.events import ActionDefaulted, ActionRefused
+from tests.app.meeting.seekers import owner
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
-from tests.programs import EXAMPLES, command_of, environment
+from tests.programs import EXAMPLES, FINDER, command_of, environment
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +68,39 @@ async def test_an_example_plays_a_whole_game_over_a_bad_line(
             assert b"game_ended" in said
 
 
+@pytest.mark.long
+@pytest.mark.timeout(400)
+async def test_two_strangers_find_each_other_and_play_a_rated_game(tmp_path: Path) -> None:
+    """As docs/bots.md says it: a key each, a bot each, and nothing else in common."""
+    settings = local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}", api_key="o" * 40)
+    async with running_server(settings) as served:
+        bots = []
+        for name, example in (("owl", "bot.py"), ("fox", "bot.mjs")):
+            key = (await owner(served.services))["authorization"].removeprefix("Bearer ")
+            arguments = (served.url, name, "1.0", "1", *command_of(example), "{ws}", "{game}", "{token}")
+            bots.append(
+                await asyncio.create_subprocess_exec(
+                    *(*command_of(FINDER), *arguments),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env={**environment(tmp_path), "KEY": key},
+                )
+            )
+        for bot in bots:
+            said, errors = await asyncio.wait_for(bot.communicate(), 300)
+            assert bot.returncode == 0, errors.decode()
+            # Five seats of the check, and the game.
+            assert said.count(b"exit status 0") == 6, said.decode()
+        rows = await served.services.database.mappings(select(games).where(games.c.rated))
+        assert [(row["status"], row["unrated"]) for row in rows] == [("finished", None)]
+        played = await served.services.database.column(
+            select(game_players.c.bot).where(game_players.c.game_id == rows[0]["game_id"])
+        )
+        assert sorted(played) == ["fox", "owl"]
+        log = await served.services.reader.events(rows[0]["game_id"])
+        assert not [event for event in log if isinstance(event, ActionDefaulted | ActionRefused)]
+
+
 def test_an_older_node_is_told_which_one_is_needed(tmp_path: Path) -> None:
     # Node 20 and older have no WebSocket of their own; this one hides its own.
     node, program = command_of("bot.mjs")
@@ -75,7 +112,7 @@ def test_an_older_node_is_told_which_one_is_needed(tmp_path: Path) -> None:
 
 def test_every_example_is_short_and_tested() -> None:
     programs = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".mjs", ".sh")}
-    assert programs == set(EXAMPLES)
-    for name in EXAMPLES:
+    assert programs == {*EXAMPLES, FINDER}
+    for name in programs:
         assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) < 80, name
     assert os.access(ROOT / "examples" / "bot.sh", os.X_OK)

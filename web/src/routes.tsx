@@ -8,6 +8,7 @@ import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
 import { GuessPage } from "./pages/guess.tsx";
 import { PlayPage } from "./pages/play.tsx";
+import { RatingsPage } from "./pages/ratings.tsx";
 import { ReadPage } from "./pages/read.tsx";
 import { ReportsPage } from "./pages/reports.tsx";
 import { SeatPage } from "./pages/seat.tsx";
@@ -36,6 +37,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/studies", title: () => "Studies", page: StudiesPage },
   { pattern: "/studies/:study", title: ({ study }) => `Study ${study}`, page: StudyPage },
   { pattern: "/reports", title: () => "Reports", page: ReportsPage },
+  { pattern: "/ratings", title: () => "Ratings", page: RatingsPage },
   { pattern: "/compare", title: () => "Two games side by side", page: ComparePage },
 ];
 
@@ -47,5 +49,6 @@ export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/guess", name: "Guess" },
   { to: "/studies", name: "Studies" },
   { to: "/reports", name: "Reports" },
+  { to: "/ratings", name: "Ratings" },
   { to: "/compare", name: "Side by side" },
 ];

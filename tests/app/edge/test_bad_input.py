@@ -610,6 +610,8 @@ async def test_with_a_key_configured_every_other_route_asks_for_it(tmp_path: Pat
                 game_id="g_abc",
                 batch_id="b_abc",
                 evaluation_id="e_abc",
+                token_id="t_abc",
+                bot_id="p_abc",
                 other="e_abd",
                 request_id="1.1.vote.1",
                 code="stale",

@@ -27,6 +27,7 @@ class Stored:
         self.asked = 0
         self.used: dict[str, int] = {}
         self.ever = False
+        self.revoked: set[str] = set()
 
     async def keys(self) -> list[ApiKey]:
         self.asked += 1
@@ -44,6 +45,9 @@ class Stored:
     async def add_secret(self, secret: TokenSecret) -> bool:
         self.signing.insert(0, secret.secret)
         return True
+
+    async def revoked_tokens(self, now: int) -> frozenset[str]:
+        return frozenset(self.revoked)
 
     async def mark_used(self, used: dict[str, int]) -> None:
         self.used.update(used)

@@ -16,7 +16,7 @@ from sqlalchemy import delete, select
 from websockets.exceptions import ConnectionClosedError
 
 from app.base.clock import now_ms
-from app.edge.auth import SCOPES, hash_of, new_key
+from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key
 from app.serving.server import CannotServe, check_exposure
 from app.store.db import Database
 from app.store.games import new_id
@@ -35,10 +35,15 @@ def bearer(credential: str) -> dict[str, str]:
     return {"authorization": f"Bearer {credential}"}
 
 
+def anyones(*scopes: str) -> tuple[str, ...]:
+    """The scopes in the form that reaches everybody's games."""
+    return tuple(scope + ANY for scope in scopes)
+
+
 async def make_key(store: KeyStore, *scopes: str, expires_at: int | None = None) -> tuple[str, str]:
     """A stored key's id and its text."""
     text, key_id = new_key(), new_id("k")
-    named = tuple(scopes) or tuple(SCOPES)
+    named = tuple(scopes) or tuple(EVERY_SCOPE)
     await store.add(ApiKey(key_id, "test", hash_of(text), named, now_ms(), expires_at=expires_at))
     return key_id, text
 

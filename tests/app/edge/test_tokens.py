@@ -9,9 +9,10 @@ from typing import Any
 import jwt
 import pytest
 
-from app.base.errors import Forbidden, Unauthenticated
-from app.edge.auth import SCOPES, Caller, hash_of, new_key
+from app.base.errors import Forbidden, NotFound, Unauthenticated
+from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, Caller, hash_of, new_key
 from app.edge.tokens import MAX_SEAT_S, MAX_TOKEN, MAX_WATCH_S, SEAT_S, Grant, Secrets, kid_of
+from app.games.access import sight_of
 from app.store.rows import ApiKey
 from engine.terms import FULL, PUBLIC
 
@@ -183,7 +184,7 @@ def test_a_seat_token_lasts_a_week_or_up_to_thirty_days_and_a_watch_token_a_day_
 
 # --- what a credential is good for ----------------------------------------------------------------
 
-GAME: Any = SimpleNamespace(game_id="g_abc", batch_id="b_abc")
+GAME: Any = SimpleNamespace(game_id="g_abc", batch_id="b_abc", players=5, taken=None)
 OTHER: Any = SimpleNamespace(game_id="g_other", batch_id="b_other")
 BESIDE: Any = SimpleNamespace(game_id="g_beside", batch_id="b_abc")
 
@@ -204,23 +205,38 @@ def test_a_credential_reaches_what_it_names_and_a_key_all(
     caller = Caller("someone", grant=grant)
     assert [game.game_id for game in (GAME, OTHER, BESIDE) if caller.reaches(game)] == games
     assert [batch for batch in ("b_abc", "b_other") if caller.reaches_batch(batch)] == batches
-    assert (caller.viewer, caller.seat) == (viewer, seat)
+    assert sight_of(caller, GAME, "").viewer == viewer
+    assert caller.seat == seat
 
 
-def test_a_key_sees_all_with_one_scope_mints_with_another_and_has_no_other() -> None:
+def test_a_scope_reaches_what_is_the_callers_own_and_its_any_form_everybodys() -> None:
+    every_seat = frozenset(range(1, GAME.players + 1))
     for scope in SCOPES:
-        caller = Caller("key", frozenset({scope}))
-        assert caller.sees_all is (scope == "export:full")
-        assert caller.viewer == (FULL if scope == "export:full" else PUBLIC)
-        assert caller.mints is (scope == "tokens:mint")
-        for needed in SCOPES:
-            if needed == scope:
-                caller.needs(needed)
-            else:
-                with pytest.raises(Forbidden, match=needed):
-                    caller.needs(needed)
+        caller = Caller("key:k_1", frozenset({scope}), "project:a", "k_1")
+        for owner in ("project:a", "key:k_1", "project:b", "server", "operator", ""):
+            own = owner == "project:a"
+            sight = sight_of(caller, GAME, owner)
+            assert sight.viewer == (FULL if own and scope == "export:full" else PUBLIC)
+            assert sight.answers == (every_seat if own and scope == "tokens:mint" else set())
+            assert not caller.sees_all
+            for needed in SCOPES:
+                assert caller.may(needed, owner) is (own and needed == scope)
+                if needed != scope:
+                    with pytest.raises(Forbidden, match=needed):
+                        caller.needs(needed, owner)
+                elif own:
+                    caller.needs(needed, owner)
+                else:
+                    with pytest.raises(NotFound):
+                        caller.needs(needed, owner)
+            everybody = Caller("key:k_2", frozenset({scope, scope + ANY}), "key:k_2", "k_2")
+            everybody.needs(scope, owner)
+            assert everybody.sees_all is (scope == "export:full")
+            assert (sight_of(everybody, GAME, owner).viewer == FULL) is (scope == "export:full")
+    # What belongs to nobody known is nobody's own.
+    assert not Caller("token", SCOPES).may("games:read", "")
     # A token is its viewer, whatever scopes stand beside it.
-    assert Caller("token", SCOPES, grant=SEAT).viewer == 3
+    assert sight_of(Caller("token", EVERY_SCOPE, grant=SEAT), GAME, "").viewer == 3
 
 
 def test_a_seat_is_current_in_its_own_epoch_alone() -> None:

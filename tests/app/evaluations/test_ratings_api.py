@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import insert, update
 
 from app.games.schemas import NewGames
+from app.main import Composition
 from app.store.rows import PlayerRow, values_of
 from app.store.tables import game_players, games
 from engine.terms import FULL, side_of
@@ -19,11 +20,12 @@ async def caller(database_url: str) -> AsyncIterator[Caller]:
         yield one
 
 
-async def paired(caller: Caller, players: list[tuple[str, str]], number: int = 1, **row: Any) -> list[str]:
+async def paired(
+    services: Composition, players: list[tuple[str, str]], number: int = 1, **row: Any
+) -> list[str]:
     """Finished games as pairing leaves them: these owners' bots in the first seats. Who wins is set, since
     scripted seats played: the first bot's side.
     """
-    services = caller.services
     wish = NewGames.model_validate(
         {"count": number, "drive": "manual", "seats": [{"agent": "random"}], "profile": "official"}
     )
@@ -67,7 +69,7 @@ async def ratings(caller: Caller) -> dict[str, Any]:
 async def test_rated_games_make_the_ladder_and_others_are_counted_with_the_reason(caller: Caller) -> None:
     assert (await ratings(caller))["players"] == []
     bots = [("key:k_a", "owl"), ("key:k_b", "fox"), ("key:k_c", "elk")]
-    ids = await paired(caller, bots, 12)
+    ids = await paired(caller.services, bots, 12)
     ladder = await ratings(caller)
     assert (ladder["games"], ladder["left_out"]) == (12, {})
     assert ladder["players"][0]["player"] == "key:k_a owl 1"
@@ -83,14 +85,16 @@ async def test_rated_games_make_the_ladder_and_others_are_counted_with_the_reaso
     # A game that is marked as invalid counts no more, and one that a stand-in finished never did.
     marked = await caller.post(f"/games/{ids[0]}/invalidate", json={"reason": "a broken bot"})
     assert marked.status_code == 200
-    await paired(caller, bots, rated=False, unrated="a stand-in played for an absent bot")
+    await paired(caller.services, bots, rated=False, unrated="a stand-in played for an absent bot")
     ladder = await ratings(caller)
     assert (ladder["games"], ladder["left_out"]) == (11, {"marked as invalid": 1, "not rated": 1})
 
 
 async def test_games_with_several_bots_of_one_owner_only_tell_of_favour(caller: Caller) -> None:
-    await paired(caller, [("key:k_a", "owl"), ("key:k_b", "fox")], 2)
-    await paired(caller, [("key:k_a", "owl"), ("key:k_a", "cub"), ("key:k_b", "fox")], 4, rated=False)
+    await paired(caller.services, [("key:k_a", "owl"), ("key:k_b", "fox")], 2)
+    await paired(
+        caller.services, [("key:k_a", "owl"), ("key:k_a", "cub"), ("key:k_b", "fox")], 4, rated=False
+    )
     ladder = await ratings(caller)
     assert (ladder["games"], ladder["left_out"]) == (2, {"several bots of one owner at the table": 4})
     assert {one["bot"]["name"] for one in ladder["players"] if one["bot"]} == {"owl", "fox"}
@@ -103,7 +107,7 @@ async def test_games_with_several_bots_of_one_owner_only_tell_of_favour(caller: 
 
 
 async def test_a_game_that_cannot_be_read_is_named_and_hides_no_other(caller: Caller) -> None:
-    ids = await paired(caller, [("key:k_a", "owl"), ("key:k_b", "fox")], 2)
+    ids = await paired(caller.services, [("key:k_a", "owl"), ("key:k_b", "fox")], 2)
     await caller.services.database.writer.execute(
         update(games).where(games.c.game_id == ids[0]).values(winner="nobody", finished_at=1)
     )

@@ -14,7 +14,7 @@ from engine.rules import create, pending
 from engine.state import fold
 from engine.terms import Phase
 from tests.app.calling import PROJECT, Caller, Line, calling, problem, undisturbed, without_times, written
-from tests.app.edge.test_keys import bearer, make_key, store_of
+from tests.app.edge.test_keys import anyones, bearer, make_key, store_of
 from tests.tiers import postgres_in_long_tier
 
 SEED = 77
@@ -129,7 +129,7 @@ async def test_other_viewers_see_how_many_public_events_a_fork_took_over(
 ) -> None:
     async with calling(database_url) as caller:
         _, [origin] = await caller.played(seeds={"from": SEED}, reveal="all")
-        _, reader = await make_key(store_of(caller), "games:create", "games:read")
+        _, reader = await make_key(store_of(caller), *anyones("games:create", "games:read"))
         caller.headers.update(bearer((await make_key(store_of(caller)))[1]))
         answer = await caller.post(
             f"/games/{origin}/fork",
@@ -304,7 +304,7 @@ async def _with_scopes(caller: Caller, *scopes: str) -> dict[str, str]:
     """The header of a new key; ``caller`` holds one of all scopes from here on."""
     if "authorization" not in caller.headers:
         caller.headers.update(bearer((await make_key(store_of(caller)))[1]))
-    return bearer((await make_key(store_of(caller), *scopes))[1])
+    return bearer((await make_key(store_of(caller), *anyones(*scopes)))[1])
 
 
 @pytest.mark.parametrize(

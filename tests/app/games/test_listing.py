@@ -135,7 +135,7 @@ async def test_a_line_says_what_people_look_for(many: tuple[Caller, list[dict[st
     assert first["title"].startswith("s / c")
     second = (await caller.get("/games?model=m1&limit=1")).json()["games"][0]
     assert second["agents"] == ["llm m1", "scripted"]
-    _, key = await make_key(KeyStore(caller.services.database), "games:read")
+    _, key = await make_key(KeyStore(caller.services.database), "games:read:any")
     reader = {"authorization": f"Bearer {key}"}
     answer = await caller.get("/games?limit=1&status=finished&profile=official", headers=reader)
     line = answer.json()["games"][0]

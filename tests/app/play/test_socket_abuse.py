@@ -20,6 +20,7 @@ from websockets.frames import Frame, Opcode
 from app.base.clock import now_ms
 from app.play import socket as socket_module
 from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
+from app.seats import wire
 from app.seats.limits import BURST, Allowance, Strikes
 from app.serving import server as server_module
 from app.serving.socket_limits import SocketProtocol
@@ -252,7 +253,8 @@ async def test_a_flood_closes_with_4429_and_says_when_to_come_back(
 ) -> None:
     # The clock stands still: however slow the machine, no allowance comes back meanwhile.
     now = time.monotonic()
-    monkeypatch.setattr(socket_module, "time", SimpleNamespace(monotonic=lambda: now))
+    for module in (socket_module, wire):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     async with welcomed(served) as one:
         for n in range(100):
             await one.send(t="ping", id=str(n))
@@ -415,7 +417,7 @@ async def test_a_peer_that_never_reads_holds_up_nobody(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # It is borne for ever: who goes on does so beside it, and not after it.
-    monkeypatch.setattr(socket_module, "BLOCKED_S", 3600.0)
+    monkeypatch.setattr(wire, "BLOCKED_S", 3600.0)
     game = await long_game(served, 5000)
     sock = await handshaken(served, receive_buffer=4096)
     with sock:
@@ -429,10 +431,10 @@ async def test_a_peer_that_never_reads_holds_up_nobody(
 
 
 async def test_a_peer_that_never_reads_is_let_go(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket_module, "BLOCKED_S", 0.5)
-    monkeypatch.setattr(socket_module, "CLOSING_S", 0.2)
+    monkeypatch.setattr(wire, "BLOCKED_S", 0.5)
+    monkeypatch.setattr(wire, "CLOSING_S", 0.2)
     game = await long_game(served, 5000)
-    too_slow = socket_module.socket_closes.labels("4413")
+    too_slow = wire.socket_closes.labels("4413")
     before = too_slow._value.get()
     sock = await handshaken(served, receive_buffer=4096)
     with sock:
@@ -466,8 +468,8 @@ async def test_the_kernel_drops_what_a_silent_peer_never_took(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "UNREAD_S", 1.0)
-    monkeypatch.setattr(socket_module, "BLOCKED_S", 0.5)
-    monkeypatch.setattr(socket_module, "CLOSING_S", 0.2)
+    monkeypatch.setattr(wire, "BLOCKED_S", 0.5)
+    monkeypatch.setattr(wire, "CLOSING_S", 0.2)
     async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as served:
         game = await long_game(served, 5000)
         sock = await handshaken(served, receive_buffer=4096)

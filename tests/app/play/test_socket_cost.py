@@ -12,6 +12,7 @@ import pytest
 
 from app.play import socket
 from app.protocol.messages import MAX_MESSAGE, read_text
+from app.seats.wire import STRIKES
 from tests.app.abuses import Target, target
 from tests.app.edge.test_bodies import ROUNDS, TIMES, Least, cpu, loads, shapes
 from tests.app.real_server import local_settings, running_server
@@ -95,7 +96,7 @@ class Bot:
         self._wire = await SocketWire.to(self._at.served.url)
         await self._wire.begin(self._at.game, self._at.watch())
         await self._wire.until(1)
-        self._left = socket.STRIKES - 1
+        self._left = STRIKES - 1
 
 
 @pytest.fixture

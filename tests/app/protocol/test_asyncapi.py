@@ -15,6 +15,7 @@ from app.protocol.actions import ACTION_MODELS
 from app.protocol.asyncapi import asyncapi, document, schemas, standalone
 from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from app.protocol.event_schemas import event_schemas
+from app.protocol.lobby import LOBBY_CLIENT_FRAMES, LOBBY_SERVER_FRAMES
 from app.protocol.messages import CLIENT_FRAMES, SERVER_FRAMES
 from engine.events import EVENT_TYPES
 from tests.app.calling import calling
@@ -69,8 +70,14 @@ def test_every_frame_is_a_message_of_an_operation() -> None:
         for operation in DOCUMENT["operations"].values()
         for reference in (*operation["messages"], *operation.get("reply", {}).get("messages", ()))
     }
-    assert used == set(DOCUMENT["components"]["messages"]) == set(DOCUMENT["channels"]["game"]["messages"])
-    assert len(used) == len(CLIENT_FRAMES) + len(SERVER_FRAMES)
+    channels = {name: set(channel["messages"]) for name, channel in DOCUMENT["channels"].items()}
+    assert used == set(DOCUMENT["components"]["messages"]) == channels["game"] | channels["lobby"]
+    assert len(channels["game"]) == len(CLIENT_FRAMES) + len(SERVER_FRAMES)
+    assert len(channels["lobby"]) == len(LOBBY_CLIENT_FRAMES) + len(LOBBY_SERVER_FRAMES)
+    for name, operation in DOCUMENT["operations"].items():
+        channel = operation["channel"]["$ref"]
+        for reference in (*operation["messages"], *operation.get("reply", {}).get("messages", ())):
+            assert reference["$ref"].startswith(f"{channel}/messages/"), name
 
 
 def test_every_example_fits_its_schema_in_both_dialects() -> None:

@@ -295,7 +295,7 @@ async def test_a_message_other_than_an_act_still_counts_as_a_strike(served: Serv
 async def test_answers_that_come_too_fast_are_refused_with_what_is_open(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("app.play.socket", "app.seats.seats"):
+    for module in ("app.seats.wire", "app.seats.seats"):
         monkeypatch.setattr(f"{module}.BURST", 3)
         monkeypatch.setattr(f"{module}.RATE", 0.001)
     async with watching(served.ws_url) as line:

@@ -12,6 +12,7 @@ import type {
   Judgement,
   NewGames,
   Problem,
+  Ratings,
   Report,
   ReportProgress,
   Viewer,
@@ -88,6 +89,11 @@ export class Server {
 
   async post<T>(path: string, body: unknown, options: CallOptions = {}): Promise<T> {
     return (await this.response("POST", path, { ...options, body })).json() as Promise<T>;
+  }
+
+  /** Everybody who played rated games, by one fit over all of them. */
+  ratings(signal?: AbortSignal): Promise<Ratings> {
+    return this.get("/ratings", {}, signal ? { signal } : {});
   }
 
   // --- games ---

@@ -105,6 +105,10 @@ export interface Report {
   sources: { games: string[]; sets: string[] };
 }
 
+/** `GET /ratings`: everybody who played rated games. */
+export type Ratings = H["RatingsView"];
+export type RatedPlayer = H["RatedPlayer"];
+
 /** The schemas of what passes over the socket, by their names in the contract. */
 export type SocketFrames = S;
 

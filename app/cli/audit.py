@@ -1,0 +1,89 @@
+"""The command ``audit``."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from app.base.clock import timestamp
+from app.cli.arguments import DatabaseUrl
+from app.cli.database import on_tables, read_settings, run_or_fail
+from app.cli.terminal import fail, note, print_json
+from app.store.audit import Audit, Deed
+
+__all__ = ["commands"]
+
+commands = typer.Typer()
+
+
+@commands.command("audit")
+def audit(
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only by this credential or owner, as key:k_…, project:NAME, operator, keyless; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    action: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this: mint, fork, cancel, export, evaluate, …; repeatable.", show_default=False
+        ),
+    ] = None,
+    of: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--of",
+            help="Only to this game, batch, evaluation, token or key, by id; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only from then on: a day or a time in UTC.", show_default=False)
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only before then.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The last so many.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Show who did what and when: who minted, forked, cancelled, exported, evaluated, deleted; oldest first.
+
+    Example: interintent audit --action export --since 2030-01-31
+    """
+    settings = read_settings(database_url)
+
+    async def run() -> tuple[list[Deed], int]:
+        async with on_tables(settings) as database:
+            return await Audit(database).deeds(
+                by=by or (),
+                actions=action or (),
+                objects=of or (),
+                since=_moment("--since", since),
+                until=_moment("--until", until),
+                limit=limit,
+            )
+
+    deeds, damaged = run_or_fail(run())
+    if damaged:
+        note(f"{damaged} rows of the audit cannot be read: interintent doctor names them")
+    if as_json:
+        print_json([{**deed._asdict(), "at": timestamp(deed.at)} for deed in deeds])
+        return
+    table = Table("at", "by", "owner", "action", "of", "detail", box=None, pad_edge=False)
+    for deed in deeds:
+        detail = ", ".join(f"{name} {value}" for name, value in deed.detail.items())
+        table.add_row(timestamp(deed.at), deed.by, deed.owner, deed.action, deed.object, detail)
+    Console(highlight=False, markup=False, emoji=False).print(table)
+
+
+def _moment(option: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        fail(f"{option} takes a day or a time like 2030-01-31 or 2030-01-31T12:00Z; got {text!r}")
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

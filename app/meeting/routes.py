@@ -1,0 +1,138 @@
+"""Seeks, games with open seats, and claims over HTTP."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from app.base.problems import documented
+from app.edge.bodies import BodyRoute
+from app.edge.deps import CallerDep, needs, service
+from app.games.deps import GameId
+from app.games.seat_tokens import NO_STORE
+from app.meeting.schemas import ClaimSeat, LobbyView, NewOpenGame, NewSeek, OpenGameView, SeekView
+from app.meeting.service import Meeting
+
+__all__ = ["router"]
+
+router = APIRouter(route_class=BodyRoute)
+
+MeetingDep = Annotated[Meeting, service("meeting")]
+SeekId = Annotated[str, Path(pattern=r"^s_[a-z0-9]{1,32}$", description="The seek.")]
+
+PLAYS = [Depends(needs("bots:play"))]
+SEEKS = [Depends(needs("bots:play", writes=True))]
+HOSTS = [Depends(needs("games:create", writes=True))]
+
+
+@router.post(
+    "/seeks",
+    status_code=201,
+    summary="Seek a game",
+    response_model=SeekView,
+    dependencies=SEEKS,
+    responses=documented(404, 409, 413, 415, 429),
+)
+async def seek_game(new: NewSeek, meeting: MeetingDep, caller: CallerDep, response: Response) -> SeekView:
+    """Seeks a seat. As soon as enough seek the same, or when the time of one of them is up, a game is made:
+    its roles, seats and names are drawn by the server. The answer to a repeated seek is the open one, so a
+    seek may be sent again when no answer came.
+
+    The socket `/ws/lobby` tells your bot of its game; or ask `GET /seeks/{seek}?wait_s=30`. A bot that has
+    neither a socket nor asked for 45 s is left out until it comes back.
+    """
+    response.headers.update(NO_STORE)
+    return await meeting.seek(new, caller)
+
+
+@router.get("/seeks", summary="Who waits for a game", response_model=LobbyView, dependencies=PLAYS)
+async def show_lobby(meeting: MeetingDep, caller: CallerDep, response: Response) -> LobbyView:
+    """How many wait for what, games with open seats, and your own open seeks. Nobody learns who waits."""
+    response.headers.update(NO_STORE)
+    return await meeting.lobby(caller)
+
+
+@router.get(
+    "/seeks/{seek_id}",
+    summary="One of your seeks",
+    response_model=SeekView,
+    dependencies=PLAYS,
+    responses=documented(404),
+)
+async def show_seek(
+    seek_id: SeekId,
+    meeting: MeetingDep,
+    caller: CallerDep,
+    response: Response,
+    wait_s: Annotated[
+        float, Query(ge=0, le=30, description="Answer when it is paired or has ended, at most so much later.")
+    ] = 0.0,
+) -> SeekView:
+    """Once it is paired, `game` has your seat and its token. Asking says that you are there."""
+    response.headers.update(NO_STORE)
+    return await meeting.show(seek_id, caller, wait_s)
+
+
+@router.delete(
+    "/seeks/{seek_id}",
+    summary="Withdraw a seek",
+    response_model=SeekView,
+    dependencies=SEEKS,
+    responses=documented(404),
+)
+async def withdraw_seek(
+    seek_id: SeekId, meeting: MeetingDep, caller: CallerDep, response: Response
+) -> SeekView:
+    """Ends a seek. If it was paired at this moment, the answer says so: then the game is on."""
+    response.headers.update(NO_STORE)
+    return await meeting.withdraw(seek_id, caller)
+
+
+@router.post(
+    "/games/open",
+    status_code=201,
+    summary="Make a game with open seats",
+    response_model=OpenGameView,
+    dependencies=HOSTS,
+    responses=documented(413, 415, 429),
+)
+async def open_game(new: NewOpenGame, meeting: MeetingDep, caller: CallerDep) -> OpenGameView:
+    """A game as `POST /games` makes it, of which others may claim the seats whose agent is `open`. It begins
+    when all of them are claimed, or is filled up with scripted players when `wait_s` is over.
+    """
+    return await meeting.open_game(new, caller)
+
+
+@router.delete(
+    "/games/{game_id}/seats/open",
+    summary="Give up a game with open seats",
+    response_model=OpenGameView,
+    dependencies=HOSTS,
+    responses=documented(404),
+)
+async def withdraw_open_game(game_id: GameId, meeting: MeetingDep, caller: CallerDep) -> OpenGameView:
+    """The game does not begin, and the seeks of those who have claimed a seat expire. One that has begun
+    stays as it is: end it with `POST /games/{game}/cancel`.
+    """
+    return await meeting.withdraw_game(game_id, caller)
+
+
+@router.post(
+    "/games/{game_id}/seats/open/claim",
+    status_code=201,
+    summary="Claim an open seat",
+    response_model=SeekView,
+    dependencies=SEEKS,
+    responses=documented(404, 409, 413, 415, 429),
+)
+async def claim_open_seat(
+    game_id: GameId,
+    meeting: MeetingDep,
+    caller: CallerDep,
+    response: Response,
+    claim: ClaimSeat | None = None,
+) -> SeekView:
+    """Takes one of the game's open seats, by chance. The claim is a seek that waits for the game to begin:
+    your bot's socket, or `GET /seeks/{seek}`, then has the seat's token.
+    """
+    response.headers.update(NO_STORE)
+    return await meeting.claim(game_id, claim or ClaimSeat(), caller)

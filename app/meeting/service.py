@@ -1,0 +1,552 @@
+"""Where players meet: seeks are paired into games, and open seats are claimed.
+
+A seek is paired in the transaction that stores its game, under the lock of its pool. So it is paired once,
+whichever processes try; and if a process dies on the way, the seek is as before, and any process pairs it.
+"""
+
+import asyncio
+import hashlib
+import random
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.base.clock import now_ms, random_bits, timestamp
+from app.base.errors import AlreadyOver, InvalidRequest, NotFound, RateLimited
+from app.base.tasks import end_tasks, keep_going
+from app.edge.auth import KEYLESS, SERVER, Caller
+from app.games.bots import Bots
+from app.games.schemas import NewGames, SeatSpec
+from app.games.seat_tokens import SeatTokens
+from app.games.service import Games, Laid
+from app.meeting.matching import ALIASES, AWAY_MS, Match, match
+from app.meeting.schemas import (
+    OPEN_SEAT,
+    PACES,
+    ClaimSeat,
+    LobbyView,
+    NewOpenGame,
+    NewSeek,
+    OpenGameView,
+    PoolView,
+    SeekView,
+)
+from app.protocol.lobby import GameStarted
+from app.seats.seating import REMOTE
+from app.store.bots import BotStore
+from app.store.db import PASSING, Conflict, Database
+from app.store.games import OPEN, GameStore, new_id
+from app.store.rows import GameRow, OpenGameRow, SeekRow, whole
+from app.store.seeks import Paired, SeekStore
+from app.stream.feed import Feed
+from engine.terms import Kind
+
+__all__ = ["Meeting", "lobby_name"]
+
+log = structlog.get_logger()
+
+LOOK_S: Final = 1.0
+"""Seconds between two looks whether a pool can be paired: those whose time is up wait so long at most."""
+
+MAX_OPEN: Final = 20
+"""Open seeks of one owner."""
+
+MAX_GAMES: Final = 20
+"""Games of one owner that wait for players."""
+
+STAND_IN_AFTER: Final = 3
+"""Deadlines in a row after which a seat of a paired game is played by a stand-in."""
+
+_OPEN_GAME: Final = "open:"
+_REMATCH: Final = "rematch:"
+
+
+def lobby_name(owner: str, bot: str) -> str:
+    """The name of hints to a bot: something has become of one of its seeks."""
+    return f"l_{hashlib.sha256(f'{owner}/{bot}'.encode()).hexdigest()[:32]}"
+
+
+class Meeting:
+    """Pairs seeks, and gives open seats away."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: SeekStore,
+        games: GameStore,
+        bots: BotStore,
+        service: Games,
+        registered: Bots,
+        tokens: SeatTokens,
+        feed: Feed,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._games = games
+        self._bots = bots
+        self._service = service
+        self._registered = registered
+        self._tokens = tokens
+        self._feed = feed
+        self._looking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Pairs what can be paired, from now on."""
+        self._looking = keep_going(self._keep_looking, "pairing")
+
+    async def stop(self) -> None:
+        await end_tasks(self._looking)
+
+    # --- seeking ----------------------------------------------------------------------------
+
+    async def seek(self, new: NewSeek, caller: Caller) -> SeekView:
+        """Stores a seek and pairs it, if others wait. The same wish of the same bot is the same seek. Raises
+        InvalidRequest, NotFound, RateLimited.
+        """
+        if new.rematch_of is not None:
+            return await self._rematch(new, new.rematch_of, caller)
+        terms: dict[str, Any] = {"rated": new.rated, "at_least": new.at_least}
+        if new.rated:
+            terms["bot_id"] = await self._checked_bot(new, caller)
+        if new.at_least > new.players:
+            raise InvalidRequest(
+                f"a game of {new.players} players has no {new.at_least} seekers", "/at_least"
+            )
+        pool = f"{new.profile}/{new.players}/{new.pace}/{'rated' if new.rated else 'casual'}"
+        return await self._add(new.bot, new.version, pool, terms, new.wait_s, caller)
+
+    async def _checked_bot(self, new: NewSeek, caller: Caller) -> str:
+        """The id of the registered bot that seeks a rated game. Raises InvalidRequest."""
+        if caller.owner == KEYLESS.owner:
+            raise InvalidRequest(
+                "rated games need owners that can be told apart: this service has no keys",
+                "/rated",
+                "keyless",
+            )
+        if new.version is None:
+            raise InvalidRequest("a rating is about one version of a bot: name it", "/version", "missing")
+        bot = await self._bots.named(caller.owner, new.bot, new.version)
+        if bot is None:
+            raise InvalidRequest(
+                f"{new.bot} {new.version} is not registered: POST /bots", "/bot", "not_registered"
+            )
+        if (await self._registered.own(bot.bot_id, caller)).checked_at is None:
+            raise InvalidRequest(
+                f"{new.bot} {new.version} has not passed its check: POST /bots/{bot.bot_id}/check",
+                "/bot",
+                "not_checked",
+            )
+        return bot.bot_id
+
+    async def _rematch(self, new: NewSeek, game_id: str, caller: Caller) -> SeekView:
+        players = await self._store.players(game_id)
+        if not any(player.owner == caller.owner and player.bot == new.bot for player in players):
+            raise NotFound("no such game that this bot was paired for")
+        game = await self._games.game(game_id)
+        if game is None or game.status in OPEN:
+            raise InvalidRequest("that game is not over yet", "/rematch_of", "not_over")
+        terms = {"rated": False, "at_least": max(new.at_least, min(2, len(players)))}
+        return await self._add(new.bot, new.version, f"{_REMATCH}{game_id}", terms, new.wait_s, caller)
+
+    async def _add(
+        self,
+        bot: str,
+        version: str | None,
+        pool: str,
+        terms: Mapping[str, Any],
+        wait_s: int,
+        caller: Caller,
+        seats: int | None = None,
+    ) -> SeekView:
+        """Stores a seek and pairs its pool. ``seats``: how many seeks the pool may hold."""
+        mine = await self._store.open_of(caller.owner)
+        if len(mine) >= MAX_OPEN and not any(seek.bot == bot and seek.pool == pool for seek in mine):
+            raise RateLimited(f"you have {len(mine)} open seeks, the most that one owner may have", 10.0)
+        at = self._database.writer.stamp()
+        seek = SeekRow(
+            seek_id=new_id("s"),
+            owner=caller.owner,
+            caller=caller.name,
+            bot=bot,
+            version=version or "",
+            pool=pool,
+            terms=terms,
+            created_at=at,
+            starts_by=at + wait_s * 1000,
+            seen_at=at,
+            status="open",
+        )
+
+        async def work(connection: AsyncConnection) -> SeekRow | None:
+            await self._store.lock(connection, pool)
+            others = [one for one in await self._store.waiting(connection, pool) if not _same(one, seek)]
+            if seats is not None and len(others) >= seats:
+                return None
+            return await self._store.add(connection, seek)
+
+        stored = await self._database.writer.run(work)
+        if stored is None:
+            raise AlreadyOver("every open seat of this game is claimed")
+        self._feed.hint(lobby_name(caller.owner, bot))
+        await self.pair(pool)
+        return await self.show(stored.seek_id, caller)
+
+    async def own(self, seek_id: str, caller: Caller) -> SeekRow:
+        """A seek of the caller's owner. Raises NotFound."""
+        seek = await self._store.seek(seek_id)
+        if seek is None or seek.owner != caller.owner:
+            raise NotFound("you have no such seek")
+        return seek
+
+    async def show(self, seek_id: str, caller: Caller, wait_s: float = 0.0) -> SeekView:
+        """A seek of the caller's; with ``wait_s``, once it has ended or the time is up. Who asks is there.
+        Raises NotFound.
+        """
+        seek = await self.own(seek_id, caller)
+        if seek.status == "open":
+            await self._store.seen([(seek.owner, seek.bot)], now_ms())
+            ends = time.monotonic() + wait_s
+            with self._feed.watch(lobby_name(seek.owner, seek.bot)) as watch:
+                while (seek := await self.own(seek_id, caller)).status == "open":
+                    left_s = ends - time.monotonic()
+                    if left_s <= 0:
+                        break
+                    # Hints may be lost.
+                    await watch.wait(min(left_s, 2.0))
+        return await self._view(seek)
+
+    async def withdraw(self, seek_id: str, caller: Caller) -> SeekView:
+        """Ends a seek. One that has ended stays as it is: it may have been paired. Raises NotFound."""
+        seek = await self.own(seek_id, caller)
+        if await self._store.withdraw(seek_id, now_ms()):
+            self._feed.hint(lobby_name(seek.owner, seek.bot))
+        return await self._view(await self.own(seek_id, caller))
+
+    async def lobby(self, caller: Caller) -> LobbyView:
+        """What everybody may know of who waits, and the caller's own seeks."""
+        pools = []
+        claimed: dict[str, int] = {}
+        for pool, waiting in (await self._store.present(now_ms() - AWAY_MS)).items():
+            if pool.startswith(_OPEN_GAME):
+                claimed[pool.removeprefix(_OPEN_GAME)] = waiting
+            elif not pool.startswith(_REMATCH):
+                profile, players, pace, kind = pool.split("/")
+                pools.append(
+                    PoolView.model_validate(
+                        {
+                            "profile": profile,
+                            "players": int(players),
+                            "pace": pace,
+                            "rated": kind == "rated",
+                            "waiting": waiting,
+                        }
+                    )
+                )
+        games = [
+            _open_view(game, claimed.get(game.game_id, 0), caller)
+            for game in await self._store.waiting_games()
+        ]
+        seeks = [await self._view(seek) for seek in await self._store.open_of(caller.owner)]
+        return LobbyView(pools=pools, games=games, seeks=seeks)
+
+    async def started(self, owner: str, bot: str) -> list[GameStarted]:
+        """The bot's games that are not over, each with a fresh token of its seat, oldest first."""
+        return [
+            self._started(played.player.seek_id, played.player.seat, played.game, played.player.caller)
+            for played in await self._store.running(owner, bot)
+        ]
+
+    async def open_seeks(self, owner: str, bot: str) -> list[SeekRow]:
+        """The bot's seeks that wait."""
+        return await self._store.open_of(owner, bot)
+
+    async def ended(self, seek_id: str) -> SeekRow | None:
+        """A seek as it is now; None: its game was deleted, and the seek with it."""
+        return await self._store.seek(seek_id)
+
+    async def seen(self, owner: str, bot: str) -> None:
+        """Notes that a bot is there."""
+        await self._store.seen([(owner, bot)], now_ms())
+
+    def _started(self, seek_id: str, seat: int, game: GameRow, caller: str) -> GameStarted:
+        return GameStarted(
+            seek=seek_id,
+            game=game.game_id,
+            seat=seat,
+            token=self._tokens.of_player(game, seat, caller),
+            rated=game.rated,
+            at=timestamp(game.created_at),
+        )
+
+    async def _view(self, seek: SeekRow) -> SeekView:
+        game = None if seek.game_id is None else await self._games.game(seek.game_id)
+        started = None
+        if game is not None and seek.seat is not None and game.seats[seek.seat - 1].get("agent") == REMOTE:
+            started = self._started(seek.seek_id, seek.seat, game, seek.caller)
+        over = game is not None and game.status not in OPEN
+        return SeekView(
+            seek_id=seek.seek_id,
+            status=seek.status,
+            bot=seek.bot,
+            version=seek.version or None,
+            pool=seek.pool,
+            rated=bool(whole(seek.terms).get("rated")),
+            created_at=timestamp(seek.created_at),
+            starts_by=timestamp(seek.starts_by),
+            game=started,
+            game_id=seek.game_id,
+            game_status=None if game is None else game.status,
+            unrated=game.unrated if game is not None and over else None,
+        )
+
+    # --- games with open seats --------------------------------------------------------------
+
+    async def open_game(self, new: NewOpenGame, caller: Caller) -> OpenGameView:
+        """Keeps a game with open seats until it can begin. Raises what creating it would raise."""
+        if new.count != 1 or new.drive != "auto" or new.rotate:
+            raise InvalidRequest("open seats are for one game that is driven automatically", "/count")
+        if any(seat.agent == REMOTE for seat in new.seats):
+            raise InvalidRequest(f"{REMOTE} seats are claimed, too: call them {OPEN_SEAT}", "/seats")
+        players = new.players or max(len(new.seats), len(new.roles or ()), len(new.deal or ()))
+        specs = list(new.seats) * players if len(new.seats) == 1 else list(new.seats)
+        seats = [number for number, seat in enumerate(specs, 1) if seat.agent == OPEN_SEAT]
+        if not seats:
+            raise InvalidRequest(f"name at least one seat's agent {OPEN_SEAT}", "/seats", "none_open")
+        spec = new.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"wait_s"})
+        remote = SeatSpec(agent=REMOTE).model_dump(mode="json", exclude_unset=True)
+        spec["seats"] = [
+            remote if seat.agent == OPEN_SEAT else seat.model_dump(mode="json", exclude_unset=True)
+            for seat in specs
+        ]
+        spec.setdefault("stand_in_after", STAND_IN_AFTER)
+        self._service.check(NewGames.model_validate(spec))
+        if len(await self._store.waiting_games(caller.owner)) >= MAX_GAMES:
+            raise RateLimited(f"{MAX_GAMES} games of yours wait for players already", 10.0)
+        at = self._database.writer.stamp()
+        game = OpenGameRow(
+            game_id=new_id("g"),
+            owner=caller.owner,
+            caller=caller.name,
+            created_at=at,
+            starts_by=at + new.wait_s * 1000,
+            spec=spec,
+            seats=seats,
+            status="open",
+        )
+        await self._store.add_game(game)
+        return _open_view(game, 0, caller)
+
+    async def withdraw_game(self, game_id: str, caller: Caller) -> OpenGameView:
+        """Gives up a game that has not begun; the seeks of those who claimed seats end. Raises NotFound."""
+        game = await self._store.open_game(game_id)
+        if game is None or game.owner != caller.owner:
+            raise NotFound("you have no such game with open seats")
+        pool = f"{_OPEN_GAME}{game_id}"
+        ended: list[SeekRow] = []
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._store.lock(connection, pool)
+            ended.clear()
+            if await self._store.close_game(connection, game_id, "withdrawn"):
+                ended.extend(await self._store.waiting(connection, pool))
+                at = self._database.writer.stamp()
+                await self._store.expire(connection, [seek.seek_id for seek in ended], at)
+
+        await self._database.writer.run(work)
+        self._tell(ended)
+        game = await self._store.open_game(game_id)
+        assert game is not None
+        return _open_view(game, 0, caller)
+
+    async def claim(self, game_id: str, claim: ClaimSeat, caller: Caller) -> SeekView:
+        """A seat of a game with open seats, as a seek that waits for the game to begin. Raises NotFound,
+        AlreadyOver.
+        """
+        game = await self._store.open_game(game_id)
+        if game is None:
+            raise NotFound("no such game with open seats")
+        if game.status != "open":
+            raise AlreadyOver("this game does not wait for players any more")
+        terms = {"rated": False, "at_least": 1}
+        wait_s = max((game.starts_by - now_ms()) // 1000, 0)
+        pool = f"{_OPEN_GAME}{game_id}"
+        return await self._add(
+            claim.bot, claim.version, pool, terms, wait_s, caller, seats=len(whole(game.seats))
+        )
+
+    # --- pairing ----------------------------------------------------------------------------
+
+    async def pair(self, pool: str) -> None:
+        """Pairs the seeks of a pool, as long as games begin, and ends those whose time is up."""
+        while True:
+            try:
+                laid, paired, expired = await self._pair_once(pool)
+            except Conflict:
+                continue  # one of them was withdrawn at this moment
+            if laid is not None:
+                await self._service.begin(laid)
+            self._tell([*(each.seek for each in paired), *expired])
+            if laid is None:
+                return
+
+    async def _pair_once(self, pool: str) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
+        async def work(connection: AsyncConnection) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
+            await self._store.lock(connection, pool)
+            waiting = await self._store.waiting(connection, pool)
+            now = self._database.writer.stamp()
+            if pool.startswith(_OPEN_GAME):
+                return await self._begin_open(connection, pool.removeprefix(_OPEN_GAME), waiting, now)
+            if not waiting:
+                return None, [], ()
+            rated = pool.endswith("/rated")
+            new, seats = await self._terms(pool, waiting[0])
+            matched = match(waiting, seats, now, one_per_owner=rated)
+            if new is None:
+                matched = Match((), tuple(waiting))  # the game that they played is gone
+            await self._store.expire(connection, [seek.seek_id for seek in matched.expired], now)
+            if not matched.paired or new is None:
+                return None, [], matched.expired
+            alone = rated and len(matched.paired) < 2
+            laid, paired = self._lay(
+                new,
+                matched.paired,
+                rated=rated and not alone,
+                unrated="nobody else came" if alone else None,
+            )
+            await self._store_paired(connection, laid, paired, now)
+            return laid, paired, matched.expired
+
+        return await self._database.writer.run(work)
+
+    async def _terms(self, pool: str, seek: SeekRow) -> tuple[NewGames | None, int]:
+        """The game that a pool waits for, with ``remote`` seats for a full one, and how many those are."""
+        if pool.startswith(_REMATCH):
+            before = await self._games.game(pool.removeprefix(_REMATCH))
+            batch = None if before is None else await self._games.batch(before.batch_id)
+            if batch is None:
+                return None, 0
+            players = await self._store.players(pool.removeprefix(_REMATCH))
+            spec = {name: value for name, value in whole(batch.spec).items() if name != "names"}
+            new = NewGames.model_validate(spec)
+            return new.model_copy(update={"labels": {"meeting": "rematch"}}), len(players)
+        profile, players_, pace, kind = pool.split("/")
+        seconds = PACES[pace]
+        deadlines = {} if seconds is None else {each.value: seconds for each in Kind}
+        new = NewGames.model_validate(
+            {
+                "profile": profile,
+                "players": int(players_),
+                "seats": [{"agent": REMOTE}] * int(players_),
+                "deadlines_s": deadlines,
+                "stand_in_after": STAND_IN_AFTER,
+                "labels": {"meeting": kind},
+            }
+        )
+        return new, int(players_)
+
+    def _lay(
+        self, new: NewGames, seekers: Sequence[SeekRow], *, rated: bool, unrated: str | None
+    ) -> tuple[Laid, list[Paired]]:
+        """A game of the server, in which chance says who sits where and under which name."""
+        chance = random.Random(random_bits(128))
+        specs = list(new.seats)
+        if new.deal is None:
+            chance.shuffle(specs)
+        remote = [number for number, spec in enumerate(specs, 1) if spec.agent == REMOTE]
+        chance.shuffle(remote)
+        for number in remote[len(seekers) :]:
+            specs[number - 1] = SeatSpec(agent="scripted")
+        names = chance.sample(ALIASES, len(specs))
+        new = new.model_copy(
+            update={
+                "seats": specs,
+                "names": {str(number): name for number, name in enumerate(names, 1)},
+            }
+        )
+        laid = self._service.lay(new, SERVER, rated=rated, unrated=unrated)
+        return laid, [Paired(seek, seat) for seek, seat in zip(seekers, remote, strict=False)]
+
+    async def _begin_open(
+        self, connection: AsyncConnection, game_id: str, waiting: Sequence[SeekRow], now: int
+    ) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
+        game = await self._store.locked_game(connection, game_id)
+        if game is None or game.status != "open":
+            await self._store.expire(connection, [seek.seek_id for seek in waiting], now)
+            return None, [], waiting
+        seats = list(whole(game.seats))
+        due = game.starts_by <= now
+        matched = match(waiting, len(seats), now, one_per_owner=False, due=due)
+        await self._store.expire(connection, [seek.seek_id for seek in matched.expired], now)
+        if not matched.paired:
+            if due:
+                await self._store.close_game(connection, game_id, "expired")
+            return None, [], matched.expired
+        new = NewGames.model_validate(whole(game.spec))
+        random.Random(random_bits(128)).shuffle(seats)
+        specs = list(new.seats)
+        for seat in seats[len(matched.paired) :]:
+            specs[seat - 1] = SeatSpec(agent="scripted")
+        new = new.model_copy(update={"seats": specs, "labels": {**new.labels, "meeting": "open"}})
+        laid = self._service.lay(new, game.owner, game_id=game_id)
+        paired = [Paired(seek, seat) for seek, seat in zip(matched.paired, seats, strict=False)]
+        await self._store.close_game(connection, game_id, "begun")
+        await self._store_paired(connection, laid, paired, now)
+        return laid, paired, matched.expired
+
+    async def _store_paired(
+        self, connection: AsyncConnection, laid: Laid, paired: Sequence[Paired], now: int
+    ) -> None:
+        await self._service.insert(connection, laid)
+        await self._store.pair(connection, laid.game.game_id, laid.batch.owner, paired, now)
+        if laid.game.rated:
+            bots = {each.seat: str(whole(each.seek.terms)["bot_id"]) for each in paired}
+            await self._bots.seat(connection, laid.game.game_id, bots)
+
+    def _tell(self, seeks: Sequence[SeekRow]) -> None:
+        for seek in seeks:
+            self._feed.hint(lobby_name(seek.owner, seek.bot))
+
+    async def _keep_looking(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                await self._look()
+            except PASSING as fault:
+                log.warning("cannot look for seeks to pair", cause=type(fault).__name__)
+
+    async def _look(self) -> None:
+        """Pairs the pools whose seeks another process could not pair, and those whose time is up."""
+        now = now_ms()
+        for pool in await self._store.pools():
+            if pool.starts_by <= now or pool.waiting >= _fewest(pool.name):
+                await self.pair(pool.name)
+        for game in await self._store.waiting_games():
+            if game.starts_by <= now:
+                await self.pair(f"{_OPEN_GAME}{game.game_id}")
+
+
+def _fewest(pool: str) -> int:
+    """With how many seeks a game of this pool may be full."""
+    return 1 if pool.startswith((_OPEN_GAME, _REMATCH)) else int(pool.split("/")[1])
+
+
+def _same(one: SeekRow, other: SeekRow) -> bool:
+    return (one.owner, one.bot) == (other.owner, other.bot)
+
+
+def _open_view(game: OpenGameRow, claimed: int, caller: Caller) -> OpenGameView:
+    spec = whole(game.spec)
+    return OpenGameView(
+        game_id=game.game_id,
+        status=game.status,
+        profile=str(spec.get("profile", "interintent")),
+        players=len(spec["seats"]),
+        seats=sorted(whole(game.seats)),
+        claimed=claimed,
+        created_at=timestamp(game.created_at),
+        starts_by=timestamp(game.starts_by),
+        yours=game.owner == caller.owner,
+    )

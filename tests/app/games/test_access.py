@@ -1,0 +1,64 @@
+"""What a key sees of a game in which others have seats."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.edge.auth import EVERY_SCOPE, KEYLESS, OPERATOR, SCOPES, Caller
+from app.games.access import sight_of
+from app.store.claim_codes import CLAIMED, OFFERED
+from engine.terms import FULL, PUBLIC
+
+ANN = Caller("key:k_a", SCOPES, "key:k_a", "k_a")
+BOB = Caller("key:k_b", SCOPES, "project:b", "k_b")
+BIG = Caller("key:k_c", EVERY_SCOPE, "key:k_c", "k_c")
+
+
+def game(taken: dict[str, str] | None, remote: int, status: str = "running") -> Any:
+    """A table of five of which the first ``remote`` seats are remote."""
+    seats = [{"agent": "remote"}] * remote + [{"agent": "random"}] * (5 - remote)
+    return SimpleNamespace(players=5, seats=seats, taken=taken, status=status)
+
+
+@pytest.mark.parametrize(
+    ("caller", "owner", "taken", "remote", "viewer", "answers"),
+    [
+        # Nobody else has a seat: the owner sees all, and nobody else anything.
+        (ANN, ANN.owner, None, 3, FULL, {1, 2, 3, 4, 5}),
+        (BOB, ANN.owner, None, 3, PUBLIC, set()),
+        # Others have come, or may: the owner is its seat, or one of several.
+        (ANN, ANN.owner, {"2": OFFERED}, 2, 1, {1}),
+        (ANN, ANN.owner, {"1": CLAIMED}, 3, 2, {2, 3}),
+        (ANN, ANN.owner, {"1": BOB.owner}, 2, 2, {2}),
+        # It has given all of its seats away: perhaps to itself.
+        (ANN, ANN.owner, {"1": CLAIMED, "2": BOB.owner}, 2, PUBLIC, set()),
+        # Whoever has taken a seat is that seat.
+        (BOB, ANN.owner, {"2": BOB.owner}, 2, 2, {2}),
+        (BOB, ANN.owner, {"2": BOB.owner}, 1, 2, {2}),
+        (BOB, "server", {"2": BOB.owner, "4": ANN.owner}, 4, 2, {2}),
+        (ANN, "server", {"2": BOB.owner, "4": ANN.owner}, 4, 4, {4}),
+        # Whoever reaches everybody's games sees all, unless it plays itself.
+        (BIG, ANN.owner, {"2": BOB.owner}, 2, FULL, {1, 2, 3, 4, 5}),
+        (BIG, ANN.owner, {"2": BIG.owner}, 2, 2, {2}),
+        (BIG, BIG.owner, {"2": BOB.owner}, 2, 1, {1}),
+        (BIG, BIG.owner, {"1": CLAIMED, "2": BOB.owner}, 2, FULL, {1, 2, 3, 4, 5}),
+        (OPERATOR, ANN.owner, {"2": BOB.owner}, 2, FULL, {1, 2, 3, 4, 5}),
+        (KEYLESS, KEYLESS.owner, {"2": CLAIMED}, 2, FULL, {1, 2, 3, 4, 5}),
+    ],
+)
+def test_who_has_a_seat_beside_others_sees_what_that_seat_sees(
+    caller: Caller, owner: str, taken: dict[str, str] | None, remote: int, viewer: int, answers: set[int]
+) -> None:
+    sight = sight_of(caller, game(taken, remote), owner)
+    assert (sight.viewer, set(sight.answers)) == (viewer, answers)
+    shown = {one for one in (PUBLIC, FULL, 1, 2, 3, 4, 5) if sight.shows(one)}
+    assert shown == ({PUBLIC, FULL, 1, 2, 3, 4, 5} if viewer == FULL else {PUBLIC, viewer} | answers)
+
+
+@pytest.mark.parametrize("status", ["finished", "cancelled", "failed"])
+def test_when_the_game_has_ended_the_owner_sees_all_and_a_guest_what_everybody_sees(status: str) -> None:
+    over = game({"2": BOB.owner}, 2, status)
+    assert sight_of(ANN, over, ANN.owner).viewer == FULL
+    assert sight_of(BOB, over, ANN.owner).viewer == PUBLIC
+    assert sight_of(BOB, over, "server").viewer == PUBLIC

@@ -1,0 +1,146 @@
+"""A bot's own socket."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from app.meeting import socket as socket_module
+from tests.app.meeting.seekers import owner, seek
+from tests.app.real_server import Served, local_settings, running_server
+from tests.app.watcher import Watcher, watching
+
+
+@pytest.fixture
+async def served(database_url: str) -> AsyncIterator[Served]:
+    async with running_server(local_settings(database_url)) as one:
+        yield one
+
+
+@pytest.fixture
+async def client(served: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=served.url, timeout=60) as one:
+        yield one
+
+
+def lobby(served: Served) -> Any:
+    return watching(f"{served.ws_url}/lobby")
+
+
+async def identified(line: Watcher, bot: str, **more: Any) -> dict[str, Any]:
+    await line.connection.send(json.dumps({"t": "identify", "v": 1, "bot": bot, **more}))
+    frame: dict[str, Any] = json.loads(await line.connection.recv())
+    return frame
+
+
+async def frame_of(line: Watcher, kind: str) -> dict[str, Any]:
+    """The next frame of this kind; others are left out."""
+    async with asyncio.timeout(60):
+        while True:
+            frame: dict[str, Any] = json.loads(await line.connection.recv())
+            if frame["t"] == kind:
+                return frame
+
+
+async def test_a_bot_hears_of_its_game_and_of_nobody_elses(served: Served, client: httpx.AsyncClient) -> None:
+    async with lobby(served) as owl, lobby(served) as fox:
+        assert owl.hello["idle_ms"] == 10_000
+        first = await identified(owl, "owl")
+        assert first == {"t": "snapshot", "bot": "owl", "seeks": [], "games": []}
+        await identified(fox, "fox")
+        one = await seek(client, "owl", wait_s=1)
+        started = await frame_of(owl, "game_started")
+        assert started["seek"] == one["seek_id"]
+        # The token is the seat's own.
+        async with watching(served.ws_url) as line:
+            welcome = await line.identify(started["game"], token=started["token"])
+            assert welcome["viewer"] == f"seat:{started['seat']}"
+        await fox.connection.send(json.dumps({"t": "ping", "id": "p"}))
+        assert json.loads(await fox.connection.recv()) == {"t": "ack", "re": "p"}
+
+
+async def test_a_snapshot_holds_what_happened_without_a_connection(
+    served: Served, client: httpx.AsyncClient
+) -> None:
+    waits = await seek(client, "owl", players=9)
+    for number in range(5):
+        await seek(client, "owl" if number == 0 else f"b{number}")
+    async with lobby(served) as line:
+        snapshot = await identified(line, "owl")
+        assert [one["seek"] for one in snapshot["seeks"]] == [waits["seek_id"]]
+        [game] = snapshot["games"]
+        assert (game["rated"], game["t"]) == (False, "game_started")
+        await client.delete(f"/seeks/{waits['seek_id']}")
+        closed = await frame_of(line, "seek_closed")
+        assert closed == {"t": "seek_closed", "seek": waits["seek_id"], "status": "withdrawn"}
+        view = (await client.get(f"/games/{game['game']}")).json()
+        await client.post(f"/batches/{view['batch_id']}/cancel")
+        async with asyncio.timeout(30):
+            status = ""
+            while status != "cancelled":
+                status = (await client.get(f"/games/{game['game']}")).json()["status"]
+    async with lobby(served) as line:
+        assert (await identified(line, "owl"))["games"] == []
+
+
+async def test_a_newer_connection_of_the_same_bot_takes_over(served: Served) -> None:
+    async with lobby(served) as first, lobby(served) as second:
+        await identified(first, "owl")
+        await identified(second, "owl")
+        assert await first.until_closed() == 4409
+        async with lobby(served) as other:
+            await identified(other, "fox")
+            await second.connection.send(json.dumps({"t": "ping", "id": "p"}))
+            assert (await frame_of(second, "ack"))["re"] == "p"
+
+
+async def test_beats_come_and_keep_a_bot_present(
+    served: Served, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_module, "LOBBY_BEAT_S", 0.2)
+    async with lobby(served) as line:
+        await identified(line, "owl")
+        one = await seek(client, "owl", players=9)
+        store = served.services.meeting._store
+        before = await store.seek(one["seek_id"])
+        while (await frame_of(line, "beat"))["seeks"] != 1:
+            pass
+        await frame_of(line, "beat")
+        after = await store.seek(one["seek_id"])
+        assert before is not None
+        assert after is not None
+        assert after.seen_at > before.seen_at
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({"t": "ping", "id": "p"}, 4400),
+        ({"t": "identify", "v": 1, "bot": "a b"}, 4400),
+        ({"t": "identify", "v": 1, "game": "g_1"}, 4400),
+        ({"t": "identify", "v": 2}, 4426),
+        ({"t": "identify", "v": 1, "token": "ik_wrong"}, 4401),
+    ],
+)
+async def test_who_cannot_be_read_or_known_is_closed(
+    served: Served, message: dict[str, Any], code: int
+) -> None:
+    async with lobby(served) as line:
+        await line.connection.send(json.dumps(message))
+        assert await line.until_closed() == code
+
+
+async def test_a_key_without_the_scope_is_refused_and_a_stop_says_so(tmp_path: Any) -> None:
+    settings = local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}", api_key="o" * 40)
+    async with running_server(settings) as served:
+        for scope, code in (("games:read", 4403), ("bots:play", 1012)):
+            token = (await owner(served.services, scope))["authorization"].removeprefix("Bearer ")
+            async with lobby(served) as line:
+                await line.connection.send(json.dumps({"t": "identify", "v": 1, "token": token}))
+                if code == 1012:
+                    await frame_of(line, "snapshot")
+                    served.server.stop()
+                assert await line.until_closed() in (code, 1001 if code == 1012 else code)

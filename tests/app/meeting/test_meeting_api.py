@@ -1,0 +1,253 @@
+"""Seeks, open seats and rematches over HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from app.edge.auth import Caller as Credential
+from app.meeting import service as meeting_module
+from app.meeting.schemas import NewSeek
+from app.store.tables import bot_seats, events, game_players, games
+from tests.app.calling import Caller, calling, problem
+from tests.app.meeting.seekers import checked_bot, owner, seek, shown
+from tests.app.seated import SHORT, HttpBot
+
+OPERATOR = "o" * 40
+
+
+@pytest.fixture
+async def caller(database_url: str) -> AsyncIterator[Caller]:
+    async with calling(database_url) as one:
+        yield one
+
+
+@pytest.fixture
+async def guarded(database_url: str) -> AsyncIterator[Caller]:
+    async with calling(database_url, api_key=OPERATOR) as one:
+        yield one
+
+
+async def agents(caller: Caller, game: str) -> list[str]:
+    row = await caller.services.store.game(game)
+    assert row is not None
+    return [spec["agent"] for spec in row.seats]
+
+
+async def test_five_seekers_get_the_seats_of_one_game_at_once(caller: Caller) -> None:
+    first = [await seek(caller, f"bot{number}") for number in range(4)]
+    assert {one["status"] for one in first} == {"open"}
+    lobby = (await caller.get("/seeks")).json()
+    assert [(pool["waiting"], pool["rated"]) for pool in lobby["pools"]] == [(4, False)]
+    last = await seek(caller, "bot4")
+    everybody = [*[await shown(caller, one) for one in first], last]
+    assert {one["status"] for one in everybody} == {"paired"}
+    assert len({one["game_id"] for one in everybody}) == 1
+    assert sorted(one["game"]["seat"] for one in everybody) == [1, 2, 3, 4, 5]
+    # Each token is its seat's own.
+    for one in everybody:
+        headers = {"authorization": f"Bearer {one['game']['token']}"}
+        view = (await caller.get(f"/games/{one['game_id']}", headers=headers)).json()
+        assert view["viewer"] == f"seat:{one['game']['seat']}"
+    assert (await caller.get("/seeks")).json()["pools"] == []
+    batch = (await caller.get(f"/batches/{view['batch_id']}")).json()
+    assert batch["labels"] == {"meeting": "casual"}
+
+
+async def test_a_seek_that_is_sent_again_is_the_same_and_can_be_withdrawn(caller: Caller) -> None:
+    one = await seek(caller, "owl")
+    assert (await seek(caller, "owl"))["seek_id"] == one["seek_id"]
+    assert (await seek(caller, "owl", players=6))["seek_id"] != one["seek_id"]
+    ended = (await caller.delete(f"/seeks/{one['seek_id']}")).json()
+    assert ended["status"] == "withdrawn"
+    assert (await caller.delete(f"/seeks/{one['seek_id']}")).json() == ended
+    assert (await seek(caller, "owl"))["seek_id"] != one["seek_id"]
+    problem(await caller.get("/seeks/s_nobody"), 404, "not-found")
+    problem(await caller.post("/seeks", json={"players": 5, "at_least": 6}), 422, "invalid-request")
+
+
+async def test_at_its_time_a_game_begins_with_scripted_players_under_new_names(caller: Caller) -> None:
+    one, other = await seek(caller, "owl", wait_s=1), await seek(caller, "fox", pace="fast", wait_s=1)
+    started = await asyncio.gather(shown(caller, one, wait_s=30), shown(caller, other, wait_s=30))
+    for seeker in started:
+        assert seeker["status"] == "paired"
+        view = (await caller.get(f"/games/{seeker['game_id']}")).json()
+        assert (await agents(caller, seeker["game_id"])).count("scripted") == 4
+        assert not {"owl", "fox"} & set(view["names"].values())
+    names = [(await caller.get(f"/games/{seeker['game_id']}")).json()["names"] for seeker in started]
+    assert names[0] != names[1]
+
+
+async def test_who_wants_company_and_finds_none_is_told(caller: Caller) -> None:
+    one = await seek(caller, "owl", wait_s=1, at_least=2)
+    ended = await shown(caller, one, wait_s=30)
+    assert (ended["status"], ended["game"], ended["game_id"]) == ("expired", None, None)
+
+
+async def test_two_strangers_play_a_rated_game_of_the_server(guarded: Caller) -> None:
+    services = guarded.services
+    mine, theirs = await owner(services), await owner(services)
+    bots = [
+        await checked_bot(guarded, services, headers, name)
+        for headers, name in ((mine, "owl"), (theirs, "fox"))
+    ]
+    wish: dict[str, Any] = {"version": "1", "rated": True, "at_least": 2, "wait_s": 1}
+    a, b = await seek(guarded, "owl", mine, **wish), await seek(guarded, "fox", theirs, **wish)
+    a, b = await shown(guarded, a, mine, wait_s=30), await shown(guarded, b, theirs, wait_s=30)
+    assert a["game_id"] == b["game_id"]
+    assert a["game"]["rated"] is b["game"]["rated"] is True
+    [row] = await services.database.mappings(select(games).where(games.c.game_id == a["game_id"]))
+    assert (row["rated"], row["unrated"]) == (True, None)
+    batch = await services.store.batch(row["batch_id"])
+    assert batch is not None
+    assert batch.owner == "server"
+    seated = await services.database.rows(select(bot_seats.c.seat, bot_seats.c.bot_id))
+    assert dict(seated) == {a["game"]["seat"]: bots[0], b["game"]["seat"]: bots[1]}
+    # What the one has, the other has not.
+    problem(await guarded.get(f"/seeks/{a['seek_id']}", headers=theirs), 404, "not-found")
+    assert (await guarded.get("/seeks", headers=theirs)).json()["seeks"] == []
+
+
+async def test_a_rated_game_needs_checked_bots_of_several_owners(guarded: Caller) -> None:
+    services = guarded.services
+    mine = await owner(services)
+    wish = {"bot": "owl", "version": "1", "rated": True}
+    refused = problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
+    assert refused["errors"][0]["code"] == "not_registered"
+    await guarded.post("/bots", json={"name": "owl", "version": "1"}, headers=mine)
+    refused = problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
+    assert refused["errors"][0]["code"] == "not_checked"
+    await checked_bot(guarded, services, mine, "owl")
+    await checked_bot(guarded, services, mine, "fox")
+    # Two bots of one owner never meet in a rated game, and a game against scripts alone is not rated.
+    a = await seek(guarded, "owl", mine, version="1", rated=True, wait_s=1)
+    b = await seek(guarded, "fox", mine, version="1", rated=True, wait_s=1)
+    a, b = await shown(guarded, a, mine, wait_s=30), await shown(guarded, b, mine, wait_s=30)
+    assert a["game_id"] != b["game_id"]
+    rows = await services.database.rows(select(games.c.rated, games.c.unrated))
+    assert rows == [(False, "nobody else came")] * 2
+
+
+async def test_without_keys_nothing_is_rated(caller: Caller) -> None:
+    refused = problem(
+        await caller.post("/seeks", json={"version": "1", "rated": True}), 422, "invalid-request"
+    )
+    assert refused["errors"][0]["code"] == "keyless"
+
+
+async def test_a_key_without_the_scope_neither_seeks_nor_looks(guarded: Caller) -> None:
+    reader = await owner(guarded.services, "games:read")
+    for method, path in (("POST", "/seeks"), ("GET", "/seeks"), ("POST", "/games/g_x/seats/open/claim")):
+        problem(await guarded.request(method, path, headers=reader, json={}), 403, "forbidden")
+
+
+async def test_open_seats_are_claimed_and_then_the_game_begins(caller: Caller) -> None:
+    wish = {"seats": [{"agent": "open"}, {"agent": "random"}, {"agent": "open"}, {}, {}], "rules": SHORT}
+    made = await caller.post("/games/open", json=wish)
+    assert made.status_code == 201, made.text
+    game = made.json()["game_id"]
+    assert (made.json()["seats"], made.json()["yours"]) == ([1, 3], True)
+    problem(await caller.get(f"/games/{game}"), 404, "not-found")
+    path = f"/games/{game}/seats/open/claim"
+    first = (await caller.post(path, json={"bot": "owl"})).json()
+    assert (await caller.post(path, json={"bot": "owl"})).json()["seek_id"] == first["seek_id"]
+    assert [one["claimed"] for one in (await caller.get("/seeks")).json()["games"]] == [1]
+    second = (await caller.post(path, json={"bot": "fox"})).json()
+    first = await shown(caller, first)
+    assert {first["game_id"], second["game_id"]} == {game}
+    assert {first["game"]["seat"], second["game"]["seat"]} == {1, 3}
+    problem(await caller.post(path, json={"bot": "cat"}), 409, "already-over")
+    bots = [HttpBot(caller, game, one["game"]["token"], one["game"]["seat"]) for one in (first, second)]
+    await asyncio.gather(*(bot.play() for bot in bots))
+    assert (await caller.get(f"/games/{game}")).json()["status"] == "finished"
+
+
+async def test_open_seats_that_nobody_claims_are_played_by_scripts_or_the_game_does_not_begin(
+    caller: Caller,
+) -> None:
+    wish = {"seats": [{"agent": "open"}, {"agent": "open"}, {}, {}, {}], "wait_s": 1}
+    lonely, half = [(await caller.post("/games/open", json=wish)).json()["game_id"] for _ in range(2)]
+    claimed = (await caller.post(f"/games/{half}/seats/open/claim", json={})).json()
+    claimed = await shown(caller, claimed, wait_s=30)
+    assert claimed["game_id"] == half
+    assert (await agents(caller, half)).count("remote") == 1
+    async with asyncio.timeout(30):
+        while (await caller.get("/seeks")).json()["games"]:  # noqa: ASYNC110  # there is no event
+            await asyncio.sleep(0.05)
+    problem(await caller.get(f"/games/{lonely}"), 404, "not-found")
+    problem(await caller.post(f"/games/{lonely}/seats/open/claim", json={}), 409, "already-over")
+
+
+async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded: Caller) -> None:
+    host, guest = await owner(guarded.services, "games:create", "bots:play"), await owner(guarded.services)
+    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3}
+    game = (await guarded.post("/games/open", json=wish, headers=host)).json()["game_id"]
+    assert (await guarded.get("/seeks", headers=guest)).json()["games"][0]["yours"] is False
+    path = f"/games/{game}/seats/open"
+    claim = (await guarded.post(f"{path}/claim", json={}, headers=guest)).json()
+    other = await owner(guarded.services, "games:create")
+    problem(await guarded.delete(path, headers=other), 404, "not-found")
+    assert (await guarded.delete(path, headers=host)).json()["status"] == "withdrawn"
+    assert (await shown(guarded, claim, guest))["status"] == "expired"
+    for wrong in ({"seats": [{}] * 5}, {"seats": [{"agent": "remote"}] + [{"agent": "open"}] * 4}):
+        problem(await guarded.post("/games/open", json=wrong, headers=host), 422, "invalid-request")
+    unknown = {"seats": [{"agent": "open"}] + [{"agent": "nobody"}] * 4}
+    problem(await guarded.post("/games/open", json=unknown, headers=host), 422, "invalid-agent")
+
+
+async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> None:
+    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3, "rules": SHORT}
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    path = f"/games/{game}/seats/open/claim"
+    await caller.post(path, json={"bot": "owl"})
+    problem(
+        await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 404, "not-found"
+    )  # it has not begun
+    await caller.post(path, json={"bot": "fox"})
+    problem(await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 422, "invalid-request")
+    await caller.post(f"/games/{game}/cancel")
+    problem(await caller.post("/seeks", json={"bot": "cat", "rematch_of": game}), 404, "not-found")
+    first = await seek(caller, "owl", rematch_of=game)
+    second = await seek(caller, "fox", rematch_of=game)
+    first = await shown(caller, first)
+    assert first["game_id"] == second["game_id"] != game
+    view = (await caller.get(f"/games/{first['game_id']}")).json()
+    assert view["profile"]["discussion"] == SHORT["discussion"]
+
+
+async def test_an_owner_has_only_so_many_open_seeks(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meeting_module, "MAX_OPEN", 2)
+    one = await seek(caller, "a", players=10)
+    await seek(caller, "b", players=10)
+    refused = await caller.post("/seeks", json={"bot": "c", "players": 10})
+    problem(refused, 429, "rate-limited")
+    assert refused.headers["retry-after"] == "10"
+    assert (await seek(caller, "a", players=10))["seek_id"] == one["seek_id"]
+
+
+async def test_a_game_that_cannot_be_stored_leaves_its_seeks_open(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting = caller.services.meeting
+    insert = meeting._service.insert
+
+    async def broken(*arguments: Any) -> None:
+        await insert(*arguments)
+        raise RuntimeError("the machine broke")
+
+    someone = Credential("keyless", frozenset({"bots:play"}), "keyless")
+    seeks = [await meeting.seek(NewSeek(bot=f"b{number}"), someone) for number in range(4)]
+    monkeypatch.setattr(meeting._service, "insert", broken)
+    with pytest.raises(RuntimeError, match="the machine broke"):
+        await meeting.seek(NewSeek(bot="b4"), someone)
+    database = caller.services.database
+    assert await database.rows(select(games.c.game_id)) == []
+    assert await database.rows(select(game_players.c.seat)) == []
+    assert await database.rows(select(events.c.seq)) == []
+    monkeypatch.undo()
+    # The next look pairs them, those of before and the last.
+    found = await asyncio.gather(*(meeting.show(one.seek_id, someone, 30) for one in seeks))
+    assert {one.status for one in found} == {"paired"}
+    assert len(await database.rows(select(game_players.c.seat))) == 5

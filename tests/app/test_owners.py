@@ -1,0 +1,384 @@
+"""Two owners on one server: each reaches what is its own, and what is the other's looks unknown."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from app.base.clock import now_ms
+from app.edge.auth import ANY, FRESH_S, SCOPES, hash_of, new_key
+from app.store.audit import Audit
+from app.store.games import new_id
+from app.store.keys import KeyStore
+from app.store.rows import ApiKey
+from tests.app.calling import Caller, calling, problem
+from tests.app.real_server import Served, local_settings, running_server
+from tests.app.typed import interintent
+from tests.app.watcher import Watcher, watching
+
+OPERATOR = "ik_" + "o" * 43
+REMOTE = [{"agent": "remote"}, {"agent": "remote"}, *[{"agent": "random"}] * 3]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key, as its holder has it."""
+
+    key_id: str
+    text: str
+
+    @property
+    def header(self) -> dict[str, str]:
+        return bearer(self.text)
+
+
+def bearer(credential: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {credential}"}
+
+
+async def key(service: Caller | Served, *scopes: str, project: str | None = None) -> Key:
+    made = Key(new_id("k"), new_key())
+    named = scopes or tuple(sorted(SCOPES))
+    row = ApiKey(made.key_id, "test", hash_of(made.text), named, now_ms(), project=project)
+    await KeyStore(service.services.database).add(row)
+    return made
+
+
+@pytest.fixture
+async def caller(database_url: str) -> AsyncIterator[Caller]:
+    async with calling(database_url, api_key=OPERATOR) as one:
+        yield one
+
+
+async def create(caller: Caller, by: Key, **wish: Any) -> tuple[str, str, list[Any]]:
+    """A batch of one game, and the game's seats."""
+    answer = await caller.post("/games", json={"drive": "manual", **wish}, headers=by.header)
+    assert answer.status_code == 201, answer.text
+    made = answer.json()
+    return made["batch_id"], made["games"][0]["game_id"], made["games"][0]["seats"]
+
+
+async def viewer_of(caller: Caller, game: str, credential: str) -> str:
+    answer = await caller.get(f"/games/{game}", headers=bearer(credential))
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["viewer"])
+
+
+async def closes(one: Watcher) -> int:
+    """The code with which the service closes the connection."""
+    try:
+        while True:
+            await one.receive()
+    except ConnectionClosed as closed:
+        return closed.rcvd.code if closed.rcvd is not None else 1006
+
+
+# --- what is another's ---------------------------------------------------------------------------
+
+
+async def test_what_another_owns_looks_unknown_on_every_route(caller: Caller) -> None:
+    ann, bob = await key(caller), await key(caller)
+    everybodys = await key(caller, *(scope + ANY for scope in SCOPES))
+    batch, game, _ = await create(caller, ann)
+    await caller.post(f"/games/{game}/step", json={"until": "phase"}, headers=ann.header)
+    played, done, _ = await create(caller, ann)
+    await caller.post(f"/games/{done}/step", json={"until": "end"}, headers=ann.header)
+    judging = {"dimension": "statements", "judge": {"kind": "rule"}, "batch": played}
+    made = await caller.post("/evaluations", json=judging, headers=ann.header)
+    evaluation = made.json()["evaluation_id"]
+    minted = await caller.post(f"/games/{game}/tokens", json={"viewer": "public"}, headers=ann.header)
+    token = minted.json()["token_id"]
+    asked: list[tuple[str, str, Any]] = [
+        ("POST", f"/games/{game}/step", {}),
+        ("POST", f"/games/{game}/fork", {"after": {"request": "1.1.propose_team.1"}}),
+        ("POST", f"/games/{done}/fork", {"after": {"request": "1.1.propose_team.1"}}),
+        ("POST", f"/games/{game}/cancel", None),
+        ("POST", f"/games/{done}/invalidate", {"reason": "mine now"}),
+        ("DELETE", f"/games/{done}/invalidate", None),
+        ("DELETE", f"/games/{done}", None),
+        ("DELETE", f"/batches/{played}", None),
+        ("GET", f"/batches/{batch}", None),
+        ("GET", f"/batches/{batch}/events?follow=true", None),
+        ("GET", f"/batches/{batch}/export?partial=true", None),
+        ("GET", f"/batches/{played}/export?view=full", None),
+        ("POST", f"/batches/{batch}/pause", None),
+        ("POST", f"/batches/{batch}/resume", {}),
+        ("POST", f"/batches/{batch}/retry", {}),
+        ("POST", f"/batches/{batch}/cancel", None),
+        ("POST", f"/games/{game}/tokens", {"viewer": "seat:1"}),
+        ("POST", f"/games/{game}/tokens", {"viewer": "seat:1", "raise_epoch": True}),
+        ("POST", f"/games/{game}/tokens", {"viewer": "public"}),
+        ("POST", f"/batches/{batch}/tokens", {}),
+        ("POST", f"/games/{game}/seats/1/claim-code", {}),
+        ("DELETE", f"/tokens/{token}", None),
+        ("GET", f"/evaluations/items?dimension=guessing&game={done}", None),
+        ("GET", f"/evaluations/items?dimension=following&batch={played}&format=ndjson", None),
+        ("GET", f"/evaluations/compare?dimension=guessing&batch={played}&first=a&second=b", None),
+        ("POST", "/evaluations", judging),
+        ("GET", f"/evaluations/{evaluation}", None),
+        ("GET", f"/evaluations/{evaluation}/statements", None),
+        ("GET", f"/evaluations/{evaluation}/compare/{evaluation}", None),
+        ("POST", f"/evaluations/{evaluation}/cancel", None),
+        ("GET", f"/annotations/tasks?rater=r&game={done}", None),
+        ("GET", f"/annotations/progress?batch={played}", None),
+        ("GET", f"/annotations?game={done}", None),
+        ("GET", f"/reports?batch={played}", None),
+    ]
+    before = await caller.rows()
+    for method, path, body in asked:
+        answer = await caller.request(method, path, json=body, headers=bob.header)
+        assert answer.status_code == 404, (method, path, answer.text)
+        assert answer.json()["code"] == "not-found", (method, path)
+    judgement = {"item_id": f"{done}/following/1.1.propose_team.1/final/-", "intention": "x", "think": 3}
+    body = {"rater": {"name": "r", "kind": "human"}, "judgements": [judgement]}
+    unknown = await caller.post("/annotations", json=body, headers=bob.header)
+    problem(unknown, 422, "invalid-request", "/judgements/0/item_id")
+    assert await caller.rows() == before, "somebody was refused, and it did something"
+    for path in ("/games", "/batches", "/evaluations", "/tokens"):
+        for who, theirs in ((ann, 2), (bob, 0), (everybodys, 2)):
+            listed = await caller.get(path, headers=who.header)
+            few = 1 if path in ("/evaluations", "/tokens") else 2
+            assert len(listed.json()[path[1:]]) == min(theirs, few), (path, listed.text)
+    # The owner, and who reaches everybody's, is told of it.
+    for who in (ann, everybodys):
+        for method, path, body in asked:
+            if method == "GET" and "compare" not in path:
+                path = path.replace("?follow=true", "")
+                answer = await caller.request(method, path, json=body, headers=who.header)
+                assert answer.status_code == 200, (path, answer.text)
+
+
+async def test_the_public_part_of_a_game_is_seen_by_its_id_and_nothing_else(caller: Caller) -> None:
+    ann, bob = await key(caller), await key(caller)
+    _, game, _ = await create(caller, ann, seats=REMOTE)
+    assert await viewer_of(caller, game, ann.text) == "full"
+    assert await viewer_of(caller, game, bob.text) == "public"
+    for viewer in ("full", "seat:1"):
+        for path in (f"/games/{game}", f"/games/{game}/events"):
+            refused = await caller.get(path, params={"viewer": viewer}, headers=bob.header)
+            problem(refused, 403, "forbidden")
+    answering = f"/games/{game}/requests/1.1.propose_team.1/action?viewer=seat:1"
+    problem(await caller.post(answering, json={"action": {}}, headers=bob.header), 403, "forbidden")
+    problem(await caller.get(f"/games/{game}/requests?viewer=seat:1", headers=bob.header), 403, "forbidden")
+
+
+async def test_a_game_whose_whole_log_is_public_is_forked_and_guessed_without_its_labels(
+    caller: Caller,
+) -> None:
+    ann, bob = await key(caller), await key(caller)
+    _, game, _ = await create(caller, ann, reveal="all", labels={"arm": "secret"})
+    await caller.post(f"/games/{game}/step", json={"until": "end"}, headers=ann.header)
+    wish = {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+    forked = (await caller.post(f"/games/{game}/fork", json=wish, headers=bob.header)).json()
+    shown = await caller.get(f"/batches/{forked['batch_id']}", headers=bob.header)
+    assert shown.json()["labels"] == {}
+    assert await viewer_of(caller, forked["game_id"], bob.text) == "full"
+    assert await viewer_of(caller, forked["game_id"], ann.text) == "public"
+    items = f"/evaluations/items?dimension=guessing&game={game}"
+    assert (await caller.get(items, headers=bob.header)).status_code == 200
+
+
+async def test_the_keys_of_a_project_share_what_each_of_them_makes(caller: Caller) -> None:
+    one, other = await key(caller, project="avalon"), await key(caller, "games:read", project="avalon")
+    stranger = await key(caller, project="merlin")
+    batch, _, _ = await create(caller, one)
+    assert (await caller.get(f"/batches/{batch}", headers=other.header)).status_code == 200
+    assert (await caller.get(f"/batches/{batch}", headers=stranger.header)).status_code == 404
+    assert (await caller.post(f"/batches/{batch}/pause", headers=other.header)).status_code == 403
+
+
+# --- others at the table -------------------------------------------------------------------------
+
+
+async def test_a_key_that_plays_beside_others_sees_its_seat_until_the_game_ends(caller: Caller) -> None:
+    ann = await key(caller)
+    once = {**ann.header, "Idempotency-Key": "once"}
+    wish = {"drive": "manual", "seats": REMOTE}
+    made = (await caller.post("/games", json=wish, headers=once)).json()
+    batch, game, seats = made["batch_id"], made["games"][0]["game_id"], made["games"][0]["seats"]
+    assert await viewer_of(caller, game, seats[1]["token"]) == "seat:2"
+    assert await viewer_of(caller, game, ann.text) == "full"
+    code = (await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)).json()["code"]
+    # From here on seat 2 is somebody else's.
+    for claimed in (False, True):
+        if claimed:
+            token = (await caller.post("/claims", json={"code": code})).json()["token"]
+            assert await viewer_of(caller, game, token) == "seat:2"
+        assert await viewer_of(caller, game, ann.text) == "seat:1"
+        answer = await caller.get(f"/games/{game}", headers=bearer(seats[1]["token"]))
+        problem(answer, 401, "unauthenticated")
+        for viewer, status in (("full", 403), ("seat:2", 403), ("seat:1", 200), ("public", 200)):
+            answer = await caller.get(f"/games/{game}?viewer={viewer}", headers=ann.header)
+            assert answer.status_code == status, (viewer, answer.text)
+        for body in ({"viewer": "seat:2"}, {"viewer": "seat:2", "raise_epoch": True}):
+            answer = await caller.post(f"/games/{game}/tokens", json=body, headers=ann.header)
+            assert "somebody else" in problem(answer, 403, "forbidden")["detail"]
+        own = await caller.post(f"/games/{game}/tokens", json={"viewer": "seat:1"}, headers=ann.header)
+        assert own.status_code == 201
+        shown = (await caller.get(f"/batches/{batch}", headers=ann.header)).json()
+        assert (shown["tokens"], shown["models"], shown["defaults"]) == (None, [], None)
+        export = f"/batches/{batch}/export?partial=true&view="
+        problem(await caller.get(export + "full", headers=ann.header), 403, "forbidden")
+        assert (await caller.get(export + "public", headers=ann.header)).status_code == 200
+        fork = {"after": {"request": "1.1.propose_team.1"}}
+        refused = await caller.post(f"/games/{game}/fork", json=fork, headers=ann.header)
+        assert "seat:1" in problem(refused, 403, "forbidden")["detail"]
+        # The answer to the repeated request has no token of the seat either.
+        again = (await caller.post("/games", json=wish, headers=once)).json()["games"][0]["seats"]
+        assert [seat["token"] is not None for seat in again] == [True, False, False, False, False]
+        listed = (await caller.get(f"/games?batch={batch}", headers=ann.header)).json()["games"]
+        assert [line["agents"] for line in listed] == [None]
+        assert (await caller.get(f"/games?batch={batch}&agent=random", headers=ann.header)).json()[
+            "games"
+        ] == []
+    refused = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
+    problem(refused, 403, "forbidden")
+    assert (await caller.post(f"/games/{game}/cancel", headers=ann.header)).status_code == 202
+    assert await viewer_of(caller, game, ann.text) == "full"
+    assert (await caller.get(export + "full", headers=ann.header)).status_code == 200
+
+
+async def test_who_gives_all_seats_away_watches_like_everybody(caller: Caller) -> None:
+    ann = await key(caller)
+    _, game, _ = await create(caller, ann, seats=REMOTE)
+    for seat in (1, 2):
+        await caller.post(f"/games/{game}/seats/{seat}/claim-code", headers=ann.header)
+    assert await viewer_of(caller, game, ann.text) == "public"
+    problem(await caller.get(f"/games/{game}?viewer=full", headers=ann.header), 403, "forbidden")
+    assert await viewer_of(caller, game, OPERATOR) == "full"
+
+
+async def test_the_operators_own_game_shares_nothing_out(caller: Caller) -> None:
+    answer = await caller.post("/games", json={"drive": "manual", "seats": REMOTE}, headers=bearer(OPERATOR))
+    made = answer.json()["games"][0]
+    code = await caller.post(f"/games/{made['game_id']}/seats/2/claim-code", headers=bearer(OPERATOR))
+    assert (await caller.post("/claims", json={"code": code.json()["code"]})).status_code == 200
+    assert await viewer_of(caller, made["game_id"], made["seats"][1]["token"]) == "seat:2"
+    assert await viewer_of(caller, made["game_id"], OPERATOR) == "full"
+
+
+async def test_open_connections_end_when_others_come_to_the_table(database_url: str) -> None:
+    async with running_server(local_settings(database_url, api_key=OPERATOR)) as served:
+        ann = await key(served)
+        async with Caller(served.app) as caller:
+            _, game, _ = await create(caller, ann, seats=REMOTE)
+            async with watching(served.ws_url) as one:
+                await one.send(t="identify", v=1, game=game, token=ann.text)
+                while (frame := await one.receive())["t"] != "welcome":
+                    pass
+                assert frame["viewer"] == "full"
+                followed = asyncio.create_task(
+                    caller.get(f"/games/{game}/events?follow=true", headers=ann.header)
+                )
+                code = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
+                assert code.status_code == 201
+                assert await closes(one) == 4403
+                async with asyncio.timeout(30):
+                    assert (await followed).status_code == 200
+
+
+# --- tokens --------------------------------------------------------------------------------------
+
+
+async def test_tokens_are_listed_and_revoked_one_by_one(caller: Caller) -> None:
+    ann = await key(caller)
+    batch, game, _ = await create(caller, ann)
+    minted = []
+    for body in ({"viewer": "seat:3"}, {"viewer": "public"}, {"viewer": "seat:3"}):
+        answer = await caller.post(f"/games/{game}/tokens", json=body, headers=ann.header)
+        minted.append(answer.json())
+    watch = (await caller.post(f"/batches/{batch}/tokens", headers=ann.header)).json()
+    first = (await caller.get(f"/tokens?game={game}&limit=2", headers=ann.header)).json()
+    rest = (await caller.get(f"/tokens?game={game}&cursor={first['next']}", headers=ann.header)).json()
+    rows = [*first["tokens"], *rest["tokens"]]
+    assert [row["token_id"] for row in rows] == [one["token_id"] for one in reversed(minted)]
+    assert [row["viewer"] for row in rows] == ["seat:3", "public", "seat:3"]
+    assert {row["by"] for row in rows} == {f"key:{ann.key_id}"}
+    assert {row["state"] for row in rows} == {"active"}
+    of_batch = (await caller.get(f"/tokens?batch={batch}", headers=ann.header)).json()["tokens"]
+    assert [row["game_id"] for row in of_batch] == [None, game, game, game]
+    assert "token" not in of_batch[0]
+    gone = await caller.delete(f"/tokens/{minted[0]['token_id']}", headers=ann.header)
+    assert gone.json() == {"status": "revoked"}
+    problem(await caller.get(f"/games/{game}", headers=bearer(minted[0]["token"])), 401, "unauthenticated")
+    for token in (minted[1], minted[2], watch):
+        assert (await caller.get(f"/games/{game}", headers=bearer(token["token"]))).status_code == 200
+    shown = (await caller.get(f"/tokens?game={game}", headers=ann.header)).json()["tokens"]
+    assert [row["state"] for row in shown] == ["active", "active", "revoked"]
+
+
+async def test_tokens_die_with_a_key_that_is_revoked_as_compromised_alone(database_url: str) -> None:
+    async with running_server(local_settings(database_url, api_key=OPERATOR)) as served:
+        ann = await key(served)
+        async with Caller(served.app) as caller:
+            batch, game, _ = await create(caller, ann, seats=REMOTE)
+            path = f"/games/{game}/seats/2/claim-code"
+            code, later = [(await caller.post(path, headers=ann.header)).json()["code"] for _ in range(2)]
+            assert (await caller.post("/claims", json={"code": code})).status_code == 404
+            open_code = (await caller.post(f"/games/{game}/seats/1/claim-code", headers=ann.header)).json()
+            tokens = [
+                (await caller.post("/claims", json={"code": later})).json()["token"],
+                (await caller.post(f"/batches/{batch}/tokens", headers=ann.header)).json()["token"],
+            ]
+            _, other, held = await create(caller, ann, seats=REMOTE)
+            where = {held[0]["token"]: other}
+            said = await asyncio.to_thread(
+                interintent, "keys", "revoke", ann.key_id, "--database-url", database_url
+            )
+            assert said.exit_code == 0, said.stderr
+            await asyncio.sleep(FRESH_S + 0.5)
+            problem(await caller.get(f"/games/{game}", headers=ann.header), 401, "unauthenticated")
+            for token in (*tokens, *where):
+                seen = await caller.get(f"/games/{where.get(token, game)}", headers=bearer(token))
+                assert seen.status_code == 200
+            async with watching(served.ws_url) as one:
+                await one.send(t="identify", v=1, game=game, token=tokens[0])
+                while (await one.receive())["t"] != "welcome":
+                    pass
+                command = ["keys", "revoke", ann.key_id, "--compromised", "--database-url", database_url]
+                said = await asyncio.to_thread(interintent, *command)
+                assert "with every token that came from it" in said.stderr
+                assert await closes(one) == 4401
+            for token in (*tokens, *where):
+                seen = await caller.get(f"/games/{where.get(token, game)}", headers=bearer(token))
+                assert "compromised" in problem(seen, 401, "unauthenticated")["detail"]
+            spent = await caller.post("/claims", json={"code": open_code["code"]})
+            assert "compromised" in problem(spent, 410, "code-spent")["detail"]
+
+
+# --- who did what --------------------------------------------------------------------------------
+
+
+async def test_the_audit_says_who_did_what(caller: Caller) -> None:
+    ann, bob = await key(caller, project="avalon"), await key(caller)
+    batch, game, _ = await create(caller, ann)
+    await caller.post(f"/games/{game}/step", json={"until": "end"}, headers=ann.header)
+    minted = await caller.post(f"/games/{game}/tokens", json={"viewer": "seat:1"}, headers=ann.header)
+    fork = {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+    forked = (await caller.post(f"/games/{game}/fork", json=fork, headers=ann.header)).json()["game_id"]
+    await caller.post(f"/games/{forked}/cancel", headers=ann.header)
+    await caller.get(f"/batches/{batch}/export?view=full", headers=ann.header)
+    judging = {"dimension": "statements", "judge": {"kind": "rule"}, "batch": batch}
+    judged = await caller.post("/evaluations", json=judging, headers=ann.header)
+    await caller.post(f"/games/{game}/cancel", headers=bob.header)  # refused: nothing is noted
+    deeds, damaged = await Audit(caller.services.database).deeds()
+    assert not damaged
+    assert [(deed.action, deed.object) for deed in deeds] == [
+        ("create", batch),
+        ("mint", game),
+        ("fork", game),
+        ("cancel", forked),
+        ("export", batch),
+        ("evaluate", judged.json()["evaluation_id"]),
+    ]
+    assert {(deed.by, deed.owner) for deed in deeds} == {(f"key:{ann.key_id}", "project:avalon")}
+    assert deeds[1].detail == {"viewer": "seat:1", "token": minted.json()["token_id"]}
+    assert deeds[2].detail == {"fork": forked}
+    assert deeds[4].detail == {"view": "full"}
+    assert [deed.action for deed in (await Audit(caller.services.database).deeds(objects=[game]))[0]] == [
+        "mint",
+        "fork",
+    ]
