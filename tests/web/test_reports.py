@@ -186,7 +186,7 @@ async def test_a_judged_batch_is_reported_to_who_holds_a_key_and_to_nobody_else(
                 pass  # to its end
         asks = {"batch": batch, "dimension": "following", "limit": 60}
         items = (await caller.get("/evaluations/items", params=asks)).json()["items"]
-        for rater, scores in (("ann", (5, 4)), ("bob", (4, 2))):
+        for rater, scores in (("ottilie", (5, 4)), ("bob", (4, 2))):
             judgements = [
                 {
                     "item_id": item["id"],
@@ -202,7 +202,7 @@ async def test_a_judged_batch_is_reported_to_who_holds_a_key_and_to_nobody_else(
         url = f"{served.url}/ui/#/reports?batch={batch}"
         async with visit(url, faults=("401",)) as page:
             await expect(page.get_by_role("heading", name="This server asks for a key")).to_be_visible()
-            assert "ann" not in await page.content()
+            assert "ottilie" not in await page.content()
             await page.get_by_role("button", name="Enter a key").last.click()
             await page.get_by_label("Key or token").fill(KEY)
             await page.get_by_role("button", name="Use it").click()
