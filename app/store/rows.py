@@ -260,6 +260,9 @@ _SCORES: Final = range(1, 6)
 _JOBLESS: Final = text("job IS NULL AND drive = 'auto' AND status IN ('created', 'running')")
 """Games that nobody drives, although somebody should."""
 
+_TAKEN: Final = text("taken IS NOT NULL")
+"""Games with remote seats that are not their owner's."""
+
 _OPEN: Final = text("status IN ('created', 'running', 'suspended')")
 """Games that are not over."""
 
@@ -300,6 +303,7 @@ class BatchRow:
     Index("ix_games_job", "job"),
     Index("ix_games_jobless", "batch_id", postgresql_where=_JOBLESS, sqlite_where=_JOBLESS),
     Index("ix_games_open", "batch_id", postgresql_where=_OPEN, sqlite_where=_OPEN),
+    Index("ix_games_taken", "batch_id", postgresql_where=_TAKEN, sqlite_where=_TAKEN),
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:

@@ -57,6 +57,7 @@ PLACES: Sequence[tuple[str, str, str]] = (
     ("text", "#/games/{game}/text", "The deal"),
     ("batches", "#/batches", "Batches"),
     ("batch", "#/batches/{batch}", "Winners"),
+    ("lobby", "#/lobby", "Who waits"),
     ("compare", "#/compare?a={game}&b={other}", "First difference"),
     ("nowhere", "#/nowhere", "There is no such page"),
     ("nothing", "#/games/g_nothing", "There is nothing here"),
