@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "7be2c9d04a61"
-down_revision = "e7a40b9c25d1"
+down_revision = "5c1e7d90a2b6"
 branch_labels = None
 depends_on = None
 
