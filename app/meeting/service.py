@@ -315,9 +315,16 @@ class Meeting:
         """Keeps a game with open seats until it can begin. Raises what creating it would raise."""
         if new.count != 1 or new.drive != "auto" or new.rotate:
             raise InvalidRequest("open seats are for one game that is driven automatically", "/count")
+        for field in ("deal", "seeds"):
+            if getattr(new, field) is not None:
+                raise InvalidRequest(
+                    "the server deals a game with open seats: you would know who holds which role",
+                    f"/{field}",
+                    "known_deal",
+                )
         if any(seat.agent == REMOTE for seat in new.seats):
             raise InvalidRequest(f"{REMOTE} seats are claimed, too: call them {OPEN_SEAT}", "/seats")
-        players = new.players or max(len(new.seats), len(new.roles or ()), len(new.deal or ()))
+        players = new.players or max(len(new.seats), len(new.roles or ()))
         specs = list(new.seats) * players if len(new.seats) == 1 else list(new.seats)
         seats = [number for number, seat in enumerate(specs, 1) if seat.agent == OPEN_SEAT]
         if not seats:

@@ -56,6 +56,9 @@ DRIVEN: Final = ("created", "running")
 OPEN: Final = (*DRIVEN, "suspended")
 """The statuses of games that are not over."""
 
+ENDED: Final = ("finished", "cancelled")
+"""The statuses of games that never go on. One that failed may."""
+
 # As the index has it: a bound value would not be known to be one of those that it holds.
 _IS_OPEN: Final = literal_column("games.status IN ('created', 'running', 'suspended')", Boolean)
 
@@ -319,8 +322,9 @@ class GameStore:
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def shared(self, batch_id: str) -> list[GameRow]:
-        """The batch's open games with remote seats that are not the owner's."""
-        query = select(games).where(games.c.batch_id == batch_id, _IS_OPEN, games.c.taken.is_not(None))
+        """The batch's games with remote seats that are not the owner's, without those that have ended."""
+        c = games.c
+        query = select(games).where(c.batch_id == batch_id, c.taken.is_not(None), c.status.not_in(ENDED))
         return [read_row(GameRow, row) for row in await self._database.mappings(query)]
 
     async def rows_laid(self, batch_id: str) -> int:

@@ -194,6 +194,16 @@ async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded
     assert (await shown(guarded, claim, guest))["status"] == "expired"
     for wrong in ({"seats": [{}] * 5}, {"seats": [{"agent": "remote"}] + [{"agent": "open"}] * 4}):
         problem(await guarded.post("/games/open", json=wrong, headers=host), 422, "invalid-request")
+    # A host that deals would play against guests whose roles it knows.
+    roles = ["merlin", "percival", "morgana", "assassin", "servant"]
+    for field, known in (
+        ("deal", {str(seat): role for seat, role in enumerate(roles, 1)}),
+        ("seeds", {"from": 7}),
+    ):
+        wrong = {**wish, field: known, "guessable_seeds": True}
+        problem(
+            await guarded.post("/games/open", json=wrong, headers=host), 422, "invalid-request", f"/{field}"
+        )
     unknown = {"seats": [{"agent": "open"}] + [{"agent": "nobody"}] * 4}
     problem(await guarded.post("/games/open", json=unknown, headers=host), 422, "invalid-agent")
 
