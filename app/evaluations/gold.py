@@ -86,7 +86,7 @@ class Gold:
         if caller.sees_all:
             return set()
         own = await self._own(caller, games)
-        return {game for game in set(games) - own if not await self._is_public(game)}
+        return {game for game in set(games) - own if not await self.is_public(game)}
 
     async def needs(self, caller: Caller, games: Collection[str]) -> None:
         """Raises Forbidden unless the caller may read the gold of all these games."""
@@ -111,7 +111,7 @@ class Gold:
             if caller.may("export:full", owner)
         }
 
-    async def _is_public(self, game_id: str) -> bool:
+    async def is_public(self, game_id: str) -> bool:
         """Whether the game's whole log is public."""
         try:
             game = await self._games.by_id(game_id, sees_all=False)

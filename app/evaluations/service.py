@@ -141,14 +141,7 @@ class Evaluations:
             return set()
         owners = await self._rows.owners(list(games))
         foreign = [game for game in games if not caller.may(scope, owners.get(game, ""))]
-        return {game for game in foreign if not await self._is_public(game)}
-
-    async def _is_public(self, game_id: str) -> bool:
-        try:
-            game = await self.games.by_id(game_id, sees_all=False)
-        except AvalonError:
-            return False
-        return game.profile.reveal == "all"
+        return {game for game in foreign if not await self.gold.is_public(game)}
 
     async def whose(self, caller: Caller, games: Collection[str]) -> str | None:
         """Whose judgements of these games the caller is shown: its own, by the public name of its credential;
@@ -264,7 +257,7 @@ class Evaluations:
                 connection, caller.name, new.rater.name, {answer.item_id for answer in new.answers}
             )
             graded = replace(row, grade=grade)
-            view = evaluation_view(graded, sees_all=caller.sees_all)
+            view = evaluation_view(graded, caller)
             await self.store.insert(connection, graded)
             await self.store.insert_answers(connection, [replace(one, grade=grade) for one in answers])
             await self._audit.add(connection, caller, "evaluate", evaluation_id, answers=len(answers))
@@ -345,7 +338,7 @@ class Evaluations:
             if model
             else await self._ruled(new.dimension, games, left_out),
         )
-        view = evaluation_view(row, sees_all=caller.sees_all)
+        view = evaluation_view(row, caller)
 
         async def work(connection: AsyncConnection) -> None:
             if model is not None:
@@ -438,7 +431,7 @@ class Evaluations:
         if row is None or not caller.may(scope, row.owner or row.caller):
             raise NotFound("no such evaluation for this caller")
         # Its content is checked here, whatever is asked for.
-        _readable_view(row, sees_all=caller.sees_all)
+        _readable_view(row, caller)
         return row
 
     async def evaluation(
@@ -448,8 +441,8 @@ class Evaluations:
         read when the evaluation was made.
         """
         row = await self._row(evaluation_id, caller)
-        view = evaluation_view(row, sees_all=caller.sees_all)
-        full = caller.sees_all or _in_full(row)
+        view = evaluation_view(row, caller)
+        full = _in_full(row, caller)
         if per_item and not full:
             raise Forbidden("item by item, answers are shown to whoever may read the gold")
         if "judge" in row.spec:
@@ -481,10 +474,10 @@ class Evaluations:
         """
         rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
         for row in rows:
-            if row.dimension in ("guessing", "summarisation") and not (caller.sees_all or _in_full(row)):
+            if row.dimension in ("guessing", "summarisation") and not (_in_full(row, caller)):
                 raise Forbidden(
-                    f"{row.evaluation_id} was handed in to games whose gold is not yours to read: what it "
-                    "scored stands, and more is not told"
+                    "one of these was handed in to games whose gold was not yours to read: what it scored "
+                    "stands, and more is not told"
                 )
         return await self._comparisons.evaluations(rows[0], rows[1], exclude_above)
 
@@ -530,30 +523,33 @@ class Evaluations:
         shown, damaged = [], [damaged_row.name for damaged_row in rows.damaged]
         for row in rows:
             try:
-                shown.append(_readable_view(row, sees_all=caller.sees_all))
+                shown.append(_readable_view(row, caller))
             except CorruptLog:
                 damaged.append(name_of(row))
         return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
 
 
-def _in_full(row: EvaluationRow) -> bool:
-    """Whether its caller could read all the gold when the evaluation was made."""
-    return bool(row.spec.get(PRACTICE) or row.spec.get("sees_all"))
+def _in_full(row: EvaluationRow, caller: Caller) -> bool:
+    """Whether the caller may see all of the evaluation: it is its own, and its gold was its own to read when
+    it was made. Whoever reads others' evaluations needs the right to others' gold.
+    """
+    could = row.spec.get(PRACTICE) or row.spec.get("sees_all")
+    return caller.sees_all or bool(could and (row.owner or row.caller) == caller.owner)
 
 
-def _readable_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
+def _readable_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
     """As ``evaluation_view``. Raises CorruptLog for a stored row that cannot be read."""
     try:
-        return evaluation_view(row, sees_all=sees_all)
+        return evaluation_view(row, caller)
     except UNREADABLE:
         raise CorruptLog(f"{name_of(row)} cannot be read") from None
 
 
-def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
+def evaluation_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
     """An evaluation as its caller sees it."""
     result = row.result or {}
     # What earlier versions told of gold that was not the caller's to read is kept as ``limited``.
-    scores = result.get("full" if sees_all or _in_full(row) else "limited") or {}
+    scores = result.get("full" if _in_full(row, caller) else "limited") or {}
     left_out = result.get("left_out", [])
     return EvaluationView(
         evaluation_id=row.evaluation_id,

@@ -57,6 +57,7 @@ from app.evaluations.set_schemas import (
     SetVariantView,
     SetView,
 )
+from app.store.audit import Audit
 from app.store.db import Database
 from app.store.games import GameStore, new_id
 from app.store.rows import AnswerRow, SetAnswersRow, SetEntryRow, SetItemRow, SetRow, whole
@@ -106,6 +107,7 @@ class EvaluationSets:
         self._games = games
         self._sets = sets
         self._gold = gold
+        self._audit = Audit(database)
         self._scoring: dict[str, asyncio.Task[None]] = {}
 
     async def stop(self) -> None:
@@ -185,6 +187,7 @@ class EvaluationSets:
                     for position, one in enumerate(chosen)
                 ],
             )
+            await self._audit.add(connection, caller, "seal", row.set_id, items=row.items)
             view = _view(row, games=len({one.game_id for one in chosen}))
             await keep(connection, key, 201, view)
             return view
@@ -348,6 +351,7 @@ class EvaluationSets:
                     "/rater/name",
                 )
             await self._sets.hand_in(connection, entry, answers)
+            await self._audit.add(connection, caller, "evaluate", set_id, answers=entry.answers)
             receipt = _receipt(entry)
             await keep(connection, key, 201, receipt)
             return receipt

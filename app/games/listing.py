@@ -37,7 +37,7 @@ Label = Annotated[
 ]
 Since = Annotated[AwareDatetime | None, Query(description="Only what was created then or later.")]
 Until = Annotated[AwareDatetime | None, Query(description="Only what was created before.")]
-Limit = Annotated[int, Query(ge=1, le=200, description="The most to list.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="The most to list.")]
 Cursor = Annotated[
     str | None,
     Query(max_length=400, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of the previous page."),

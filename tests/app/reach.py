@@ -40,11 +40,15 @@ from evaluators.ground.items import items
 from evaluators.ground.turns import read_game
 from tests.app.cage import PLAYERS, Cage, play_on
 from tests.app.calling import Caller, read_ndjson
-from tests.app.edge.test_keys import OPERATOR, anyones, make_key, store_of
+from tests.app.edge.test_keys import OPERATOR, make_key, store_of
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
 
 __all__ = ["CALLS", "Explorer", "Fact", "Laboratory", "explored", "may_know"]
+
+PROJECT: Final = "reach"
+"""Whose the laboratory's games are, and the key with which an explorer starts. Of others' games:
+tests/app/two_laboratories.py."""
 
 RECORD = Path(__file__).parents[1] / "records" / "last-team-goes.json"
 
@@ -184,7 +188,8 @@ class Laboratory:
             winner=log.table.winner.value if log.table.winner else None,
             ending=log.table.ending.value if log.table.ending else None,
         )
-        batch = BatchRow(batch_id, at, 1, "0", {} if source is None else {"origin": "fork"})
+        spec = {} if source is None else {"origin": "fork"}
+        batch = BatchRow(batch_id, at, 1, "0", spec, owner=f"project:{PROJECT}")
         store = self.served.services.store
 
         async def work(connection: Any) -> None:
@@ -294,6 +299,8 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
         ("", {"after": after, "drive": "manual", **more})
         for after, more in zip(PLACES, ({"seats": OUTSIDE}, {}), strict=True)
     ],
+    "GET /tokens": [("", None), ("game={game}", None)],
+    "DELETE /tokens/{token_id}": [("", None)],
     "POST /models/{name}/try": [("", {})],
     "POST /bots": [("", {"name": "owl", "version": "1"})],
     "GET /bots": [("", None)],
@@ -590,8 +597,7 @@ async def explored(laboratory: Laboratory, *scopes: str, seed: int = 1) -> Explo
     await laboratory.lay(seed)
     async with Caller(laboratory.served.app) as caller:
         explorer = Explorer(laboratory, caller, frozenset(scopes))
-        key = await make_key(store_of(laboratory.served), *anyones(*scopes))
-        await explorer.explore(key[1])
+        await explorer.explore((await make_key(store_of(laboratory.served), *scopes, project=PROJECT))[1])
     return explorer
 
 

@@ -60,6 +60,10 @@ INVITING: Final = frozenset(
 """What others see by design: bots are listed, and whoever seeks a game is counted."""
 
 
+HEALTH: Final = frozenset({"GET /readyz"})
+"""What depends on how busy the machine is."""
+
+
 class Turning(clock.Clock):
     """A clock that moves only from one request to the next, and random bits that follow from the request."""
 
@@ -274,9 +278,9 @@ async def heard(world: World, seed: int, folder: Path) -> list[Answer]:
             turning.begin(200_000)
             ours = Laboratory(served)
             ours.samples = {name: one for name, one in laboratory.samples.items() if "their" not in name}
-            await _explored(ours, caller, THEIRS)
+            await _explored(ours, caller, THEIRS, INVITING | HEALTH)
         turning.begin(900_000)
-        return (await _explored(laboratory, caller, OURS)).answers
+        return (await _explored(laboratory, caller, OURS, HEALTH)).answers
 
 
 async def _explored(

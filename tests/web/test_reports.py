@@ -11,7 +11,7 @@ from interintent_client import Server
 from playwright.async_api import expect
 
 from tests.app.real_server import Served
-from tests.web.conftest import DESK, PHONE, Visits
+from tests.web.conftest import DESK, PHONE, SCREEN, WALL, Visits
 from tests.web.test_pages import SCREENS, faults_of, fits
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -169,7 +169,7 @@ async def test_a_study_shows_no_result_before_every_planned_game_is_there(
 
 @pytest.mark.parametrize(
     ("size", "viewport", "scheme"),
-    [("phone", PHONE, "light"), ("desk", DESK, "dark"), ("desk", DESK, "light")],
+    [("phone", PHONE, "light"), ("screen", SCREEN, "dark"), ("wall", WALL, "light")],
 )
 async def test_axe_finds_nothing_on_reports_and_studies(
     served: Served, visit: Visits, size: str, viewport: dict[str, int], scheme: str
@@ -196,7 +196,7 @@ async def test_axe_finds_nothing_on_reports_and_studies(
         for name, place, words in places:
             await page.goto("about:blank")
             await page.goto(f"{served.url}/ui/{place}")
-            await expect(page.get_by_text(words).first).to_be_attached()
+            await expect(page.get_by_text(words).first).to_be_attached(timeout=60_000)
             await expect(page.get_by_text("Loading")).to_have_count(0, timeout=60_000)
             await page.screenshot(path=SCREENS / f"{name}-{size}-{scheme}.png")
             for part in ("Contrasts", "Results of games") if name == "report" else ():

@@ -34,7 +34,7 @@ SCOPES = {
     "ann": ("games:read", "eval:read", "eval:submit"),
     "bob": ("games:read", "eval:read", "eval:submit"),
     "watcher": ("eval:read:any", "games:read:any"),
-    "reader": ("eval:read:any", "eval:submit", "annotate:any"),
+    "reader": ("eval:read:any", "eval:submit:any", "annotate:any"),
     "operator": ("eval:read:any", "eval:submit:any", "export:full:any", "annotate:any", "games:read:any"),
 }
 """Who is there, with what scopes. Each is a project of its own, and has a second key, such as ``ann2``."""
