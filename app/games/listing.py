@@ -18,7 +18,7 @@ from app.edge.queries import comma_list, listed
 from app.games.access import needs_or_watches
 from app.games.schemas import OVER, BatchPage, BatchSummary, GamePage, GameSummary
 from app.games.service import batch_status
-from app.store.games import OPEN, GameStore, Tallied
+from app.store.games import ENDED, GameStore, Tallied
 from app.store.listing import GAME_ORDERS, GameFilter, GameLine, Listing
 from app.store.rows import BatchRow, Damaged
 from engine.errors import UNREADABLE, CorruptLog
@@ -142,7 +142,7 @@ def _game_summary(line: GameLine, caller: Caller) -> GameSummary | None:
         return None
     values = line.values
     sees_agents = caller.may("export:full", values["owner"]) and (
-        caller.key_id is None or values["taken"] is None or values["status"] not in OPEN
+        caller.key_id is None or values["taken"] is None or values["status"] in ENDED
     )
     try:
         return GameSummary(

@@ -7,7 +7,7 @@ an endpoint, gives its job back and gets one that begins later.
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -28,7 +28,7 @@ from app.runner.local import Ended, LocalRunner
 from app.seats.inboxes import GameWaits
 from app.store.db import PASSING, answering, is_ours, postgres_engine
 from app.store.games import GameStore
-from app.store.jobs import FIRST, GAME, LAYOUT, STOPS, Begun, JobStore, game_of, queries_on
+from app.store.jobs import ARRANGE, FIRST, GAME, LAYOUT, STOPS, Begun, JobStore, game_of, queries_on
 
 if TYPE_CHECKING:
     from pgqueuer.adapters.persistence.queries import Queries
@@ -244,7 +244,7 @@ class Queued:
         """Picks some jobs and begins them. Returns whether there may be more that would find a place."""
         await self._clear(queries)
         taken = self._runner.taken
-        kinds = [LAYOUT] if len(self._laying) < LAYOUTS else []
+        kinds = [LAYOUT, ARRANGE] if len(self._laying) < LAYOUTS else []
         room = self._places - self._kept - taken
         if room > 0:
             kinds += [FIRST, GAME]
@@ -257,10 +257,12 @@ class Queued:
             picked = await queries.dequeue(most, _without_limit(kinds), self._own, None, self._stale)
         # A late beat lets this process pick again what it still works on.
         new = [job for job in picked if job.id not in self._held]
-        games = [job for job in new if job.entrypoint != LAYOUT]
+        games = [job for job in new if job.entrypoint not in (LAYOUT, ARRANGE)]
         for job in new:
             if job.entrypoint == LAYOUT:
-                self._begin_layout(job)
+                self._begin_beside(job, self._laid_out(job), f"batch {game_of(job)}")
+            elif job.entrypoint == ARRANGE:
+                self._begin_beside(job, self._arranged(job), ARRANGE)
         if games:
             begun = {one.job: one for one in await self._jobs.begin([job.id for job in games])}
             known = {one.batch_id for one in self._driven.values()}
@@ -296,11 +298,21 @@ class Queued:
         future = self._runner.submit([begun.game_id], {begun.game_id: begun.job})[begun.game_id]
         future.add_done_callback(lambda ended: self._done(job, begun, ended))
 
-    def _begin_layout(self, job: "Job") -> None:
+    def _begin_beside(self, job: "Job", work: Coroutine[Any, Any, None], name: str) -> None:
+        """Begins a job that drives no game."""
         self._held[job.id] = job
-        task = asyncio.create_task(self._laid_out(job), name=f"batch {game_of(job)}")
+        task = asyncio.create_task(work, name=name)
         self._laying.add(task)
         task.add_done_callback(self._laying.discard)
+
+    async def _arranged(self, job: "Job") -> None:
+        try:
+            await self._jobs.arrange(job)
+        except Exception as fault:
+            # Without a beat, another process picks it again.
+            log.warning("an owner's games are put in order later", cause=type(fault).__name__)
+        finally:
+            self._held.pop(job.id, None)
 
     async def _laid_out(self, job: "Job") -> None:
         assert self._lay_out is not None

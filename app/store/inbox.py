@@ -192,9 +192,11 @@ class InboxStore:
 
     async def state(self, game_id: str, request_id: str) -> RequestState:
         """The request's outcome, and the number of its answers that were refused."""
-        outcome = await self.outcome(game_id, request_id)
-        [refused] = await self._database.column(_refused_query(game_id, request_id))
-        return RequestState(outcome, refused)
+        refused = _refused_query(game_id, request_id).subquery()
+        this = (inbox.c.game_id == game_id) & (inbox.c.request_id == request_id)
+        query = select(*refused.c, inbox.c.game_id, *_COLUMNS).select_from(refused.outerjoin(inbox, this))
+        [(count, settled, *outcome)] = await self._database.rows(query)
+        return RequestState(None if settled is None else RequestOutcome(*outcome), count)
 
     async def settled(self, keys: Sequence[Key]) -> set[Key]:
         """The requests among these that have an outcome."""

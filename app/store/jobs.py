@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pgqueuer.models import Job
 
 __all__ = [
+    "ARRANGE",
     "FIRST",
     "GAME",
     "LAYOUT",
@@ -48,6 +49,17 @@ LAYOUT: Final = "batch"
 
 STOPS: Final = "interintent_stops"
 """Notifications on this channel say that a game or batch was stopped: who drives it looks at once."""
+
+ARRANGE: Final = "arrange"
+"""The entrypoint of jobs that put an owner's waiting games in order."""
+
+MANY_WAIT: Final = 1_000
+"""If an owner has more waiting games than these, new ones get their places at once, and all of them are put
+in order a moment later, however many were added by then.
+"""
+
+ARRANGE_S: Final = 5.0
+"""Seconds until then."""
 
 AHEAD: Final = 2_000_000_000
 """The queue's priority of a game that has begun already: it goes on before another one begins."""
@@ -123,6 +135,35 @@ _ARRANGE: Final = text(
 priority. Each takes the next tag from the virtual time on, so that owners take turns, however much each has
 waiting (start-time fair queueing).
 """
+
+_WAIT: Final = (
+    "SELECT count(*) FROM (SELECT 1 FROM batches JOIN games ON games.batch_id = batches.batch_id "
+    " AND games.status IN ('created', 'running', 'suspended') "
+    " WHERE batches.owner = :owner AND games.job IS NOT NULL AND games.driver IS NULL "
+    " LIMIT {most}) AS waiting"
+)
+"""How many games of an owner wait, counted no further than to a number that has to be seen by the planner."""
+_IS_LATER: Final = text(
+    "SELECT EXISTS (SELECT 1 FROM batches WHERE owner = :owner AND priority > :rank AND EXISTS ("
+    " SELECT 1 FROM games WHERE games.batch_id = batches.batch_id "
+    " AND games.status IN ('created', 'running', 'suspended')))"
+)
+"""Whether the owner has a batch of higher priority."""
+
+_BEFORE: Final = text(
+    "SELECT COALESCE((SELECT 1 - priority FROM pgqueuer WHERE priority < :ahead AND id = ("
+    " SELECT before.job FROM games AS this JOIN games AS before ON before.batch_id = this.batch_id "
+    "  AND before.position < this.position AND before.job IS NOT NULL "
+    " WHERE this.game_id = :game ORDER BY before.position DESC LIMIT 1)), 0)"
+)
+"""The tag after that of the game before this one in its batch; 0 if none waits."""
+
+_ARRANGE_SOON: Final = text(
+    "INSERT INTO pgqueuer (priority, status, entrypoint, dedupe_key, payload, execute_after) "
+    "VALUES (:ahead, 'queued', 'arrange', :name, convert_to(:owner, 'UTF8'), "
+    " now() + make_interval(secs => :after)) "
+    "ON CONFLICT (dedupe_key) WHERE status IN ('queued', 'picked') AND dedupe_key IS NOT NULL DO NOTHING"
+)
 
 _FORGET: Final = text(
     "WITH gone AS (DELETE FROM pgqueuer USING games WHERE games.batch_id = :batch "
@@ -223,9 +264,25 @@ class JobStore:
         """
         if not game_ids:
             return
-        await self._enqueue(connection, game_ids, [FIRST if first else GAME] + [GAME] * (len(game_ids) - 1))
-        owner = await connection.execute(select(batches.c.owner).where(batches.c.batch_id == batch_id))
-        await self._arrange(connection, owner.scalar_one())
+        kinds = [FIRST if first else GAME] + [GAME] * (len(game_ids) - 1)
+        query = select(batches.c.owner, batches.c.priority).where(batches.c.batch_id == batch_id)
+        owner, rank = (await connection.execute(query)).one()
+        served = await self._served(connection)
+        waiting = await connection.execute(text(_WAIT.format(most=MANY_WAIT + 1)), {"owner": owner})
+        if waiting.scalar_one() <= MANY_WAIT:
+            await self._enqueue(connection, game_ids, kinds)
+            await connection.execute(_ARRANGE, {"ahead": AHEAD, "owner": owner, "served": served})
+            return
+        # Places after the earlier games of the batch, whatever else waits. Those of a batch of lower priority
+        # are the last until all are put in order.
+        priorities = [-AHEAD] * len(game_ids)
+        if not (await connection.execute(_IS_LATER, {"owner": owner, "rank": rank})).scalar_one():
+            before = await connection.execute(_BEFORE, {"game": game_ids[0], "ahead": AHEAD})
+            tag = max(served, before.scalar_one())
+            priorities = [-(tag + place) for place in range(len(game_ids))]
+        await self._enqueue(connection, game_ids, kinds, priorities=priorities)
+        soon = {"ahead": AHEAD, "owner": owner, "name": f"{ARRANGE} {owner}", "after": ARRANGE_S}
+        await connection.execute(_ARRANGE_SOON, soon)
 
     async def lay_out(self, connection: AsyncConnection, batch_id: str, after_s: float = 0.0) -> None:
         """Has the rest of a batch created, or cancelled, in the caller's transaction, which has written
@@ -257,7 +314,7 @@ class JobStore:
         game_ids: Sequence[str],
         entrypoints: Sequence[str],
         *,
-        priority: int = -AHEAD,
+        priorities: Sequence[int] = (),
         after_s: float = 0.0,
         headers: Mapping[str, str] | None = None,
     ) -> None:
@@ -266,17 +323,34 @@ class JobStore:
         jobs = await queries.enqueue(
             list(entrypoints),
             [game_id.encode() for game_id in game_ids],
-            [priority] * count,
+            list(priorities) or [-AHEAD] * count,
             execute_after=[timedelta(seconds=after_s)] * count,
             headers=[None if headers is None else dict(headers)] * count,
         )
         await connection.execute(_GIVE, {"games": list(game_ids), "jobs": list(jobs)})
 
+    async def arrange(self, job: "Job") -> None:
+        """Puts an owner's waiting games in order, and ends the job for that: whoever adds games from now on
+        makes a new one.
+        """
+        assert job.payload is not None
+        owner = job.payload.decode()
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._arrange(connection, owner)
+            await (await _queries(connection)).log_jobs([(job, "successful", None)])
+
+        await self._database.writer.run(work)
+
     async def _arrange(self, connection: AsyncConnection, owner: str) -> None:
+        served = await self._served(connection)
+        await connection.execute(_ARRANGE, {"ahead": AHEAD, "owner": owner, "served": served})
+
+    async def _served(self, connection: AsyncConnection) -> int:
+        """The virtual time; until the transaction ends, nobody else puts jobs in order."""
         # One after the other: two that put the same jobs in order would wait for each other for ever.
         await connection.execute(select(func.pg_advisory_xact_lock(_ORDER)))
-        served = (await connection.execute(_SERVED, {"ahead": AHEAD})).scalar_one()
-        await connection.execute(_ARRANGE, {"ahead": AHEAD, "owner": owner, "served": served})
+        return int((await connection.execute(_SERVED, {"ahead": AHEAD})).scalar_one())
 
     # --- driving ----------------------------------------------------------------------------
 
@@ -334,7 +408,7 @@ class JobStore:
                         connection,
                         [game_id],
                         [GAME],
-                        priority=AHEAD,
+                        priorities=[AHEAD],
                         after_s=0.0 if at_once else after_s,
                         headers=None if endpoint is None else {ENDPOINT: endpoint},
                     )

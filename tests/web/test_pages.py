@@ -57,6 +57,7 @@ PLACES: Sequence[tuple[str, str, str]] = (
     ("text", "#/games/{game}/text", "The deal"),
     ("batches", "#/batches", "Batches"),
     ("batch", "#/batches/{batch}", "Winners"),
+    ("lobby", "#/lobby", "Who waits"),
     ("compare", "#/compare?a={game}&b={other}", "First difference"),
     ("judge", "#/annotate?rater=ann&batch={batch}", "The record"),
     ("guess", "#/guess?rater=ann&of={batch}", "The record"),

@@ -2,8 +2,9 @@
 no place.
 """
 
+import asyncio
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -14,11 +15,12 @@ from sqlalchemy import text
 from app.base.clock import Clock, timestamp, use_clock
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_latency
+from app.store import jobs
 from app.store.db import Conflict
-from app.store.jobs import FIRST, GAME, queries_on
+from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
 from app.store.log import GameLog
 from engine.rules import cancel
-from tests.app.calling import Caller, calling, until
+from tests.app.calling import WITHIN_S, Caller, calling, until
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.seated import SHORT, remote_game
 from tests.app.seats.test_seats_http import TEAM, answer, asked
@@ -35,13 +37,15 @@ def url(postgres: PostgresServer, laid_out_postgres: str) -> Iterator[str]:
         yield one
 
 
-async def _pick(caller: Caller, most: int, stale_s: float = 1000.0) -> list[Any]:
+async def _pick(
+    caller: Caller, most: int, stale_s: float = 1000.0, kinds: Sequence[str] = (FIRST, GAME)
+) -> list[Any]:
     """Picks jobs as a process does."""
     async with caller.services.database.read_engine.connect() as connection:
         raw = (await connection.get_raw_connection()).driver_connection
         return await queries_on(raw).dequeue(
             most,
-            {kind: EntrypointExecutionParameter(0) for kind in (FIRST, GAME)},  # type: ignore[misc]
+            {kind: EntrypointExecutionParameter(0) for kind in kinds},  # type: ignore[misc]
             uuid.uuid4(),  # type: ignore[arg-type]
             None,
             timedelta(seconds=stale_s),
@@ -58,6 +62,11 @@ async def _jobs(caller: Caller) -> list[tuple[str, str]]:
     """Entrypoint and status of every job in the queue."""
     rows = await caller.services.database.rows(text("SELECT entrypoint, status FROM pgqueuer ORDER BY id"))
     return [tuple(row) for row in rows]
+
+
+async def _priorities(caller: Caller) -> dict[str, int]:
+    query = text("SELECT game_id, priority FROM games JOIN pgqueuer ON pgqueuer.id = games.job")
+    return dict(await caller.services.database.rows(query))
 
 
 async def _games_in_order(caller: Caller) -> list[str]:
@@ -118,7 +127,45 @@ async def test_a_job_that_is_handed_back_begins_at_once_or_when_its_wait_is_over
         assert await jobs.parked("away") == 0
 
 
-async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_owners_have_equal_shares_of_the_places_of_all_processes(url: str) -> None:
+    """However many games each has waiting: within a fifth, as soon as there are enough to tell."""
+    async with faking(FakeOptions(latency=read_latency("0.02"))) as fake:
+        async with calling_with(fake, url, runner=False) as caller:
+            for owner, count in (("anna", 40), ("bert", 14), ("carl", 14)):
+                wish = {"seats": DIRECT, "count": count, "rules": {"max_rejections": 1}}
+                await caller.services.games.create(NewGames.model_validate(wish), owner=owner)
+        async with (
+            calling_with(fake, url, parallel_games=6) as one,
+            calling_with(fake, url, parallel_games=6),
+        ):
+            begun = text(
+                "SELECT owner, count(*) FILTER (WHERE driver IS NOT NULL OR finished_at IS NOT NULL) "
+                "FROM games JOIN batches ON batches.batch_id = games.batch_id GROUP BY owner"
+            )
+            looks = 0
+            async with asyncio.timeout(2 * WITHIN_S):
+                while True:
+                    counts = dict(await one.services.database.rows(begun))
+                    total = sum(counts.values())
+                    if max(counts["bert"], counts["carl"]) > 11:
+                        break  # soon one of them has none left
+                    if total >= 15:
+                        looks += 1
+                        assert all(abs(count - total / 3) <= 0.2 * total / 3 for count in counts.values()), (
+                            counts
+                        )
+                    await asyncio.sleep(0.05)
+            assert looks
+
+
+@pytest.mark.parametrize("many", [1000, 3])
+async def test_owners_take_turns_and_so_do_an_owners_batches(
+    url: str, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MANY_WAIT", many)
+    monkeypatch.setattr(jobs, "ARRANGE_S", 0.0)
     async with calling(url, runner=False, api_key="k" * 40) as caller:
         store = caller.services.store
 
@@ -127,8 +174,19 @@ async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
             made = await caller.services.games.create(wish, owner=owner)
             return await store.ids(made.batch_id)
 
-        large, later = await post("anna", 12), await post("anna", 4)
+        large = await post("anna", 12)
+        before = await _priorities(caller)
+        later = await post("anna", 4)
         bert = await post("bert", 6)
+        if many == 3:
+            # Nobody's place has changed yet: that many games are put in order a moment later, and only once.
+            now = await _priorities(caller)
+            assert {game: now[game] for game in large} == before
+            assert [now[game] for game in later] == [before[game] for game in large[:4]]
+            assert store.jobs is not None
+            for job in await _pick(caller, 10, kinds=[ARRANGE]):
+                await store.jobs.arrange(job)
+            assert not [kind for kind, _ in await _jobs(caller) if kind == ARRANGE]
         names = {**dict.fromkeys(large, "A"), **dict.fromkeys(later, "a"), **dict.fromkeys(bert, "b")}
         order = "".join(names[game] for game in await _games_in_order(caller))
     # Anna gets every other game while Bert has any, and her two batches take turns meanwhile.
@@ -136,6 +194,27 @@ async def test_owners_take_turns_and_so_do_an_owners_batches(url: str) -> None:
     assert [order[:12].count("A"), order[:12].count("a")] == [3, 3]
     assert all(order[:n].count("b") in (n // 2, (n + 1) // 2) for n in range(1, 13)), order
     assert len(order) == 22
+
+
+async def test_later_games_of_a_large_batch_come_after_its_earlier_ones_and_lower_batches_last(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "MANY_WAIT", 3)
+    async with calling(url, runner=False) as caller:
+        store = caller.services.store
+        batch, _ = await caller.create(seats=RANDOM, count=60)  # of which fifty are created at once
+        await caller.services.games.lay_out(batch)
+        low, _ = await caller.create(seats=RANDOM, count=2, priority=-1)
+        expected = await store.ids(batch) + await store.ids(low)
+        assert await _games_in_order(caller) == expected
+        # Whoever works on the database puts them in order.
+        async with caller.services.database.write_engine.begin() as connection:
+            await connection.execute(text("UPDATE pgqueuer SET execute_after = now(), status = 'queued'"))
+    async with calling(url) as worker:
+        assert (await worker.over(low))["games"]["finished"] == 2
+        await worker.over(batch)
+        await until(lambda: not worker.services.pickup.busy)
+        assert await _jobs(worker) == []
 
 
 async def test_a_small_batch_starts_beside_a_large_one_that_takes_all_it_can_get(url: str) -> None:
