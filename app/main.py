@@ -36,6 +36,7 @@ from app.evaluations.ratings import StoredRatings
 from app.evaluations.ratings import router as ratings_router
 from app.evaluations.routes import router as evaluations_router
 from app.evaluations.service import Evaluations
+from app.evaluations.set_routes import router as set_router
 from app.games.access import Access
 from app.games.bot_routes import router as bots_router
 from app.games.bots import Bots
@@ -192,6 +193,7 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(lists_router, tags=["games"])
     app.include_router(tokens_router, tags=["tokens"])
     app.include_router(bots_router, tags=["bots"])
+    app.include_router(set_router, tags=["evaluations"])
     app.include_router(meeting_router, tags=["meeting"])
     app.include_router(evaluations_router, tags=["evaluations"])
     app.include_router(rating_router, tags=["evaluations"])
@@ -522,6 +524,7 @@ class Composition:
         await self.pickup.stop()
         await self.games.stop()
         await self.evaluations.judges.stop()
+        await self.evaluations.sets.stop()
         await self.evaluations.reports.stop()
         await self.runner.stop()
         await self.models.stop(self.settings.drain_s)

@@ -16,9 +16,11 @@ AvalonError                (engine.errors)
     ├── AlreadyOver        nothing is left to cancel or to step
     ├── NotSuspended       nothing is there to resume
     ├── StillNeeded        something that is not over needs what is to be deleted
-    ├── AlreadyGraded      a rater's second answer to an item
     ├── AlreadyJudged      a rater's second judgement of the same thing
     ├── AlreadySeen        a guess about something that the caller was shown
+    ├── SetSealed          what is told of a set after its date alone
+    ├── SetClosed          answers to a set after its date
+    ├── TooManyRaters      an owner's fourth rater of a set
     ├── NotComparable      two raters with no item in common
     ├── UnknownRequest     the seat has no such request open
     ├── AlreadyAnswered    another answer to this request was accepted before
@@ -43,7 +45,6 @@ from engine.errors import AvalonError, InvalidInput
 
 __all__ = [
     "AlreadyAnswered",
-    "AlreadyGraded",
     "AlreadyJudged",
     "AlreadyOver",
     "AlreadySeen",
@@ -65,10 +66,13 @@ __all__ = [
     "NotSuspended",
     "RateLimited",
     "RefusedRequest",
+    "SetClosed",
+    "SetSealed",
     "Stale",
     "StillNeeded",
     "TooLarge",
     "TooLate",
+    "TooManyRaters",
     "TooSlow",
     "TrialRunning",
     "Unauthenticated",
@@ -176,10 +180,6 @@ class _RefusedPart(RefusedRequest):
         self.pointer = pointer
 
 
-class AlreadyGraded(_RefusedPart):
-    """The rater's answer to this item was graded before."""
-
-
 class AlreadyJudged(_RefusedPart):
     """The rater has judged this before: the same intention or, for a judge, one of the same games. Also
     raised while another request stores or makes those judgements.
@@ -187,7 +187,19 @@ class AlreadyJudged(_RefusedPart):
 
 
 class AlreadySeen(_RefusedPart):
-    """The answer that the caller guesses was already shown to its credential."""
+    """A key of the caller's owner was shown too much to answer this item."""
+
+
+class SetSealed(RefusedRequest):
+    """Nothing is told of the set's answers and gold before its date."""
+
+
+class SetClosed(RefusedRequest):
+    """The set's date has passed: it takes no answers any more."""
+
+
+class TooManyRaters(_RefusedPart):
+    """The owner has answered the set under as many raters' names as it may."""
 
 
 class NotComparable(RefusedRequest):

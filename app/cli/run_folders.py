@@ -246,7 +246,7 @@ async def store_answers(settings: Settings, answers: Sequence[TakenAnswer]) -> t
         evaluations = parts.evaluations
         for (rater, dimension), given in by_rater.items():
             ids = [answer.item_id for answer in given]
-            known = {item_id for item_id, _ in await evaluations.store.graded(CALLER, rater, ids, 1)}
+            known = await evaluations.store.answered(CALLER, rater, ids)
             fresh = [answer for answer in given if answer.item_id not in known]
             for first in range(0, len(fresh), _ANSWERS):
                 body = {

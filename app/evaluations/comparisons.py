@@ -23,7 +23,6 @@ from evaluators.ground.judgements import Judgement, by_game
 from evaluators.ground.turns import Game
 from evaluators.judges.rules import ruled
 from evaluators.measures.comparing import PARTS_OF, TEST, Pairing, Part, answer_counts, judged_counts
-from evaluators.measures.scoring import LEAST
 from evaluators.report.builder import Answered
 from evaluators.statistics.agreement import grouped, judge_agreement, ratings_of
 from evaluators.statistics.intervals import Counts
@@ -53,7 +52,7 @@ class Comparisons:
     # --- evaluations ------------------------------------------------------------------------
 
     async def evaluations(
-        self, first: EvaluationRow, second: EvaluationRow, caller: Caller, exclude_above: float
+        self, first: EvaluationRow, second: EvaluationRow, exclude_above: float
     ) -> ComparisonView:
         """Compares two evaluations of one dimension. Raises NotComparable if they are the same evaluation,
         are about statements, have nothing in common, differ in dimension or in how their items count, or if
@@ -79,7 +78,7 @@ class Comparisons:
             await self._answers(match, first, second)
         else:
             await self._judged(match, first, second)
-        return await off_loop(match.view, ids, caller)
+        return await off_loop(match.view, ids)
 
     async def _answers(self, match: "_Match", first: EvaluationRow, second: EvaluationRow) -> None:
         variants = [row.spec["variant"] for row in (first, second)]
@@ -201,7 +200,7 @@ class Comparisons:
         if not answered:
             match.first, match.second = (ComparedRater(rater=name, kind=kinds[name]) for name in names)
             match.lacking = _lacking(compared, names, kinds, match.parts)
-        return await off_loop(match.view, names, caller)
+        return await off_loop(match.view, names)
 
     async def _count_answers(
         self, match: "_Match", game: Game, sides: Sequence[Answered | None], *, followed: bool
@@ -276,8 +275,8 @@ class _Match:
             self.count(part, game.id, *sides)
         self.hand_in(*units)
 
-    def view(self, names: Sequence[str], caller: Caller) -> ComparisonView:
-        """The comparison as the caller may see it. Raises NotComparable if the two have nothing in common."""
+    def view(self, names: Sequence[str]) -> ComparisonView:
+        """The comparison. Raises NotComparable if the two have nothing in common."""
         both, first, second = self.handed_in
         what = "item" if self.dimension in ("guessing", "summarisation") else "intention"
         if not both:
@@ -288,9 +287,6 @@ class _Match:
                 + (f"; {self.excluded} of their games are excluded" if self.excluded else "")
             )
         pairings = {part: self.pairings.get(part, Pairing(part)) for part in self.parts}
-        enough = caller.sees_all or all(
-            pairing.items >= LEAST for pairing in pairings.values() if pairing.units or what == "item"
-        )
         items = max(pairing.items for pairing in pairings.values())
         totals: Any = {part: pairing.as_json() for part, pairing in pairings.items()}
         return ComparisonView(
@@ -301,9 +297,9 @@ class _Match:
             shared=both,
             first_only=first,
             second_only=second,
-            items=items if enough else None,
-            games=max(len(pairing.games) for pairing in pairings.values()) if enough else None,
-            totals=totals if enough and not self.lacking else None,
+            items=items,
+            games=max(len(pairing.games) for pairing in pairings.values()),
+            totals=None if self.lacking else totals,
             excluded_games=self.excluded,
             test=TEST,
             lacking=self.lacking,

@@ -30,7 +30,7 @@ from evaluators.report.columns import columns_of
 from evaluators.report.latex import as_latex
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
-from evaluators.report.tables import Report, as_csv, limited
+from evaluators.report.tables import Report, as_csv, public_part
 
 __all__ = [
     "CountingProcess",
@@ -75,6 +75,8 @@ class StoredGame:
     invalid: bool = False
     served: Mapping[Seat, Collection[str]] = field(default_factory=dict)
     """The models that answered, by seat."""
+    public_alone: bool = False
+    """Whether the report is for callers who may not read the games in full."""
     damaged: Sequence[DamagedRow] = ()
     """Judgements and answers about the game that can no longer be read."""
 
@@ -92,6 +94,9 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
         except (AvalonError, *UNREADABLE):
             builder.leave_out(stored.game_id, "its log cannot be read")
         else:
+            if stored.public_alone and not game.tells_roles:
+                builder.leave_out(stored.game_id, "its roles are not public")
+                continue
             columns = columns_of(
                 game, batch=stored.batch, labels=stored.labels, specs=stored.specs, served=stored.served
             )
@@ -151,10 +156,10 @@ def add_to(name: str, games: Sequence[StoredGame]) -> None:
     add_stored(_builders[name], games)
 
 
-def report_of(name: str, *, sees_all: bool) -> Report:
-    """Returns the report of this name, as far as the caller may see it, and forgets it."""
+def report_of(name: str, *, in_full: bool) -> Report:
+    """Returns the report of this name, or its public part, and forgets it."""
     report = make_report(_builders.pop(name))
-    return report if sees_all else limited(report)
+    return report if in_full else public_part(report)
 
 
 def forget(name: str) -> None:

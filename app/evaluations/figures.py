@@ -108,7 +108,7 @@ class UnmappedTexts(_Figures):
 
 
 class AnswerTotals(_Figures):
-    """Totals of guesses and summaries. Single intentions and texts need `export:full`."""
+    """Totals of guesses and summaries."""
 
     items: int
     games: int
@@ -250,7 +250,7 @@ class RoleConfusion(_Figures):
 
 
 class RoleFigures(_Figures):
-    """Guesses of the speaker's role. Tables need `export:full`."""
+    """Guesses of the speaker's role."""
 
     accuracy: ShareView
     brier: float | None

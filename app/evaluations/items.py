@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import structlog
 
-from app.base.errors import AlreadySeen, InvalidRequest, NotFound, Unfinished
+from app.base.errors import InvalidRequest, NotFound, Unfinished
 from app.base.off_loop import off_loop
 from app.evaluations.rater_work import guesses_by_game, guesses_of, judgements_from, variant_of
 from app.evaluations.schemas import AnswerSpec, ScoredItem, VariantSpec
@@ -20,15 +20,26 @@ from app.store.rows import AnswerRow
 from app.store.tables import games as game_rows
 from engine.errors import UNREADABLE, CorruptLog
 from evaluators.errors import UnknownItem, Unmeasurable
-from evaluators.ground.answers import Guess
+from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Dimension, Excluded, Followed, Item, Variant, items, parse_id
 from evaluators.ground.judgements import follow_scores
 from evaluators.ground.turns import Game, read_game
 from evaluators.measures.defaults import DecisionCounter
-from evaluators.measures.scoring import LEAST, RoleScores, Totals, limited
+from evaluators.measures.scoring import RoleScores, Totals
 from evaluators.report.columns import model_seats
 
-__all__ = ["SHOWING", "FinishedGames", "Items", "PagedItems", "Turn"]
+__all__ = [
+    "DAMAGED",
+    "SHOWING",
+    "FinishedGames",
+    "Items",
+    "PagedItems",
+    "ScoreCount",
+    "Turn",
+    "check_answers",
+    "scored_item",
+    "why_excluded",
+]
 
 log = structlog.get_logger()
 
@@ -107,6 +118,11 @@ class FinishedGames:
                     if (game_id, turn.request_id) in played:
                         played[game_id, turn.request_id] = owner, turn.request_id
         return played
+
+    async def origin(self, game_id: str) -> str:
+        """The game from which this game was forked at last; the game itself if it is no fork."""
+        sources = await self._sources(game_id)
+        return sources[-1][0] if sources else game_id
 
     async def _sources(self, game_id: str) -> list[tuple[str, int]]:
         """The games from which this game was forked, nearest first, each with the number of events taken from
@@ -201,44 +217,17 @@ class Items:
 
     # --- scores -----------------------------------------------------------------------------
 
-    async def check(
-        self,
-        dimension: Dimension,
-        answers: Sequence[AnswerSpec],
-        variant: VariantSpec,
-        *,
-        caller: str,
-        sees_all: bool,
-    ) -> None:
-        """Raises InvalidRequest for an answer to anything but an item of this dimension, for a sample that is
-        given twice, and for a role in any dimension but guessing; AlreadySeen for an answer to an item whose
-        gold the caller was shown.
+    async def check(self, answers: Sequence[AnswerSpec], dimension: Dimension, variant: VariantSpec) -> None:
+        """Raises InvalidRequest for an answer to something that is no item of its game.
 
         Answers to items that do not count are accepted too, since a refusal would reveal part of the gold.
         """
-        turns: dict[tuple[str, str], int] = {}
-        given: set[tuple[str, int]] = set()
         by_game: dict[str, list[tuple[int, str]]] = {}
         for place, answer in enumerate(answers):
-            pointer = f"/answers/{place}"
-            try:
-                parts = parse_id(answer.item_id)
-            except UnknownItem as fault:
-                # The rest of the message repeats what was sent.
-                message = str(fault).partition(", got ")[0]
-                raise InvalidRequest(message, f"{pointer}/item_id", "item_id") from None
-            if parts.dimension != dimension:
-                raise InvalidRequest(f"this is a {parts.dimension} item", f"{pointer}/item_id", "dimension")
-            if answer.role is not None and dimension != "guessing":
-                raise InvalidRequest("only guesses name a role", f"{pointer}/role", "role")
-            if (answer.item_id, answer.sample) in given:
-                raise InvalidRequest("this sample of the item was given above", pointer, "twice")
-            given.add((answer.item_id, answer.sample))
-            turns.setdefault((parts.game_id, parts.request_id), place)
-            by_game.setdefault(parts.game_id, []).append((place, answer.item_id))
+            by_game.setdefault(parse_id(answer.item_id).game_id, []).append((place, answer.item_id))
         for game_id, asked in by_game.items():
             try:
-                game = await self._games.by_id(game_id, sees_all=sees_all)
+                game = await self._games.by_id(game_id)
             except NotFound:
                 raise InvalidRequest(
                     "no such game for this caller", f"/answers/{asked[0][0]}/item_id", "unknown_item"
@@ -251,40 +240,25 @@ class Items:
                         f"/answers/{place}/item_id",
                         "unknown_item",
                     )
-        if not sees_all:
-            played = await self._games.first_played(turns)
-            seen = await self._store.seen_by(caller, {*turns, *played.values()})
-            refused = [index for turn, index in turns.items() if turn in seen or played[turn] in seen]
-            if refused:
-                raise AlreadySeen(
-                    "this credential was shown what was chosen there, by selection or following items",
-                    f"/answers/{min(refused)}/item_id",
-                )
 
     async def score(
         self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """The scores of stored answers. ``items`` is the number of items that they answer. ``full``, for
-        callers who may see gold, holds ``totals``, ``roles`` and ``excluded``. ``limited``, for everybody
-        else, holds ``totals`` and ``roles``, each None unless enough items are counted.
+        """The scores of stored answers: ``items``, how many items they answer, and as ``full`` the
+        ``totals``, what is known of ``roles`` and, as ``open_book``, of roles that are public, and which
+        answers do not count (``excluded``).
         """
         guesses = await off_loop(guesses_of, answers)
-        totals = Totals(variant["unmapped"])
-        roles = RoleScores()
-        excluded: Counter[str] = Counter()
+        count = ScoreCount(variant["unmapped"])
         for game_id, of_game in sorted(guesses_by_game(guesses).items()):
             try:
                 game = await self._games.by_id(game_id)
             except CorruptLog:
-                excluded[DAMAGED] += len(of_game)
+                count.excluded[DAMAGED] += len(of_game)
                 continue
             filtered = await self.stored_variant(variant, game_id)
-            await asyncio.to_thread(_score_game, game, dimension, filtered, of_game, totals, roles, excluded)
-        full, few = await asyncio.to_thread(_scores_as_json, totals, roles)
-        if len(guesses) < LEAST or totals.scores.items < LEAST:
-            few = {"totals": None, "roles": None}
-        full["excluded"] = dict(sorted(excluded.items()))
-        return {"items": len(guesses), "full": full, "limited": few}
+            await asyncio.to_thread(_score_game, game, dimension, filtered, of_game, count)
+        return {"items": len(guesses), "full": await asyncio.to_thread(count.as_json)}
 
     async def per_item(
         self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
@@ -297,8 +271,30 @@ class Items:
             filtered = await self.stored_variant(variant, game_id)
             gold = {item.id: item for item in items(game, dimension, filtered, with_gold=True)}
             for item_id, guess in of_game.items():
-                scored[item_id] = _scored(game, item_id, guess, gold.get(item_id), filtered)
+                scored[item_id] = scored_item(game, item_id, guess, gold.get(item_id), filtered)
         return [scored[item_id] for item_id in guesses]
+
+
+def check_answers(dimension: Dimension, answers: Sequence[AnswerSpec]) -> None:
+    """Raises InvalidRequest for an answer to anything but an item of this dimension, for a sample that is
+    given twice, and for a role in any dimension but guessing. Nothing is looked up.
+    """
+    given: set[tuple[str, int]] = set()
+    for place, answer in enumerate(answers):
+        pointer = f"/answers/{place}"
+        try:
+            parts = parse_id(answer.item_id)
+        except UnknownItem as fault:
+            # The rest of the message repeats what was sent.
+            message = str(fault).partition(", got ")[0]
+            raise InvalidRequest(message, f"{pointer}/item_id", "item_id") from None
+        if parts.dimension != dimension:
+            raise InvalidRequest(f"this is a {parts.dimension} item", f"{pointer}/item_id", "dimension")
+        if answer.role is not None and dimension != "guessing":
+            raise InvalidRequest("only guesses name a role", f"{pointer}/role", "role")
+        if (answer.item_id, answer.sample) in given:
+            raise InvalidRequest("this sample of the item was given above", pointer, "twice")
+        given.add((answer.item_id, answer.sample))
 
 
 def _place(cursor: str, games: list[str]) -> tuple[int, int]:
@@ -315,27 +311,44 @@ def _ids(game: Game, dimension: Dimension, variant: Variant) -> frozenset[str]:
     return frozenset(item.id for item in items(game, dimension, variant))
 
 
+class ScoreCount:
+    """The scores of one rater's answers, game by game."""
+
+    def __init__(self, unmapped: Unmapped) -> None:
+        self.totals = Totals(unmapped)
+        self.roles = RoleScores()
+        """Guesses of roles that are not public."""
+        self.open_book = RoleScores()
+        """Guesses of roles that the end of the game revealed to everybody."""
+        self.excluded: Counter[str] = Counter()
+
+    def add(self, game: Game, item: Item, guess: Guess | None) -> None:
+        """Counts one item with gold, and the guess about it if there is one."""
+        self.totals.add(item, guess)
+        if guess is not None:
+            (self.open_book if game.tells_roles else self.roles).add(item, guess)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "totals": self.totals.as_json(),
+            "roles": self.roles.as_json() if self.roles.right.den else None,
+            "open_book": self.open_book.as_json() if self.open_book.right.den else None,
+            "excluded": dict(sorted(self.excluded.items())),
+        }
+
+
 def _score_game(
-    game: Game,
-    dimension: Dimension,
-    variant: Variant,
-    guesses: Mapping[str, Guess],
-    totals: Totals,
-    roles: RoleScores,
-    excluded: Counter[str],
+    game: Game, dimension: Dimension, variant: Variant, guesses: Mapping[str, Guess], count: ScoreCount
 ) -> None:
     left = dict(guesses)
     for item in items(game, dimension, variant, with_gold=True):
-        guess = left.pop(item.id, None)
-        if guess is None:
-            continue  # not answered
-        totals.add(item, guess)
-        roles.add(item, guess)
+        if (guess := left.pop(item.id, None)) is not None:
+            count.add(game, item, guess)
     for item_id in left:
-        excluded[_why(game, item_id, variant)] += 1
+        count.excluded[why_excluded(game, item_id, variant)] += 1
 
 
-def _why(game: Game, item_id: str, variant: Variant) -> Excluded | Literal["unchanged"]:
+def why_excluded(game: Game, item_id: str, variant: Variant) -> Excluded | Literal["unchanged"]:
     """The reason why an item that was answered does not count."""
     counted: Counter[Excluded] = Counter()
     parts = parse_id(item_id)
@@ -345,22 +358,15 @@ def _why(game: Game, item_id: str, variant: Variant) -> Excluded | Literal["unch
     return next(iter(counted), "unchanged")
 
 
-def _scores_as_json(totals: Totals, roles: RoleScores) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The scores for callers who may see gold, and for those who may not."""
-    every = roles.as_json() if roles.right.den else None
-    few = None if roles.right.den < LEAST else {"accuracy": roles.right.as_json(), "brier": roles.brier}
-    full = totals.as_json()
-    return {"totals": full, "roles": every}, {"totals": limited(full), "roles": few}
-
-
-def _scored(game: Game, item_id: str, guess: Guess, item: Item | None, variant: Variant) -> ScoredItem:
+def scored_item(game: Game, item_id: str, guess: Guess, item: Item | None, variant: Variant) -> ScoredItem:
+    """One answer beside the gold; ``item`` None: the item does not count."""
     parts = parse_id(item_id)
     turn = next(turn for turn in game.turns if turn.request_id == parts.request_id)
     gold = frozenset[str]() if item is None or item.gold is None else item.gold
     return ScoredItem(
         item_id=item_id,
         counted=item is not None,
-        excluded=None if item is not None else _why(game, item_id, variant),
+        excluded=None if item is not None else why_excluded(game, item_id, variant),
         gold=sorted(gold),
         predicted=sorted(guess.intentions),
         matched=sorted(gold & guess.intentions),

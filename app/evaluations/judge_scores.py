@@ -20,7 +20,7 @@ from evaluators.judges.rules import Ruling, ruled
 from evaluators.judges.statement_scores import READERS, StatementScores, against_rules
 from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.judged import PARTS, FollowingScores, SelectionScores
-from evaluators.measures.scoring import LEAST, estimate_as_json
+from evaluators.measures.scoring import estimate_as_json
 from evaluators.report.columns import agent_names
 from evaluators.report.corrections import correction_of, count_overlap
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement, ratings_of
@@ -51,8 +51,8 @@ async def judged_scores(
     games: FinishedGames,
     store: EvaluationStore,
 ) -> dict[str, Any]:
-    """The scores of a model judge's judgements, as ``full`` (for callers who see all) and ``limited`` (for
-    all others). Unreadable games are left out.
+    """The scores of a model judge's judgements, as ``full``, for callers who may read the games in full.
+    Unreadable games are left out.
     """
     if dimension == STATEMENTS:
         return _of_statements(await _statement_scores(evaluation_id, game_ids, games, store))
@@ -100,7 +100,6 @@ def _of_statements(scores: StatementScores) -> dict[str, Any]:
         of_games = {game: tuple(counts[reader]) for game, counts in scores.by_game.items()}
         everybody[reader]["refuted_per_speech"] = estimate_as_json(estimate(of_games, within=RATE))
     totals = {"games": len(scores.by_game), **everybody}
-    speeches = scores.speeches("rules").den
     groups = {
         "by_side": {side.value: scores.as_json(side) for side in Side},
         "by_role": {role.value: scores.as_json(role) for role in scores.roles},
@@ -113,7 +112,6 @@ def _of_statements(scores: StatementScores) -> dict[str, Any]:
                 "against_rules": against_rules(scores.spans, scores.control).as_json(),
             }
         },
-        "limited": {"totals": totals if speeches >= LEAST else None},
     }
 
 
@@ -128,12 +126,8 @@ class StatementRules:
         self._statements.add(statements_of(game.log), game.roles)
 
     def as_json(self) -> dict[str, Any]:
-        """The scores, as ``full`` and ``limited``."""
-        totals = self._statements.as_json()
-        return {
-            "full": {"totals": totals},
-            "limited": {"totals": {"all": totals["all"]} if self.items >= LEAST else None},
-        }
+        """The scores, as ``full``."""
+        return {"full": {"totals": self._statements.as_json()}}
 
     @property
     def items(self) -> int:
@@ -143,12 +137,7 @@ class StatementRules:
 
 def _of_selection(scores: SelectionScores) -> dict[str, Any]:
     accuracy = _share(scores.by_game)
-    count = scores.total.den
-    few = {"games": len(scores.by_game), "accuracy": accuracy}
-    return {
-        "full": {"totals": {**scores.as_json(), "accuracy": accuracy}},
-        "limited": {"totals": few if count >= LEAST else None},
-    }
+    return {"full": {"totals": {**scores.as_json(), "games": len(scores.by_game), "accuracy": accuracy}}}
 
 
 def _of_following(scores: FollowingScores) -> dict[str, Any]:
@@ -163,12 +152,7 @@ def _of_following(scores: FollowingScores) -> dict[str, Any]:
             },
         }
     totals = {"games": len(scores.by_game), "shares": shares}
-    counted = [scores.histogram(part).scored for part in PARTS]
-    enough = max(counted) >= LEAST and all(count == 0 or count >= LEAST for count in counted)
-    return {
-        "full": {"totals": {**scores.as_json(), **totals}},
-        "limited": {"totals": totals if enough else None},
-    }
+    return {"full": {"totals": {**scores.as_json(), **totals}}}
 
 
 def _share(games: Mapping[str, Rate]) -> dict[str, Any]:
@@ -211,7 +195,7 @@ class RuleScores:
         return sum(rate.den for rate in self.by_game.values())
 
     def as_json(self) -> dict[str, Any]:
-        """The scores, as ``full`` and ``limited``. Rules never approve, so accuracy is at most this share."""
+        """The scores, as ``full``. Rules never approve, so accuracy is at most this share."""
         at_most = _share(self.by_game)
         totals = {
             "games": len(self.by_game),
@@ -219,7 +203,6 @@ class RuleScores:
             "refused": at_most["den"] - at_most["num"],
             "accuracy_at_most": at_most,
         }
-        enough = at_most["den"] >= LEAST
         return {
             "full": {
                 "totals": {
@@ -228,7 +211,6 @@ class RuleScores:
                     "by_intention": dict(sorted(self.by_intention.items())),
                 }
             },
-            "limited": {"totals": totals if enough else None},
         }
 
 
@@ -248,8 +230,8 @@ async def agreement(
     """The agreement of this evaluation's judge with people in the same games, and whether it is enough.
 
     The agreement is computed anew each time, since later judgements of people count too. Following scores are
-    grouped as in the paper (1-3, 4-5). With fewer than 20 common items, only callers who see all get the
-    figures.
+    grouped as in the paper (1-3, 4-5). Only callers who may read the games in full
+    (``sees_all``) get the figures.
     """
     dimension = row.dimension
     if dimension == STATEMENTS:
@@ -265,7 +247,7 @@ async def agreement(
     parts: tuple[Part, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
     measured = {part: _measured(judged, people, part) for part in parts}
     fit = all(agreed.shown for agreed in measured.values())
-    if not sees_all and any(agreed.items < LEAST for agreed in measured.values()):
+    if not sees_all:
         return None, fit
     figures: dict[str, Any] = {part: _as_json(agreed) for part, agreed in measured.items()}
     return {"bar": BAR._asdict(), **figures}, fit
@@ -354,7 +336,7 @@ def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] |
     if against is None:
         return None, False
     fit = not against["lacking"]
-    if not sees_all and against["items"] < LEAST:
+    if not sees_all:
         return None, fit
     return {"bar": {"items": BAR.items, "kappa": BAR.kappa}, "statements": against}, fit
 

@@ -24,6 +24,7 @@ from app.base import metrics
 from app.base.clock import now_ms, random_name, timestamp
 from app.base.errors import BudgetSpent
 from app.base.tasks import end_tasks, keep_going
+from app.evaluations.gold import Gold
 from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.evaluations.judge_scores import judged_scores
 from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
@@ -153,9 +154,11 @@ class Judges:
         store: EvaluationStore,
         models: ModelRegistry,
         claims: Claims,
+        gold: Gold,
     ) -> None:
         self._database = database
         self._claims = claims
+        self._gold = gold
         self._games = games
         self._store = store
         self._models = models
@@ -435,10 +438,7 @@ class Judges:
         shown: set[Turn] = set()
         if row.dimension in SHOWING and not row.spec["sees_all"]:
             # The judgements show their owner what was chosen: it may no longer guess that.
-            turns = await self._games.first_played(
-                {(judged_row.game_id, judged_row.request_id) for judged_row in rows}
-            )
-            shown = set(turns.values())
+            shown = await self._gold.played({(one.game_id, one.request_id) for one in rows})
 
         async def write(connection: AsyncConnection) -> None:
             if not await self._store.advance(
@@ -448,7 +448,7 @@ class Judges:
             await self._store.lock_rater(connection, row.caller, row.rater)
             at = self._database.writer.stamp()
             await work.store(connection, self._store, row, outcome.game_id, rows, at)
-            await self._store.mark_seen_in(connection, row.caller, shown)
+            await self._store.mark_seen_in(connection, row.owner or row.caller, shown)
 
         await self._database.writer.run(write)
         return after

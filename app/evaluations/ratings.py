@@ -23,7 +23,7 @@ from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, RolesDealt
 from engine.terms import Side
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter, SeatDecisions
-from evaluators.measures.ratings import Played
+from evaluators.measures.duels import Played
 from evaluators.ratings.fit import Favour, PlayerRating, RatingLadder, WithLimits, favour, rate
 from evaluators.ratings.games import RatedGame, why_excluded
 from evaluators.report.columns import rule_set

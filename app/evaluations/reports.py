@@ -19,7 +19,7 @@ import structlog
 
 from agents.kinds import LLM, asks_model
 from agents.llm.options import mechanism_name
-from app.base.errors import InvalidRequest, NotFound
+from app.base.errors import Forbidden, InvalidRequest, NotFound
 from app.edge.auth import Caller
 from app.evaluations.counting import (
     CountingProcess,
@@ -32,7 +32,8 @@ from app.evaluations.counting import (
     rendered,
     report_of,
 )
-from app.evaluations.rater_work import RaterWorkReader
+from app.evaluations.gold import Gold
+from app.evaluations.rater_work import RaterWork, RaterWorkReader
 from app.models.registry import ModelRegistry
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore
@@ -101,8 +102,8 @@ class _Key(NamedTuple):
     """Identifies a report."""
 
     batches: tuple[str, ...]
-    caller: str | None
-    """The caller that it is for; None: all callers who see everything."""
+    in_full: bool
+    """Whether it is for callers who may read the games in full; else it has what is public."""
     split: Split
     exclude_above: float
 
@@ -168,8 +169,14 @@ class Reports:
     """Makes and keeps reports."""
 
     def __init__(
-        self, games: GameStore, reader: LogReader, store: EvaluationStore, models: ModelRegistry
+        self,
+        games: GameStore,
+        reader: LogReader,
+        store: EvaluationStore,
+        models: ModelRegistry,
+        gold: Gold,
     ) -> None:
+        self._gold = gold
         self._games = games
         self._reader = reader
         self._store = store
@@ -191,12 +198,14 @@ class Reports:
         exclude_above: float = EXCLUDE_ABOVE,
     ) -> Rendering | Making:
         """The report of these batches together, as this caller may see it, or its progress if the report
-        takes longer than ``wait_s`` seconds. Raises NotFound, Forbidden for any ``split``, since it shows who
-        sat where, and InvalidRequest for a column that none of the batches has.
+        takes longer than ``wait_s`` seconds. Raises NotFound, Forbidden for any ``split`` of games that the
+        caller may not read in full, since it shows who sat where, and InvalidRequest for a column that none
+        of the batches has.
         """
         if split != _WHOLE:
             caller.needs("export:full")
         labels: set[str] = set()
+        in_full = caller.sees_all
         for batch_id in batches:
             batch = await self._games.batch(batch_id)
             if (
@@ -206,8 +215,13 @@ class Reports:
             ):
                 raise NotFound("no such batch for this caller")
             labels |= whole(batch.labels).keys()
+        if not in_full:
+            games = [game for batch in batches for game in await self._games.ids(batch, status=("finished",))]
+            in_full = not await self._gold.unread(caller, games)
+        if split != _WHOLE and not in_full:
+            raise Forbidden("who sat where is told to whoever may read the games in full: not all are yours")
         _check_columns(split, labels)
-        key = _Key(batches, None if caller.sees_all else caller.name, split, exclude_above)
+        key = _Key(batches, in_full, split, exclude_above)
         state = tuple([await self._state(batch_id) for batch_id in batches])
         held = self._made.get(key)
         if held is not None and (held.state == state or time.monotonic() < held.valid_until):
@@ -282,10 +296,10 @@ class Reports:
             large = len(finished) > _HERE
             await self._work(large, begin, name, builder)
             try:
-                async for games in self._stored(finished, key.caller, key.split.group_by):
+                async for games in self._stored(finished, key.split.group_by, in_full=key.in_full):
                     await self._work(large, add_to, name, games)
                     making.games_done += len(games)
-                report = await self._work(large, partial(report_of, sees_all=key.caller is None), name)
+                report = await self._work(large, partial(report_of, in_full=key.in_full), name)
             except BaseException:
                 with contextlib.suppress(Exception):
                     await self._work(large, forget, name)
@@ -305,7 +319,7 @@ class Reports:
         group_by: str | None = None,
     ) -> None:
         """Counts a batch's finished games in this process, with everybody's judgements and answers."""
-        async for games in self._stored(finished, None, group_by):
+        async for games in self._stored(finished, group_by):
             await asyncio.to_thread(add_stored, builder, games)
         await self._count_beside_games(builder, batch_id)
 
@@ -334,17 +348,16 @@ class Reports:
     async def _stored(
         self,
         finished: Sequence[str],
-        whose: str | None,
         group_by: str | None,
+        *,
+        in_full: bool = True,
     ) -> AsyncIterator[list[StoredGame]]:
-        """The games, some at a time, with the judgements and answers about them. With ``whose``, only the
-        judgements and answers of this credential.
-        """
-        reader = await RaterWorkReader.games(self._store, finished, whose)
+        """The games, some at a time; ``in_full``: with the judgements and answers about them."""
+        reader = await RaterWorkReader.games(self._store, finished, None)
         for first in range(0, len(finished), _AT_ONCE):
             ids = finished[first : first + _AT_ONCE]
             rows = await self._games.games_of(ids)
-            work = await reader.read(ids)
+            work = await reader.read(ids) if in_full else RaterWork({}, {}, {}, {}, [])
             logs = await self._reader.stored(ids)
             stored = []
             labels: dict[str, Mapping[str, str]] = {}
@@ -385,6 +398,7 @@ class Reports:
                         models,
                         row is not None and row.invalid is not None,
                         served,
+                        not in_full,
                         [damaged for damaged in work.damaged if damaged.game_id == game_id],
                     )
                 )

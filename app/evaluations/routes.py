@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
-from app.base.errors import AlreadyGraded, AlreadyJudged, KeyInUse
+from app.base.errors import AlreadyJudged, KeyInUse
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
@@ -17,7 +17,6 @@ from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
 from app.edge.headers import REPORT_POLICY
 from app.edge.idempotency import Repeats, RepeatsDep, RequestKey
 from app.edge.queries import comma_list, listed
-from app.evaluations.items import SHOWING
 from app.evaluations.reports import Format, Making, read_split
 from app.evaluations.schemas import (
     ComparisonView,
@@ -46,7 +45,18 @@ from evaluators.ground.items import DIMENSIONS, Dimension, Item, Options, Reader
 from evaluators.ground.rows import jsonl, row
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 
-__all__ = ["router"]
+__all__ = [
+    "NDJSON",
+    "BatchOf",
+    "Cursor",
+    "EvaluationsDep",
+    "GameOf",
+    "Limit",
+    "item_lines",
+    "item_views",
+    "link_next",
+    "router",
+]
 
 router = APIRouter(route_class=BodyRoute)
 
@@ -70,7 +80,7 @@ Cursor = Annotated[
 ]
 
 
-def _link(request: Request, response: Response, following: str | None) -> None:
+def link_next(request: Request, response: Response, following: str | None) -> None:
     if following is not None:
         url = request.url.include_query_params(cursor=following)
         response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
@@ -128,30 +138,30 @@ async def list_items(
 ) -> Any:
     """Items of finished games. They hold only what the reader's seat saw, and never gold.
 
-    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. A credential that was shown what was chosen
-    in a turn, by selection or following items, may no longer guess it (unless it has `export:full`).
+    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. What is read counts: of games that the
+    caller may not read in full, it is remembered through whose eyes its owner saw them and which choices it
+    was shown. Who has seen more than the one view that a sealed set shows may not answer it there.
     """
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
-    evaluations.may_see(caller, dimension, variant, followed=followed)
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
+    await evaluations.may_see(caller, games, dimension, variant, followed=followed)
     if format_ == "ndjson":
         every = evaluations.all_items(caller, games, dimension, variant, followed=followed)
-        return StreamingResponse(_lines(every), media_type=NDJSON, headers={"Cache-Control": "no-store"})
+        return StreamingResponse(item_lines(every), media_type=NDJSON, headers={"Cache-Control": "no-store"})
     page = await evaluations.page(
         caller, games, dimension, variant, followed=followed, limit=limit, cursor=cursor
     )
-    _link(request, response, page.next)
-    if dimension in SHOWING:
-        response.headers["Cache-Control"] = "no-store"
+    link_next(request, response, page.next)
+    response.headers["Cache-Control"] = "no-store"
     return ItemsPage(
         variant=ItemsVariant(**{**variant.as_json(), "followed": followed}),
-        items=await off_loop(_item_views, page.items),
+        items=await off_loop(item_views, page.items),
         excluded={str(reason): n for reason, n in sorted(page.excluded.items())},
         next=page.next,
     )
 
 
-def _item_views(items: Sequence[Item]) -> list[ItemView]:
+def item_views(items: Sequence[Item]) -> list[ItemView]:
     return [ItemView(**row(item)) for item in items]
 
 
@@ -159,7 +169,7 @@ _WRITTEN_AT_ONCE: Final = 20
 """Items that are written together; one item takes up to 50 kB."""
 
 
-async def _lines(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
+async def item_lines(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
     some: list[Item] = []
     async for item in items:
         some.append(item)
@@ -196,11 +206,14 @@ async def create_evaluation(
     key: IdempotencyKey,
     response: Response,
 ) -> Any:
-    """Scores a rater's guesses or summaries against what the seats had chosen.
+    """Scores a rater's guesses or summaries against what the seats had chosen, for practice: of games whose
+    gold the caller may read (its own, with `export:full`, and games with `reveal: all`), and of items of sets
+    that are open. They are scored in full and as often as one likes; a rater's last answers to an item are
+    its valid ones. Answers to all other items are 403: they are handed in to a sealed set, with
+    `POST /evaluations/sets/{s}/answers`.
 
-    Each sample (1 to 5) of an item is graded once for a rater; `regrade_of` grades it again, in a new, linked
-    evaluation. Several samples of an item are joined by majority. Without `export:full`, totals are shown for
-    at least 20 items.
+    Several samples (1 to 5) of an item are joined by majority. `regrade_of` links to the evaluation that is
+    done again.
 
     With `judge`, the service judges selections, following or statements itself: immediately by rules, or in
     the background by a model (202). `GET /evaluations/{e}` shows the progress, and how well the judge agrees
@@ -213,12 +226,10 @@ async def create_evaluation(
             made = await evaluations.judge(submission, caller, key)
         else:
             made = await evaluations.submit(submission, caller, key)
-    except (IntegrityError, AlreadyGraded, AlreadyJudged) as faster:
-        # Another request was faster, with the same key or the same answers.
+    except (IntegrityError, AlreadyJudged):
+        # Another request was faster, with the same key.
         if (repeated := await _repeated(repeats, key)) is not None:
             return repeated
-        if isinstance(faster, IntegrityError):
-            raise AlreadyGraded("some of these answers were graded a moment ago", "/answers") from None
         raise
     response.status_code = 202 if made.status == "judging" else 201
     response.headers["Location"] = f"/evaluations/{made.evaluation_id}"
@@ -260,7 +271,7 @@ async def list_evaluations(
         limit=limit,
         cursor=cursor,
     )
-    _link(request, response, page.next)
+    link_next(request, response, page.next)
     return page
 
 
@@ -306,12 +317,11 @@ async def compare_raters(
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
 ) -> ComparisonView:
     """Compares all valid work of two raters on these games: answers of any number of evaluations, or
-    judgements of people, models and programs. Without `export:full`, only what the caller handed in.
+    judgements of people, models and programs. Answers are compared on games whose gold the caller may read.
 
     The difference is the first rater's figure minus the second's, on what both have, with an interval over
-    games and the p value of a permutation test that exchanges the two raters within whole games. Totals are
-    shown under the same conditions as scores. A judge is compared with a person only if it agrees with
-    people; otherwise `lacking` says what is lacking.
+    games and the p value of a permutation test that exchanges the two raters within whole games. A judge is
+    compared with a person only if it agrees with people; otherwise `lacking` says what is lacking.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     return await evaluations.compare_raters(
@@ -351,7 +361,7 @@ async def show_evaluation(
     evaluation_id: EvaluationOf,
     evaluations: EvaluationsDep,
     caller: CallerDep,
-    per_item: Annotated[bool, Query(description="Every item with its gold; needs `export:full`.")] = False,
+    per_item: Annotated[bool, Query(description="Every item with its gold.")] = False,
 ) -> EvaluationView:
     """Scores never change after grading."""
     return await evaluations.evaluation(evaluation_id, caller, per_item=per_item)
@@ -378,7 +388,7 @@ async def list_statements(
     Speeches and record are public: nothing hidden is in them.
     """
     page = await evaluations.statements(evaluation_id, caller, limit=limit, cursor=cursor)
-    _link(request, response, page.next)
+    link_next(request, response, page.next)
     return page
 
 
@@ -436,7 +446,7 @@ async def deal_tasks(
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, "annotate")
     response.headers["Cache-Control"] = "no-store"
     return await evaluations.tasks.deal(
-        games, caller=caller.name, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
+        games, caller=caller, rater=rater, limit=limit, shared=shared, overlap=overlap, seed=seed
     )
 
 
@@ -463,9 +473,8 @@ async def create_judgements(
             new.rater,
             new.judgements,
             unreached=await evaluations.unreached(caller, _games_of(new.judgements), "annotate"),
-            caller=caller.name,
+            caller=caller,
             revise=new.revise,
-            sees_all=caller.sees_all,
             key=key,
         )
     except (IntegrityError, AlreadyJudged) as faster:
@@ -557,8 +566,8 @@ async def show_report(
     Games in which models defaulted too many decisions, and games that were marked as invalid, are excluded.
     Where that changes a figure, it stands a second time, with them in (`with_excluded`).
 
-    Without `export:full`: totals over at least 20 items, of the caller's own answers and judgements, no
-    tables of single intentions, and nothing about who sat where. A large batch takes about 20 ms a game, in a
+    Callers who may not read all these games in full get what public records say of games whose roles are
+    public: results, rounds and roles. A large batch takes about 20 ms a game, in a
     process of its own. A report is kept until more games finish, or more is judged or answered. If it takes
     longer than `wait_s`, the response is 202 with its progress: ask again.
     """

@@ -162,14 +162,14 @@ class AnswerSpec(Strict):
 
 
 class NewEvaluation(Strict):
-    """Answers of one rater to guessing or summarisation items."""
+    """Answers of one rater to guessing or summarisation items whose gold the caller may read."""
 
     dimension: Literal["guessing", "summarisation"]
     rater: RaterSpec
     variant: VariantSpec = VariantSpec()
     answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=2000)]
     regrade_of: EvaluationId | None = Field(
-        None, description="An evaluation of the same rater, whose items are answered anew. It is not changed."
+        None, description="An evaluation of the same rater that this one is linked to. It is not changed."
     )
 
 
@@ -243,7 +243,7 @@ Submission = Annotated[
 
 
 class ScoredItem(Shown):
-    """One item of an evaluation, for callers with `export:full`."""
+    """One item of an evaluation, with its gold."""
 
     item_id: str = Field(description=ITEM_ID)
     counted: bool = Field(description="False: the item does not count; `excluded` says why.")
@@ -304,24 +304,25 @@ class EvaluationView(Shown):
     variant: VariantView | None = Field(description="Null for a judge.")
     created_at: str
     grade: int = Field(
-        description="1; for a re-grade, one more than the grade of the evaluation that it grades again."
+        description="1, and one more each time that the rater answers or judges the same again."
     )
     regrade_of: str | None
     answers: int = Field(description="Answers handed in; each sample counts.")
     items: int = Field(description="Items that they answer.")
     totals: TotalsView | None = Field(
         description="Precision, recall and F1 with 95 % intervals, whole and by round, role, side, stage and "
-        "category. Without `export:full`, null for fewer than 20 items, and without the smaller groups."
+        "category. Null for a judge of games that the caller may not read in full."
     )
     roles: RoleFigures | None = Field(
-        None, description="Role guesses: accuracy, Brier score, reliability curve. Null when `totals` is."
+        None,
+        description="Guesses of roles in games whose roles were not public: accuracy, Brier score, "
+        "reliability curve. Null: none were made.",
     )
-    excluded: dict[str, int] | None = Field(
-        None, description="Items that do not count, by reason. With `export:full` only."
+    open_book: RoleFigures | None = Field(
+        None, description="The same of roles that the end of the game had told everybody."
     )
-    per_item: list[ScoredItem] | None = Field(
-        None, description="With `?per_item=true` and `export:full` only."
-    )
+    excluded: dict[str, int] | None = Field(None, description="Items that do not count, by reason.")
+    per_item: list[ScoredItem] | None = Field(None, description="With `?per_item=true`.")
     damaged: list[str] | None = Field(
         None, description="Stored answers that are damaged; with `?per_item=true`."
     )
@@ -337,13 +338,13 @@ class EvaluationView(Shown):
     agreement: AgreementFigures | None = Field(
         None,
         description="The judge's agreement with people who judged in the same games, by part, with the bar; "
-        "for a judge of statements, its agreement with the rules. In `GET /evaluations/{e}`. Null for too "
-        "few items.",
+        "for a judge of statements, its agreement with the rules. In `GET /evaluations/{e}`, for whoever may "
+        "read the games in full.",
     )
     corrected: CorrectedFigures | None = Field(
         None,
         description="For a model judge of selection or following that is done: its shares, corrected by the "
-        "items that people judged too. In `GET /evaluations/{e}`, with `export:full` only.",
+        "items that people judged too. In `GET /evaluations/{e}`, for whoever may read the games in full.",
     )
     fit_to_show: bool | None = Field(
         None,
@@ -405,11 +406,8 @@ class ComparisonView(Shown):
     shared: int = Field(description="Units that both have answered or judged, whether or not they count.")
     first_only: int = Field(description="Units of the first rater alone. They are not compared.")
     second_only: int
-    items: int | None = Field(
-        description="Shared items that count: the totals are made of them. Null for fewer than 20 without "
-        "`export:full`."
-    )
-    games: int | None = Field(description="The games of these items.")
+    items: int = Field(description="Shared items that count: the totals are made of them.")
+    games: int = Field(description="The games of these items.")
     excluded_games: int = Field(
         description="Games that are left out, since their models defaulted too many decisions or since they "
         "were marked as invalid."
@@ -417,7 +415,7 @@ class ComparisonView(Shown):
     totals: dict[str, ComparedPart] | None = Field(
         description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "
         "rater's figure and the difference, first less second, with 95 % intervals over games, and the p "
-        "value. Null when `items` is, and if a judge may not be compared with people."
+        "value. Null if a judge may not be compared with people."
     )
     test: str = Field(description="How the p values are computed.")
     lacking: list[str] = Field(description="What a judge lacks in agreement with people.")

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import timestamp
 from app.base.errors import (
-    AlreadyGraded,
     AlreadyJudged,
     AlreadyOver,
     Forbidden,
@@ -19,7 +19,8 @@ from app.base.errors import (
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.evaluations.comparisons import Comparisons
-from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems
+from app.evaluations.gold import PRACTICE_OR_SET, Gold
+from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems, check_answers
 from app.evaluations.judge_scores import Corrections, RuleScores, StatementRules, agreement
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.judging import KEPT, Judges, first_result
@@ -39,6 +40,7 @@ from app.evaluations.schemas import (
     StatementView,
     UnusableView,
 )
+from app.evaluations.sets import EvaluationSets
 from app.evaluations.tasks import Tasks
 from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
@@ -46,14 +48,19 @@ from app.store.audit import Audit
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore
 from app.store.games import OPEN, GameStore, new_id
+from app.store.keys import KeyStore
 from app.store.log import LogReader
 from app.store.rows import AnswerRow, EvaluationRow, name_of
+from app.store.sets import SetStore
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
 from evaluators.ground.items import Dimension, Item, Variant, parse_id
 from evaluators.judges.rules import RATER as RULES
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = ["Evaluations"]
+
+PRACTICE: Final = "practice"
+"""In the spec of answers: their gold was the caller's to read."""
 
 
 class Evaluations:
@@ -68,10 +75,13 @@ class Evaluations:
         self._audit = Audit(database)
         self.store = EvaluationStore(database)
         self.games = FinishedGames(games, reader)
+        sets = SetStore(database)
+        self.gold = Gold(games, self.games, self.store, sets, KeyStore(database))
+        self.sets = EvaluationSets(database, games, self.games, sets, self.gold)
         self.items = Items(self.games, self.store)
-        self.tasks = Tasks(database, self.games, self.store, games)
-        self.reports = Reports(games, reader, self.store, models)
-        self.judges = Judges(database, self.games, self.store, models, claims)
+        self.tasks = Tasks(database, self.games, self.store, games, self.gold)
+        self.reports = Reports(games, reader, self.store, models, self.gold)
+        self.judges = Judges(database, self.games, self.store, models, claims, self.gold)
         self._comparisons = Comparisons(self.games, self.items, self.store)
         self._corrections = Corrections(self.games, self.store)
 
@@ -131,14 +141,7 @@ class Evaluations:
             return set()
         owners = await self._rows.owners(list(games))
         foreign = [game for game in games if not caller.may(scope, owners.get(game, ""))]
-        return {game for game in foreign if not await self._is_public(game)}
-
-    async def _is_public(self, game_id: str) -> bool:
-        try:
-            game = await self.games.by_id(game_id, sees_all=False)
-        except AvalonError:
-            return False
-        return game.profile.reveal == "all"
+        return {game for game in foreign if not await self.gold.is_public(game)}
 
     async def whose(self, caller: Caller, games: Collection[str]) -> str | None:
         """Whose judgements of these games the caller is shown: its own, by the public name of its credential;
@@ -157,21 +160,23 @@ class Evaluations:
 
     # --- items ------------------------------------------------------------------------------
 
-    def may_see(self, caller: Caller, dimension: Dimension, variant: Variant, *, followed: bool) -> None:
+    async def may_see(
+        self, caller: Caller, games: Sequence[str], dimension: Dimension, variant: Variant, *, followed: bool
+    ) -> None:
         """Raises Forbidden for items that show more than the reader's seat saw, unless the caller may know
         it.
 
         Selection and following items show what was chosen, and the filter on what was followed depends on it:
-        these are for raters only. The release's contexts name the speaker's role.
+        these are for raters, and for whoever may read the gold. The release's contexts name the speaker's
+        role, and show what came later.
         """
         if variant.context == "release":
-            caller.needs("export:full")
-        if "annotate" in caller.scopes or caller.sees_all:
+            await self.gold.needs(caller, games)
+        if "annotate" in caller.scopes or (dimension not in SHOWING and not followed):
             return
-        if dimension in SHOWING:
-            raise Forbidden(f"{dimension} items show what was chosen: this needs the scope annotate")
-        if followed:
-            raise Forbidden("what was followed depends on what was chosen: this needs the scope annotate")
+        if await self.gold.unread(caller, games):
+            what = f"{dimension} items show" if dimension in SHOWING else "what was followed depends on"
+            raise Forbidden(f"{what} what was chosen: this needs the scope annotate")
 
     async def page(
         self,
@@ -184,9 +189,9 @@ class Evaluations:
         limit: int,
         cursor: str | None,
     ) -> PagedItems:
-        """A page of items. If the items show what was chosen, the caller is recorded as having seen it."""
+        """A page of items. The caller is recorded as having seen what the items show."""
         page = await self.items.page(games, dimension, variant, followed=followed, limit=limit, cursor=cursor)
-        await self._remember(caller, dimension, page.items)
+        await self.gold.show(caller, dimension, page.items)
         return page
 
     async def all_items(
@@ -194,29 +199,24 @@ class Evaluations:
     ) -> AsyncIterator[Item]:
         """Every item of these games."""
         async for _, of_game in self.items.all(games, dimension, variant, followed=followed):
-            await self._remember(caller, dimension, of_game)
+            await self.gold.show(caller, dimension, of_game)
             for item in of_game:
                 yield item
-
-    async def _remember(self, caller: Caller, dimension: Dimension, shown: list[Item]) -> None:
-        if dimension in SHOWING and not caller.sees_all:
-            turns = await self.games.first_played({(item.game_id, item.request_id) for item in shown})
-            await self.store.mark_seen(caller.name, turns.values())
 
     # --- evaluations ------------------------------------------------------------------------
 
     async def submit(
         self, new: NewEvaluation, caller: Caller, key: RequestKey | None = None
     ) -> EvaluationView:
-        """Scores answers, and stores the answers with their scores. Raises AlreadyGraded, AlreadySeen or
-        InvalidRequest, and then stores nothing.
+        """Scores answers for practice, and stores them with their scores: the last answers of a rater to an
+        item are its valid ones. Raises Forbidden for an item whose gold the caller may not read, and
+        InvalidRequest; then nothing is stored.
         """
-        grade = 1
         if new.regrade_of is not None:
-            grade = await self._regraded(new.regrade_of, new.dimension, new.rater.name, caller) + 1
-        await self.items.check(
-            new.dimension, new.answers, new.variant, caller=caller.name, sees_all=caller.sees_all
-        )
+            await self._regraded(new.regrade_of, new.dimension, new.rater.name, caller)
+        check_answers(new.dimension, new.answers)
+        await self._may_practise(new, caller)
+        await self.items.check(new.answers, new.dimension, new.variant)
         evaluation_id, at = new_id("e"), self._database.writer.stamp()
         answers = [
             AnswerRow(
@@ -224,7 +224,6 @@ class Evaluations:
                 rater=new.rater.name,
                 item_id=answer.item_id,
                 sample=answer.sample,
-                grade=grade,
                 evaluation_id=evaluation_id,
                 game_id=parse_id(answer.item_id).game_id,
                 dimension=new.dimension,
@@ -234,7 +233,6 @@ class Evaluations:
             )
             for answer in new.answers
         ]
-        await self._refuse_graded(caller.name, new, grade)
         variant = new.variant.model_dump(mode="json")
         scores = await self.items.score(new.dimension, answers, variant)
         row = EvaluationRow(
@@ -246,22 +244,39 @@ class Evaluations:
             dimension=new.dimension,
             rater=new.rater.name,
             kind=new.rater.kind,
-            grade=grade,
+            grade=1,
             regrade_of=new.regrade_of,
             status="scored",
-            spec={"variant": variant},
+            spec={"variant": variant, PRACTICE: True},
             result={**scores, "answers": len(answers)},
         )
-        view = evaluation_view(row, sees_all=caller.sees_all)
 
-        async def work(connection: AsyncConnection) -> None:
-            await self.store.insert(connection, row)
-            await self.store.insert_answers(connection, answers)
+        async def work(connection: AsyncConnection) -> EvaluationView:
+            await self.store.lock_rater(connection, caller.name, new.rater.name)
+            grade = 1 + await self.store.last_grade(
+                connection, caller.name, new.rater.name, {answer.item_id for answer in new.answers}
+            )
+            graded = replace(row, grade=grade)
+            view = evaluation_view(graded, caller)
+            await self.store.insert(connection, graded)
+            await self.store.insert_answers(connection, [replace(one, grade=grade) for one in answers])
             await self._audit.add(connection, caller, "evaluate", evaluation_id, answers=len(answers))
             await keep(connection, key, 201, view)
+            return view
 
-        await self._database.writer.run(work)
-        return view
+        return await self._database.writer.run(work)
+
+    async def _may_practise(self, new: NewEvaluation, caller: Caller) -> None:
+        """Raises Forbidden, naming both ways, unless the caller may read the gold of all these items."""
+        games = {parse_id(answer.item_id).game_id for answer in new.answers}
+        unread = await self.gold.unread(caller, games)
+        hidden = {answer.item_id for answer in new.answers if parse_id(answer.item_id).game_id in unread}
+        # What was followed depends on more than the gold that a set publishes.
+        opened = (
+            set() if new.variant.followed else await self.gold.of_closed_sets(hidden, new.variant.options)
+        )
+        if hidden - opened:
+            raise Forbidden(PRACTICE_OR_SET)
 
     async def judge(
         self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
@@ -272,16 +287,16 @@ class Evaluations:
         Raises Forbidden if the caller may not see what was chosen, NotFound, InvalidRequest, and
         AlreadyJudged if the judge has judged in one of these games and this is not a re-grade.
         """
-        if new.dimension == STATEMENTS:
+        if new.dimension == STATEMENTS or "export:full" not in caller.scopes:
             caller.needs("annotate")
-        else:
-            self.may_see(caller, new.dimension, Variant(), followed=False)
         games = await self.chosen(
             () if new.game is None else (new.game,),
             () if new.batch is None else (new.batch,),
             caller,
             "eval:submit",
         )
+        if new.dimension != STATEMENTS:
+            await self.may_see(caller, games, new.dimension, Variant(), followed=False)
         if not games:
             raise InvalidRequest("no game of this batch has finished", "/batch", "nothing_finished")
         left_out = [] if new.batch is None else await self._not_judged(new.batch)
@@ -297,6 +312,9 @@ class Evaluations:
         grade = 1
         if new.regrade_of is not None:
             grade = await self._regraded(new.regrade_of, new.dimension, rater, caller) + 1
+        unread = await self.gold.unread(caller, games)
+        if model is None and new.dimension != STATEMENTS:
+            await self.gold.show_games(caller, unread)
         evaluation_id, at = new_id("e"), self._database.writer.stamp()
         row = EvaluationRow(
             evaluation_id=evaluation_id,
@@ -313,14 +331,14 @@ class Evaluations:
             spec={
                 **new.model_dump(mode="json", exclude={"dimension", "regrade_of"}),
                 "games": games,
-                "sees_all": caller.sees_all,
+                "sees_all": not unread,
                 **({"by_command": True} if by_command else {}),
             },
             result=first_result(len(games), left_out)
             if model
             else await self._ruled(new.dimension, games, left_out),
         )
-        view = evaluation_view(row, sees_all=caller.sees_all)
+        view = evaluation_view(row, caller)
 
         async def work(connection: AsyncConnection) -> None:
             if model is not None:
@@ -407,42 +425,32 @@ class Evaluations:
             )
         return row.grade
 
-    async def _refuse_graded(self, caller: str, new: NewEvaluation, grade: int) -> None:
-        """Raises AlreadyGraded for the first answer that was given before. If two requests race, the table's
-        primary key decides.
-        """
-        item_ids = {answer.item_id for answer in new.answers}
-        graded = await self.store.graded(caller, new.rater.name, item_ids, grade)
-        for place, answer in enumerate(new.answers):
-            if (answer.item_id, answer.sample) in graded:
-                raise AlreadyGraded(
-                    "this rater's sample of the item was graded before; regrade_of grades it again",
-                    f"/answers/{place}/item_id",
-                )
-
     async def _row(self, evaluation_id: str, caller: Caller, scope: str = "eval:read") -> EvaluationRow:
         row = await self.store.evaluation(evaluation_id)
         # The answer is the same for somebody else's evaluation as for one that does not exist.
         if row is None or not caller.may(scope, row.owner or row.caller):
             raise NotFound("no such evaluation for this caller")
         # Its content is checked here, whatever is asked for.
-        _readable_view(row, sees_all=caller.sees_all)
+        _readable_view(row, caller)
         return row
 
     async def evaluation(
         self, evaluation_id: str, caller: Caller, *, per_item: bool = False
     ) -> EvaluationView:
-        """One evaluation. Raises NotFound; Forbidden for ``per_item`` without ``export:full``."""
+        """One evaluation. Raises NotFound; Forbidden for ``per_item`` unless the gold was the caller's to
+        read when the evaluation was made.
+        """
         row = await self._row(evaluation_id, caller)
-        view = evaluation_view(row, sees_all=caller.sees_all)
-        if per_item:
-            caller.needs("export:full")
+        view = evaluation_view(row, caller)
+        full = _in_full(row, caller)
+        if per_item and not full:
+            raise Forbidden("item by item, answers are shown to whoever may read the gold")
         if "judge" in row.spec:
-            figures, fit = await agreement(row, self.games, self.store, sees_all=caller.sees_all)
+            figures, fit = await agreement(row, self.games, self.store, sees_all=full)
             more: dict[str, Any] = {
                 "agreement": figures,
                 "fit_to_show": fit,
-                "corrected": await self._corrections.of(row) if caller.sees_all else None,
+                "corrected": await self._corrections.of(row) if full else None,
                 "waiting": self.judges.waiting(evaluation_id),
             }
             if per_item:
@@ -461,10 +469,17 @@ class Evaluations:
     async def compare(
         self, first: str, second: str, caller: Caller, exclude_above: float = EXCLUDE_ABOVE
     ) -> ComparisonView:
-        """Compares two evaluations on the items of both. Raises NotFound, NotComparable."""
-        return await self._comparisons.evaluations(
-            await self._row(first, caller), await self._row(second, caller), caller, exclude_above
-        )
+        """Compares two evaluations on the items of both. Raises NotFound, NotComparable, and Forbidden for
+        one that was made when the gold was not the caller's to read.
+        """
+        rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
+        for row in rows:
+            if row.dimension in ("guessing", "summarisation") and not (_in_full(row, caller)):
+                raise Forbidden(
+                    "one of these was handed in to games whose gold was not yours to read: what it scored "
+                    "stands, and more is not told"
+                )
+        return await self._comparisons.evaluations(rows[0], rows[1], exclude_above)
 
     async def compare_raters(
         self,
@@ -478,9 +493,12 @@ class Evaluations:
         exclude_above: float = EXCLUDE_ABOVE,
     ) -> ComparisonView:
         """Compares two raters on all their valid judgements or answers about these games. Raises Forbidden if
-        the caller may not see what was chosen and compares judgements of it; InvalidRequest, NotComparable.
+        the caller may not read the gold and compares answers, or may not see what was chosen and compares
+        judgements of it; InvalidRequest, NotComparable.
         """
-        self.may_see(caller, dimension, Variant(), followed=followed)
+        await self.may_see(caller, games, dimension, Variant(), followed=followed)
+        if dimension not in SHOWING:
+            await self.gold.needs(caller, games)
         return await self._comparisons.raters(
             games, dimension, first, second, caller, followed=followed, exclude_above=exclude_above
         )
@@ -505,24 +523,33 @@ class Evaluations:
         shown, damaged = [], [damaged_row.name for damaged_row in rows.damaged]
         for row in rows:
             try:
-                shown.append(_readable_view(row, sees_all=caller.sees_all))
+                shown.append(_readable_view(row, caller))
             except CorruptLog:
                 damaged.append(name_of(row))
         return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
 
 
-def _readable_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
+def _in_full(row: EvaluationRow, caller: Caller) -> bool:
+    """Whether the caller may see all of the evaluation: it is its own, and its gold was its own to read when
+    it was made. Whoever reads others' evaluations needs the right to others' gold.
+    """
+    could = row.spec.get(PRACTICE) or row.spec.get("sees_all")
+    return caller.sees_all or bool(could and (row.owner or row.caller) == caller.owner)
+
+
+def _readable_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
     """As ``evaluation_view``. Raises CorruptLog for a stored row that cannot be read."""
     try:
-        return evaluation_view(row, sees_all=sees_all)
+        return evaluation_view(row, caller)
     except UNREADABLE:
         raise CorruptLog(f"{name_of(row)} cannot be read") from None
 
 
-def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
+def evaluation_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
     """An evaluation as its caller sees it."""
     result = row.result or {}
-    scores = result.get("full" if sees_all else "limited") or {}
+    # What earlier versions told of gold that was not the caller's to read is kept as ``limited``.
+    scores = result.get("full" if _in_full(row, caller) else "limited") or {}
     left_out = result.get("left_out", [])
     return EvaluationView(
         evaluation_id=row.evaluation_id,
@@ -537,6 +564,7 @@ def evaluation_view(row: EvaluationRow, *, sees_all: bool) -> EvaluationView:
         items=result.get("items", 0),
         totals=scores.get("totals"),
         roles=scores.get("roles"),
+        open_book=scores.get("open_book"),
         excluded=scores.get("excluded"),
         judge=row.spec.get("judge"),
         reason=result.get("reason"),

@@ -15,7 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
 from app.base.off_loop import off_loop
+from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.evaluations.gold import Gold
 from app.evaluations.items import FinishedGames, Turn
 from app.evaluations.schemas import (
     AskedView,
@@ -34,6 +36,7 @@ from app.store.rows import Damaged, JudgementRow
 from engine.chance import draw
 from engine.errors import CorruptLog
 from engine.intentions import BY_ID, normalise
+from engine.terms import Seat
 from evaluators.errors import UnknownItem
 from evaluators.ground.drawing import Drawing, candidates, why_nothing
 from evaluators.ground.items import Item, items, parse_id
@@ -53,8 +56,14 @@ class Tasks:
     """Deals tasks and stores judgements."""
 
     def __init__(
-        self, database: Database, games: FinishedGames, store: EvaluationStore, rows: GameStore
+        self,
+        database: Database,
+        games: FinishedGames,
+        store: EvaluationStore,
+        rows: GameStore,
+        gold: Gold,
     ) -> None:
+        self._gold = gold
         self._database = database
         self._games = games
         self._store = store
@@ -64,7 +73,7 @@ class Tasks:
         self,
         games: Sequence[str],
         *,
-        caller: str,
+        caller: Caller,
         rater: str,
         limit: int,
         shared: int,
@@ -76,15 +85,16 @@ class Tasks:
         ``seed`` fixes the order of turns. The first ``shared`` turns go to every rater; each of the others
         goes to ``overlap`` raters.
         """
-        judged = await self._store.judgements_of(games, caller=caller, raters=(rater,))
+        name = caller.name
+        judged = await self._store.judgements_of(games, caller=name, raters=(rater,))
         done = {(row.game_id, row.request_id) for row in judged}
-        dealt_before = await self._store.tasks_of(caller, rater, games)
+        dealt_before = await self._store.tasks_of(name, rater, games)
         waiting = [turn for turn in dealt_before if turn not in done]
         left = sorted(waiting, key=lambda turn: _lot(seed, *turn))[:limit]
         known = {*dealt_before, *done}
-        new, without = await self._new(games, limit - len(left), shared, overlap, seed, caller, rater, known)
+        new, without = await self._new(games, limit - len(left), shared, overlap, seed, name, rater, known)
         shown = [await self._task(turn) for turn in (*left, *new)]
-        await self._store.mark_seen(caller, (await self._games.first_played({*left, *new})).values())
+        await self._gold.show_tasks(caller, {(task.game_id, task.request_id): task.speaker for task in shown})
         return TasksView(rater=rater, tasks=shown, left=len(left), without_tasks=without)
 
     async def _new(
@@ -188,9 +198,8 @@ class Tasks:
         rater: RaterSpec,
         given: Sequence[JudgementSpec],
         *,
-        caller: str,
+        caller: Caller,
         revise: bool,
-        sees_all: bool = False,
         unreached: Collection[str] = (),
         key: RequestKey | None = None,
     ) -> Stored:
@@ -201,15 +210,13 @@ class Tasks:
         Whether something in a turn can be judged reveals what was chosen there, so a caller who tries may no
         longer guess that turn.
         """
-        prepared = Prepared(caller, sees_all=sees_all, unreached=frozenset(unreached))
+        prepared = Prepared(caller.name, sees_all=caller.sees_all, unreached=frozenset(unreached))
         try:
             for judgement in given:
                 await self.prepare(prepared, rater, judgement)
         finally:
             # Record it even after a refusal, whose message shows what was chosen.
-            if not sees_all:
-                turns = await self._games.first_played(prepared.turns)
-                await self._store.mark_seen(caller, turns.values())
+            await self._gold.show_tasks(caller, prepared.turns)
 
         async def work(connection: AsyncConnection) -> Stored:
             revised = await self.write(connection, prepared, revise=revise)
@@ -293,7 +300,7 @@ class Tasks:
         if parts.dimension not in ("selection", "following"):
             raise unknown
         if any(turn.request_id == parts.request_id for turn in game.turns):
-            prepared.turns.add((game.id, parts.request_id))
+            prepared.turns[game.id, parts.request_id] = int(parts.request_id.rpartition(".")[2])
         for item in items(game.only(parts.request_id), parts.dimension):
             if item.id == item_id:
                 return item
@@ -311,8 +318,8 @@ class Prepared:
     rows: list[JudgementRow] = field(default_factory=list)
     keys: set[tuple[str, ...]] = field(default_factory=set)
     items: dict[str, Item] = field(default_factory=dict)
-    turns: set[Turn] = field(default_factory=set)
-    """The turns that were asked about, whether or not they could be judged."""
+    turns: dict[Turn, Seat] = field(default_factory=dict)
+    """The turns that were asked about, whether or not they could be judged, with their speakers."""
 
 
 class Changes(NamedTuple):

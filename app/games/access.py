@@ -4,17 +4,22 @@ get the same answer.
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Final
 
 from app.base.errors import Forbidden, InvalidRequest, NotFound
 from app.edge.auth import Caller
 from app.seats.seating import remote_seats
-from app.store.games import OPEN, GameStore
+from app.store.games import ENDED, GameStore
 from app.store.rows import BatchRow, Damaged, GameRow, whole
 from engine.errors import InvalidInput
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import read_viewer, viewer_name
 
 __all__ = ["Access", "Sight", "needs_or_watches", "sight_of"]
+
+
+_SEES_A_SEAT: Final = frozenset({"export:full", "tokens:mint", "bots:play"})
+"""With any of these, a key sees the seats that are its owner's in games of others."""
 
 
 def needs_or_watches(scope: str, caller: Caller) -> None:
@@ -34,7 +39,9 @@ class Sight:
     answers: AbstractSet[Seat] = frozenset()
     """For which seats it may answer, and so may have tokens of."""
     is_bound: bool = False
-    """Whether it would see more if the game had no remote seats of others; True only until the game ends."""
+    """Whether it may see no more since the game has remote seats of others. A game that has failed may go on,
+    so only one that has finished or was cancelled has ended.
+    """
 
     def shows(self, viewer: Viewer) -> bool:
         """Whether the caller may look through these eyes."""
@@ -84,7 +91,7 @@ def sight_of(caller: Caller, row: GameRow, owner: str) -> Sight:
         every if caller.may("export:full", owner) else frozenset(),
         every if caller.may("tokens:mint", owner) else frozenset(),
     )
-    if caller.key_id is None or row.taken is None or row.status not in OPEN:
+    if caller.key_id is None or row.taken is None or row.status in ENDED:
         return usual  # without a key: the operator, or whoever calls a service that needs no credential
     taken = whole(row.taken)
     of_others = {int(seat) for seat, whose in taken.items() if whose != caller.owner}
@@ -94,6 +101,8 @@ def sight_of(caller: Caller, row: GameRow, owner: str) -> Sight:
     elif not isinstance(row.seats, Damaged):
         of_others |= set(remote_seats(row.seats)) - held
     answers = held if "tokens:mint" in caller.scopes else frozenset()
+    if held and not caller.scopes & _SEES_A_SEAT:
+        return Sight(PUBLIC, is_bound=True)
     if held and of_others:
         return Sight(min(held), held, answers, is_bound=True)
     if held:
@@ -147,12 +156,12 @@ class Access:
 
     async def sees_batch(self, caller: Caller, batch: BatchRow) -> bool:
         """Whether the caller sees every game of the batch in full. A key does not while others sit at one
-        that is open, unless it may see all games of everybody and sits at none of them.
+        that has not ended, unless it may see all games of everybody and sits at none of them.
         """
         return caller.may("export:full", batch.owner) and not await self.is_bound(caller, batch)
 
     async def is_bound(self, caller: Caller, batch: BatchRow) -> bool:
-        """Whether the caller sees less of an open game of the batch, since others have seats in it."""
+        """Whether the caller sees less of a game of the batch, since others have seats in it."""
         if caller.key_id is None:
             return False
         shared = await self._store.shared(batch.batch_id)

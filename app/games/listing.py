@@ -18,7 +18,7 @@ from app.edge.queries import comma_list, listed
 from app.games.access import needs_or_watches
 from app.games.schemas import OVER, BatchPage, BatchSummary, GamePage, GameSummary
 from app.games.service import batch_status
-from app.store.games import OPEN, GameStore, Tallied
+from app.store.games import ENDED, GameStore, Tallied
 from app.store.listing import GAME_ORDERS, GameFilter, GameLine, Listing
 from app.store.rows import BatchRow, Damaged
 from engine.errors import UNREADABLE, CorruptLog
@@ -37,7 +37,7 @@ Label = Annotated[
 ]
 Since = Annotated[AwareDatetime | None, Query(description="Only what was created then or later.")]
 Until = Annotated[AwareDatetime | None, Query(description="Only what was created before.")]
-Limit = Annotated[int, Query(ge=1, le=200, description="The most to list.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="The most to list.")]
 Cursor = Annotated[
     str | None,
     Query(max_length=400, pattern=r"^[A-Za-z0-9_-]+$", description="The `next` of the previous page."),
@@ -142,7 +142,7 @@ def _game_summary(line: GameLine, caller: Caller) -> GameSummary | None:
         return None
     values = line.values
     sees_agents = caller.may("export:full", values["owner"]) and (
-        caller.key_id is None or values["taken"] is None or values["status"] not in OPEN
+        caller.key_id is None or values["taken"] is None or values["status"] in ENDED
     )
     try:
         return GameSummary(

@@ -460,7 +460,10 @@ class Games:
         else:
             after = fork.after
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
-        spec = _fork_spec(game_id, whole(batch.spec), fork)
+        source = whole(batch.spec)
+        if not is_own:  # what the log tells, and not how its owner has it paid
+            source = {"models": source.get("models") or {}}
+        spec = _fork_spec(game_id, source, fork)
         labels = {**(whole(batch.labels) if is_own else {}), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:

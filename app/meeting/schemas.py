@@ -114,7 +114,8 @@ class PoolView(Shown):
 
 class NewOpenGame(NewGames):
     """A game of which anybody may claim the seats with the agent `open`; the other seats are as you say, but
-    not `remote`: claim a seat yourself. It begins when the last open seat is claimed.
+    not `remote`: claim a seat yourself. It begins when the last open seat is claimed. The server deals:
+    `deal` and `seeds` are refused.
     """
 
     wait_s: Annotated[int, Field(ge=1, le=24 * MAX_WAIT_S), AS_WHOLE] = Field(

@@ -38,7 +38,7 @@ from app.protocol.lobby import GameStarted
 from app.seats.seating import REMOTE
 from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
-from app.store.games import OPEN, GameStore, new_id
+from app.store.games import ABSENT, OPEN, GameStore, new_id
 from app.store.rows import GameRow, OpenGameRow, SeekRow, whole
 from app.store.seeks import Paired, SeekStore
 from app.stream.feed import Feed
@@ -56,6 +56,11 @@ MAX_OPEN: Final = 20
 
 MAX_GAMES: Final = 20
 """Games of one owner that wait for players."""
+
+KEPT_MS: Final = 7 * 24 * 3_600_000
+"""How long seeks, and games with open seats, are kept that came to nothing."""
+
+FORGET_EVERY_MS: Final = 3_600_000
 
 STAND_IN_AFTER: Final = 3
 """Deadlines in a row after which a seat of a paired game is played by a stand-in."""
@@ -92,6 +97,7 @@ class Meeting:
         self._tokens = tokens
         self._feed = feed
         self._looking: asyncio.Task[None] | None = None
+        self._forgets_at = 0
 
     def start(self) -> None:
         """Pairs what can be paired, from now on."""
@@ -277,7 +283,8 @@ class Meeting:
             game=game.game_id,
             seat=seat,
             token=self._tokens.of_player(game, seat, caller),
-            rated=game.rated,
+            # While the game runs, nobody learns that somebody is absent.
+            rated=game.rated or game.unrated == ABSENT,
             at=timestamp(game.created_at),
         )
 
@@ -308,9 +315,16 @@ class Meeting:
         """Keeps a game with open seats until it can begin. Raises what creating it would raise."""
         if new.count != 1 or new.drive != "auto" or new.rotate:
             raise InvalidRequest("open seats are for one game that is driven automatically", "/count")
+        for field in ("deal", "seeds"):
+            if getattr(new, field) is not None:
+                raise InvalidRequest(
+                    "the server deals a game with open seats: you would know who holds which role",
+                    f"/{field}",
+                    "known_deal",
+                )
         if any(seat.agent == REMOTE for seat in new.seats):
             raise InvalidRequest(f"{REMOTE} seats are claimed, too: call them {OPEN_SEAT}", "/seats")
-        players = new.players or max(len(new.seats), len(new.roles or ()), len(new.deal or ()))
+        players = new.players or max(len(new.seats), len(new.roles or ()))
         specs = list(new.seats) * players if len(new.seats) == 1 else list(new.seats)
         seats = [number for number, seat in enumerate(specs, 1) if seat.agent == OPEN_SEAT]
         if not seats:
@@ -520,6 +534,9 @@ class Meeting:
     async def _look(self) -> None:
         """Pairs the pools whose seeks another process could not pair, and those whose time is up."""
         now = now_ms()
+        if now >= self._forgets_at:
+            self._forgets_at = now + FORGET_EVERY_MS
+            await self._store.forget(now - KEPT_MS)
         for pool in await self._store.pools():
             if pool.starts_by <= now or pool.waiting >= _fewest(pool.name):
                 await self.pair(pool.name)

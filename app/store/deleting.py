@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, LargeBinary, Select, Table, cast, delete, fun
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement, literal_column
 
+from app.base.clock import timestamp
 from app.base.errors import StillNeeded
 from app.store.db import Database
 from app.store.games import OPEN
@@ -36,6 +37,10 @@ from app.store.tables import (
     refusals,
     seeks,
     seen,
+    seen_views,
+    set_answers,
+    set_items,
+    sets,
     statements,
     tasks,
     tokens,
@@ -60,13 +65,16 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     tokens,
     tasks,
     seen,
+    seen_views,
     answers,
     judgements,
     statements,
+    set_items,
+    set_answers,
 )
 """The tables whose rows belong to a game: they go with it."""
 
-SAID: Final = (answers, judgements, statements)
+SAID: Final = (answers, judgements, statements, set_answers)
 """Of these, what raters said of a game."""
 
 TOGETHER: Final = 20
@@ -270,6 +278,16 @@ async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
             raise StillNeeded(
                 f"the evaluation {evaluation_id} is judging {first}: cancel it first, or wait for its end"
             )
+    for some in _parts(list(game_ids)):
+        in_sets = (
+            select(set_items.c.game_id, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)
+            .join(sets, sets.c.set_id == set_items.c.set_id)
+            .where(set_items.c.game_id.in_(some), sets.c.scored_at.is_(None))
+            .limit(1)
+        )
+        for game_id, set_id, closes_at, opened_at in (await connection.execute(in_sets)).all():
+            until = f"is sealed until {timestamp(closes_at)}" if opened_at is None else "is being scored"
+            raise StillNeeded(f"{game_id} is in the set {set_id}, which {until}: look at the set after that")
     forks = (
         select(games.c.game_id, batches.c.spec)
         .join(batches, batches.c.batch_id == games.c.batch_id)

@@ -228,14 +228,26 @@ class EvaluationStore:
         )
         return await _readable(AnswerRow, await self._database.mappings(query))
 
-    async def graded(
-        self, caller: str, rater: str, items: Collection[str], grade: int
-    ) -> set[tuple[str, int]]:
-        """The samples of these items, as (item, sample), that the rater has in this grade or a later one."""
+    async def last_grade(
+        self, connection: AsyncConnection, caller: str, rater: str, items: Collection[str]
+    ) -> int:
+        """The highest grade of the rater's answers to these items, as the caller's transaction sees it; 0
+        without any.
+        """
         c = answers.c
-        query = select(c.item_id, c.sample).where(c.caller == caller, c.rater == rater, c.grade >= grade)
-        rows = await self._where_in(query, c.item_id, items)
-        return {(row["item_id"], row["sample"]) for row in rows}
+        last = 0
+        for some in _parts(items):
+            query = select(func.coalesce(func.max(c.grade), 0)).where(
+                c.caller == caller, c.rater == rater, c.item_id.in_(some)
+            )
+            last = max(last, (await connection.execute(query)).scalar_one())
+        return last
+
+    async def answered(self, caller: str, rater: str, items: Collection[str]) -> set[str]:
+        """Those of these items that the rater has answered."""
+        c = answers.c
+        query = select(c.item_id).where(c.caller == caller, c.rater == rater)
+        return {row["item_id"] for row in await self._where_in(query, c.item_id, items)}
 
     async def answers_about(self, games: Collection[str], dimension: str) -> Rows[AnswerRow]:
         """The valid answers about items of these games: the last grade of each."""
@@ -416,25 +428,25 @@ class EvaluationStore:
             dealt.setdefault((row["caller"], row["rater"]), set()).add((row["game_id"], row["request_id"]))
         return dealt
 
-    async def mark_seen(self, caller: str, turns: Iterable[tuple[str, str]]) -> None:
-        """Records that the credential has seen what was chosen in these turns."""
+    async def mark_seen(self, owner: str, turns: Iterable[tuple[str, str]]) -> None:
+        """Records that the owner has seen what was chosen in these turns."""
         shown = set(turns)
         if shown:
-            await self._database.writer.run(lambda connection: self.mark_seen_in(connection, caller, shown))
+            await self._database.writer.run(lambda connection: self.mark_seen_in(connection, owner, shown))
 
     async def mark_seen_in(
-        self, connection: AsyncConnection, caller: str, turns: Iterable[tuple[str, str]]
+        self, connection: AsyncConnection, owner: str, turns: Iterable[tuple[str, str]]
     ) -> None:
         """As ``mark_seen``, in the caller's transaction."""
         rows = [
-            {"caller": caller, "game_id": game, "request_id": request} for game, request in sorted(set(turns))
+            {"caller": owner, "game_id": game, "request_id": request} for game, request in sorted(set(turns))
         ]
         await self._insert_new(connection, seen, rows)
 
-    async def seen_by(self, caller: str, turns: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Those of these turns whose choices the credential has seen."""
+    async def seen_by(self, owner: str, turns: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of these turns whose choices the owner has seen."""
         turn = tuple_(seen.c.game_id, seen.c.request_id)
-        query = select(seen.c.game_id, seen.c.request_id).where(seen.c.caller == caller)
+        query = select(seen.c.game_id, seen.c.request_id).where(seen.c.caller == owner)
         rows = await self._where_in(query, turn, turns)
         return {(row["game_id"], row["request_id"]) for row in rows}
 

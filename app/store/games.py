@@ -36,7 +36,17 @@ from engine.events import Event
 from engine.terms import Ending, Side
 from evaluators.measures.defaults import DecisionCounter
 
-__all__ = ["DRIVEN", "OPEN", "GameStore", "Invalidation", "NewGame", "Suspension", "Tallied", "new_id"]
+__all__ = [
+    "ABSENT",
+    "DRIVEN",
+    "OPEN",
+    "GameStore",
+    "Invalidation",
+    "NewGame",
+    "Suspension",
+    "Tallied",
+    "new_id",
+]
 
 R = TypeVar("R")
 
@@ -45,6 +55,9 @@ DRIVEN: Final = ("created", "running")
 
 OPEN: Final = (*DRIVEN, "suspended")
 """The statuses of games that are not over."""
+
+ENDED: Final = ("finished", "cancelled")
+"""The statuses of games that never go on. One that failed may."""
 
 # As the index has it: a bound value would not be known to be one of those that it holds.
 _IS_OPEN: Final = literal_column("games.status IN ('created', 'running', 'suspended')", Boolean)
@@ -141,6 +154,9 @@ class Retry:
     at: int
     """ms"""
 
+
+ABSENT: Final = "a stand-in played for an absent bot"
+"""Why a game is not rated any more. Nobody is told before it is over."""
 
 STAND_IN: Final = {"agent": "scripted", "options": {}}
 """The spec of a seat whose bot is absent."""
@@ -306,8 +322,9 @@ class GameStore:
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def shared(self, batch_id: str) -> list[GameRow]:
-        """The batch's open games with remote seats that are not the owner's."""
-        query = select(games).where(games.c.batch_id == batch_id, _IS_OPEN, games.c.taken.is_not(None))
+        """The batch's games with remote seats that are not the owner's, without those that have ended."""
+        c = games.c
+        query = select(games).where(c.batch_id == batch_id, c.taken.is_not(None), c.status.not_in(ENDED))
         return [read_row(GameRow, row) for row in await self._database.mappings(query)]
 
     async def rows_laid(self, batch_id: str) -> int:
@@ -448,7 +465,7 @@ class GameStore:
             seats, epochs, rated = list(whole(row.seats)), dict(whole(row.epochs) or {}), row.rated
             seats[seat - 1] = dict(STAND_IN)
             epochs[str(seat)] = epochs.get(str(seat), 1) + 1
-            unrated = {"rated": False, "unrated": "a stand-in played for an absent bot"} if rated else {}
+            unrated = {"rated": False, "unrated": ABSENT} if rated else {}
             await connection.execute(update(games).where(this).values(seats=seats, epochs=epochs, **unrated))
             await connection.execute(
                 update(game_players)

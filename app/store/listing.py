@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
-from app.store.games import OPEN
+from app.store.games import ENDED
 from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, read_row
 from app.store.tables import batches, games
 from engine.errors import CorruptLog
@@ -48,7 +48,7 @@ class GameFilter:
     owner: str | None = None
     """Only games of this owner. None: everybody's."""
     shared: bool = True
-    """False: without open games with remote seats that are not their owner's."""
+    """False: without games that have not ended and have remote seats that are not their owner's."""
     since: int | None = None
     until: int | None = None
     """Created at or after, and before these moments, ms."""
@@ -215,7 +215,7 @@ class Listing:
         if wanted.owner is not None:
             found.append(batches.c.owner == wanted.owner)
         if not wanted.shared:
-            found.append(or_(games.c.taken.is_(None), games.c.status.not_in(OPEN)))
+            found.append(or_(games.c.taken.is_(None), games.c.status.in_(ENDED)))
         if wanted.label is not None:
             found.append(self._labelled(*wanted.label))
         for name, values in (("agent", wanted.agents), ("model", wanted.models)):

@@ -68,6 +68,10 @@ __all__ = [
     "PlayerRow",
     "RepeatedJsonColumn",
     "SeekRow",
+    "SetAnswersRow",
+    "SetEntryRow",
+    "SetItemRow",
+    "SetRow",
     "StatementsRow",
     "TokenSecret",
     "check_row",
@@ -256,6 +260,9 @@ _SCORES: Final = range(1, 6)
 _JOBLESS: Final = text("job IS NULL AND drive = 'auto' AND status IN ('created', 'running')")
 """Games that nobody drives, although somebody should."""
 
+_TAKEN: Final = text("taken IS NOT NULL")
+"""Games with remote seats that are not their owner's."""
+
 _OPEN: Final = text("status IN ('created', 'running', 'suspended')")
 """Games that are not over."""
 
@@ -296,6 +303,7 @@ class BatchRow:
     Index("ix_games_job", "job"),
     Index("ix_games_jobless", "batch_id", postgresql_where=_JOBLESS, sqlite_where=_JOBLESS),
     Index("ix_games_open", "batch_id", postgresql_where=_OPEN, sqlite_where=_OPEN),
+    Index("ix_games_taken", "batch_id", postgresql_where=_TAKEN, sqlite_where=_TAKEN),
 )
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class GameRow:
@@ -403,6 +411,78 @@ class AnswerRow:
     """Ids or free text, as they were given."""
     role: Annotated[str | None, ColumnSpec(values=Role)]
     confidence: Annotated[int | None, ColumnSpec(SmallInteger(), values=range(6))]
+
+
+@_stored("evaluation_sets", Index("ix_evaluation_sets_created", "created_at", "set_id"))
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class SetRow:
+    """A set of items on which raters are compared, sealed until a date."""
+
+    set_id: IdKey
+    created_at: Moment
+    closes_at: Moment
+    """Until then answers are taken, and nothing is told."""
+    owner: str
+    """Who made it."""
+    name: Annotated[str, ColumnSpec(String(80))]
+    dimension: Annotated[str, ColumnSpec(String(16), values=("summarisation", "guessing"))]
+    variant: Annotated[Json | Damaged, ColumnSpec(JsonColumn(dict))]
+    """How its items are made and scored."""
+    items: int
+    """How many items were drawn."""
+    opened_at: Moment | None = None
+    """When somebody first looked after its date. From then on no answer is taken, and everything is told."""
+    scored_at: Moment | None = None
+    """When its answers were scored. Until then its games are kept."""
+    excluded: JsonOrNone = None
+    """Once scored: how many of its items do not count, by reason."""
+
+
+@_stored("set_items", Index("ix_set_items_game", "game_id"), Index("ix_set_items_origin", "origin"))
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class SetItemRow:
+    """An item of a set."""
+
+    set_id: Annotated[str, ColumnSpec(String(40), key=True, references="evaluation_sets.set_id")]
+    position: Annotated[int, ColumnSpec(key=True)]
+    """From 0: by game, then in the order of its log."""
+    item_id: Annotated[str, ColumnSpec(String(160))]
+    game_id: Id
+    origin: Id
+    """The game from which its game was forked at last; its game itself if it is no fork."""
+    request_id: Id
+    seat: Annotated[int, ColumnSpec(SmallInteger())]
+    """The only seat whose view the set's items show of this game."""
+
+
+@_stored("set_entries", Index("ix_set_entries_entry", "entry_id", unique=True))
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class SetEntryRow:
+    """A rater's last answers to a set."""
+
+    set_id: Annotated[str, ColumnSpec(String(40), key=True, references="evaluation_sets.set_id")]
+    owner: Annotated[str, ColumnSpec(key=True)]
+    rater: RaterKey
+    entry_id: Id
+    kind: RaterKind
+    at: Moment
+    answers: int
+    """Answers handed in; each sample counts."""
+    items: int
+    """Items that they answer."""
+    result: JsonOrNone = None
+    """The scores, written once, after the set's date."""
+
+
+@_stored("set_answers")
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class SetAnswersRow:
+    """The answers of an entry to the items of one game."""
+
+    entry_id: IdKey
+    game_id: IdKey
+    given: Annotated[Sequence[Json] | Damaged, ColumnSpec(JsonColumn(list, dict))]
+    """Each with item_id, sample, named, role and confidence, as in ``AnswerRow``."""
 
 
 @_stored("judgements", Index("ix_judgements_game", "game_id"))
@@ -654,6 +734,8 @@ _REQUEST: Final = r"[0-9]{1,2}\.[0-9]{1,2}\.[a-z_]{1,20}\.[0-9]{1,2}"
 _IDS: Final[Mapping[str, re.Pattern[str]]] = {
     "game_id": re.compile(r"[ge]_[a-z0-9]{1,38}"),  # a judge's calls are stored under its evaluation
     "evaluation_id": re.compile(r"e_[a-z0-9]{1,38}"),
+    "set_id": re.compile(r"s_[a-z0-9]{1,38}"),
+    "entry_id": re.compile(r"r_[a-z0-9]{1,38}"),
     "request_id": re.compile(_REQUEST),
     "step": re.compile(r"[a-z_]{1,40}"),
     "item_id": re.compile(rf"g_[a-z0-9]{{1,38}}/[a-z]{{1,16}}/{_REQUEST}/[a-z]{{1,8}}/(-|[0-9]{{1,2}})"),

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, func, insert, select, text, update
+from sqlalchemy import BigInteger, bindparam, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Conflict, Database
@@ -183,6 +183,19 @@ class SeekStore:
                 await connection.execute(
                     update(seeks).where(_OPEN, _s.owner == owner, _s.bot == bot).values(seen_at=at)
                 )
+
+        await self._database.writer.run(work)
+
+    async def forget(self, before: int) -> None:
+        """Deletes seeks that ended without a game, and games that never began, from before this moment."""
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(
+                delete(seeks).where(_s.status.in_(("withdrawn", "expired")), _s.closed_at < before)
+            )
+            await connection.execute(
+                delete(open_games).where(_o.status.in_(("withdrawn", "expired")), _o.starts_by < before)
+            )
 
         await self._database.writer.run(work)
 

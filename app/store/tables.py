@@ -24,6 +24,10 @@ from app.store.rows import (
     Outage,
     PlayerRow,
     SeekRow,
+    SetAnswersRow,
+    SetEntryRow,
+    SetItemRow,
+    SetRow,
     StatementsRow,
     TokenSecret,
     table_of,
@@ -56,6 +60,11 @@ __all__ = [
     "schema_programs",
     "seeks",
     "seen",
+    "seen_views",
+    "set_answers",
+    "set_entries",
+    "set_items",
+    "sets",
     "statements",
     "tasks",
     "token_secrets",
@@ -68,6 +77,10 @@ evaluations: Final = table_of(EvaluationRow)
 answers: Final = table_of(AnswerRow)
 judgements: Final = table_of(JudgementRow)
 statements: Final = table_of(StatementsRow)
+sets: Final = table_of(SetRow)
+set_items: Final = table_of(SetItemRow)
+set_entries: Final = table_of(SetEntryRow)
+set_answers: Final = table_of(SetAnswersRow)
 api_keys: Final = table_of(ApiKey)
 token_secrets: Final = table_of(TokenSecret)
 model_outages: Final = table_of(Outage)
@@ -402,7 +415,7 @@ tasks: Final = METADATA.tables["annotation_tasks"]
 
 
 class SeenTable(SQLModel, table=True):
-    """A credential that was shown what a seat chose in a speaking turn: it may not guess that any more."""
+    """An owner who was shown what a seat chose in a speaking turn: no key of it may guess that any more."""
 
     __tablename__ = "seen_turns"
 
@@ -412,6 +425,19 @@ class SeenTable(SQLModel, table=True):
 
 
 seen: Final = METADATA.tables["seen_turns"]
+
+
+class SeenViewsTable(SQLModel, table=True):
+    """An owner who was shown a seat's view of a game: no key of it may answer items of other views."""
+
+    __tablename__ = "seen_views"
+
+    owner: str = Field(primary_key=True)
+    game_id: str = Field(primary_key=True, max_length=40)
+    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+
+
+seen_views: Final = METADATA.tables["seen_views"]
 
 
 class DeletionsTable(SQLModel, table=True):

@@ -32,6 +32,9 @@ POLL_S: Final = 0.1
 CHANNEL: Final = "interintent_hints"
 LIVE_CHANNEL: Final = "interintent_live"
 
+_POLLED: Final = ("g_", "b_")
+"""Beginnings of the names that are looked up; those who wait for others look for themselves."""
+
 _MAX_NOTES: Final = 200
 """Notes that wait for the connection at most; older ones are dropped."""
 
@@ -130,7 +133,8 @@ class Pulse:
         for name in names:
             game, slash, rest = name.partition("/")
             if not slash:
-                games.append(name)
+                if name.startswith(_POLLED):
+                    games.append(name)
             elif rest.startswith("seat:"):
                 seats.append((game, int(rest[5:])))
             else:

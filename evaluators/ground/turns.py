@@ -131,6 +131,12 @@ class Game:
     def role(self, seat: Seat) -> Role:
         return self.roles[seat - 1]
 
+    @property
+    def tells_roles(self) -> bool:
+        """Whether the end of the game revealed the roles to everybody."""
+        ended = next((event for event in reversed(self.log) if isinstance(event, GameEnded)), None)
+        return ended is not None and ended.roles is not None
+
     def side(self, seat: Seat) -> Side:
         return side_of(self.roles[seat - 1])
 

@@ -34,7 +34,6 @@ from evaluators.statistics.rates import Rate, rates_as_json, tally
 
 __all__ = [
     "F1",
-    "LEAST",
     "STEPS",
     "Bin",
     "Counts",
@@ -43,7 +42,6 @@ __all__ = [
     "Scores",
     "Totals",
     "estimate_as_json",
-    "limited",
     "limits_of",
     "micro_f1",
     "per_item",
@@ -362,10 +360,6 @@ def score(items: Iterable[Item], guesses: Iterable[Guess], unmapped: Unmapped = 
 # --- totals with intervals --------------------------------------------------------------------------------
 
 
-LEAST: Final = 20
-"""The least number of items for which a total is shown to a caller who may not see gold."""
-
-
 class Totals:
     """Scores of one rater's guesses with intervals over games, in total and by group.
 
@@ -397,7 +391,7 @@ class Totals:
             "macro": self.scores.macro,
             "chance": self.scores.chance,
             **{name: {} for name in _GROUP_TABLES},
-            **{name: exact[name] for name in _SINGLE_ITEM_KEYS},
+            **{name: exact[name] for name in _OF_SINGLE_INTENTIONS},
         }
         for (group, label), by_game in sorted(self._by_game.items()):
             totals[f"by_{group}"][label] = {
@@ -409,24 +403,8 @@ class Totals:
         return totals
 
 
-def limited(totals: Mapping[str, Any], least: int = LEAST) -> dict[str, Any] | None:
-    """The part of ``Totals.as_json`` that may be shown to callers who may not see gold; None if there are
-    fewer than ``least`` items.
-
-    Values that name single intentions or texts are left out. If one group has fewer than ``least`` items, its
-    whole table is left out, since the total and the other groups would reveal that group.
-    """
-    if totals["items"] < least:
-        return None
-    kept = {name: value for name, value in totals.items() if name not in _SINGLE_ITEM_KEYS}
-    for name in _GROUP_TABLES:
-        few = any(group["items"] < least for group in totals[name].values())
-        kept[name] = {} if few else totals[name]
-    return kept
-
-
 _GROUP_TABLES: Final = ("by_round", "by_role", "by_side", "by_stage", "by_category")
-_SINGLE_ITEM_KEYS: Final = ("mean_item", "by_intention", "confusion", "unmapped")
+_OF_SINGLE_INTENTIONS: Final = ("mean_item", "by_intention", "confusion", "unmapped")
 
 
 _SHARES: Final[Mapping[str, Statistic]] = {"precision": ratio, "recall": pooled_recall, "f1": pooled_f1}

@@ -33,7 +33,7 @@ from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.terms import Side, side_of
-from evaluators.measures.ratings import Played
+from evaluators.measures.duels import Played
 from evaluators.ratings.games import RatedGame
 from evaluators.statistics.rates import Rate
 
@@ -68,8 +68,12 @@ _INTERCEPT: Final = 1.5
 _FAVOUR: Final = 1.0
 """The deviation of the effects of favour around 0."""
 
+_UNLIKELY: Final = -10.0
+"""Points of the grid with less than exp of this of the greatest weight are left out."""
+
 _STEPS: Final = 50
-_ENOUGH: Final = 1e-9
+_ENOUGH: Final = 1e-20
+"""The search ends when a step would change the effects by less than the root of this, in deviations."""
 
 
 class WithLimits(NamedTuple):
@@ -155,7 +159,7 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
     names = model.players
     usual = model.rules[0]
     favours = model.intercept(usual)
-    loyal_seats, evil_seats = _seats(rated)[usual]
+    loyal_seats, evil_seats = model.seats[usual]
     evil_share = evil_seats / (loyal_seats + evil_seats)
     counts = _counted(rated)
     skills = [{model.mean_skill(name): 1.0, model.difference(name): 1.0 - 2.0 * evil_share} for name in names]
@@ -230,11 +234,20 @@ def favour(games: Iterable[RatedGame], owners: Mapping[str, str]) -> Favour:
 
 
 def _in_order(games: Iterable[RatedGame]) -> list[RatedGame]:
+    """By id. Rules under which games differ in their numbers of loyal and evil seats are told apart."""
     rated = sorted(games, key=lambda game: game.played.game_id)
     for game, next_ in itertools.pairwise(rated):
         if game.played.game_id == next_.played.game_id:
             raise ValueError(f"game {game.played.game_id} is given twice")
-    return rated
+    seats: dict[str, set[tuple[int, int]]] = defaultdict(set)
+    for game in rated:
+        seats[game.rules].add(_seats(game))
+    return [
+        game
+        if len(seats[game.rules]) == 1
+        else game._replace(rules="{} ({} loyal, {} evil)".format(game.rules, *_seats(game)))
+        for game in rated
+    ]
 
 
 def _sides(played: Played) -> Iterable[tuple[int, Side]]:
@@ -250,15 +263,10 @@ def _pairs(played: Played, owners: Mapping[str, str]) -> Iterable[tuple[int, int
             yield one, two
 
 
-def _seats(games: Iterable[RatedGame]) -> dict[str, tuple[int, int]]:
-    """By rules, the number of loyal and of evil seats. Raises ValueError for rules with several."""
-    found: dict[str, tuple[int, int]] = {}
-    for game in games:
-        sides = [side for _, side in _sides(game.played)]
-        seats = sides.count(Side.LOYAL), sides.count(Side.EVIL)
-        if found.setdefault(game.rules, seats) != seats:
-            raise ValueError(f"games of {game.rules} differ in their numbers of loyal and evil seats")
-    return found
+def _seats(game: RatedGame) -> tuple[int, int]:
+    """The number of loyal and of evil seats."""
+    sides = [side for _, side in _sides(game.played)]
+    return sides.count(Side.LOYAL), sides.count(Side.EVIL)
 
 
 class _Counted(NamedTuple):
@@ -325,7 +333,7 @@ class _Model:
         from scipy.sparse import csr_array
 
         self.games_by = Counter(game.rules for game in games)
-        self._seats = _seats(games)
+        self.seats = {game.rules: _seats(game) for game in games}
         self.rules = sorted(self.games_by, key=lambda rules: (-self.games_by[rules], rules))
         self.players = sorted({agent for game in games for agent in game.played.agents})
         self._rules_at = {name: at for at, name in enumerate(self.rules)}
@@ -377,13 +385,13 @@ class _Model:
             start = fit.effects
             found.append((fit, fit.evidence + _prior(of_s) + _prior(of_d), of_s, of_d))
         most = max(weight for _, weight, _, _ in found)
-        weights = [exp(weight - most) for _, weight, _, _ in found]
-        total = sum(weights)
-        kept = [
-            (weight / total, fit, of_s, of_d)
-            for weight, (fit, _, of_s, of_d) in zip(weights, found, strict=True)
-            if weight > 1e-4 * total
+        likely = [
+            (exp(weight - most), fit, of_s, of_d)
+            for fit, weight, of_s, of_d in found
+            if weight - most > _UNLIKELY
         ]
+        total = sum(weight for weight, _, _, _ in likely)
+        kept = [(weight / total, fit, of_s, of_d) for weight, fit, of_s, of_d in likely]
         centring = self._centring()
         return _Fits(
             [
@@ -407,7 +415,7 @@ class _Model:
         for part in (s, d):
             moved[part, part] -= 1 / players
         for rules, at in self._rules_at.items():
-            loyal, evil = self._seats[rules]
+            loyal, evil = self.seats[rules]
             moved[at, s] = (loyal - evil) / players
             moved[at, d] = (loyal + evil) / players
         return moved
@@ -443,7 +451,8 @@ class _Model:
             if gain < _ENOUGH:
                 break
             size = 1.0
-            while (next_ := self._objective(effects + size * step, penalty)) < value and size > 1e-6:
+            least = value - 1e-12 * abs(value)  # a step at the top may seem to lead down, by rounding
+            while (next_ := self._objective(effects + size * step, penalty)) < least and size > 1e-6:
                 size /= 2
             effects, value = effects + size * step, next_
         determinant = 2 * float(np.log(np.diag(factor[0])).sum())

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from engine.terms import Seat
 from evaluators.ground.turns import Game
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
-from evaluators.measures.ratings import Played
+from evaluators.measures.duels import Played
 from evaluators.report.columns import agent_names, model_seats, rule_set
 
 __all__ = ["INVALID", "MODEL_DEFAULTS", "RatedGame", "rated_game", "why_excluded"]
@@ -19,8 +19,7 @@ class RatedGame(NamedTuple):
     """A finished game, and the rules that it was played by."""
 
     rules: str
-    """Games of equal rules share an intercept, such as ``official, 5 players``. They have equally many seats
-    of each side."""
+    """Games of equal rules share an intercept, such as ``official, 5 players``."""
     played: Played
     """``agents`` are the names of the players."""
 

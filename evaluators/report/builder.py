@@ -28,6 +28,7 @@ from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.measures.comparing import judged_counts
 from evaluators.measures.defaults import CAUSES, EXCLUDE_ABOVE, DecisionCounter, SeatDecisions
+from evaluators.measures.duels import Played
 from evaluators.measures.guessing import BeliefItems, BeliefScores
 from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.impact import PAPER, RELEASED, ImpactCounts, Link, link_rules
@@ -40,9 +41,9 @@ from evaluators.measures.judged import (
     judged_turns,
 )
 from evaluators.measures.play import PlayMetrics
-from evaluators.measures.ratings import Played
 from evaluators.measures.scoring import F1, RoleScores, Scores
 from evaluators.measures.statements import Finding
+from evaluators.ratings.games import RatedGame
 from evaluators.report.columns import (
     SEAT_COLUMNS,
     Condition,
@@ -231,7 +232,7 @@ class ReportBuilder:
         self.released_impact = ImpactCounts(RELEASED)
         self.shared: dict[str, dict[str, dict[str, int]]] = {"reasonable": {}, "think": {}, "speak": {}}
         """By part, rater and item: the ratings of items that several raters judged."""
-        self.played: list[Played] = []
+        self.played: list[RatedGame] = []
         self.unseated = 0
         """The number of games without known agents."""
         self.uses: list[SeatUse] = []
@@ -377,7 +378,8 @@ class ReportBuilder:
         if reported.agents is None or kept < players:
             self.unseated += 1
         else:
-            self.played.append(Played(game.id, reported.agents, game.roles, game.winner))
+            played = Played(game.id, reported.agents, game.roles, game.winner)
+            self.played.append(RatedGame(rule_set(game.profile), played))
 
     def _count_part(
         self,

@@ -873,5 +873,4 @@ def _table(name: str, rows: Sequence[TableRow], empty: str, *, mixed: bool = Fal
         tuple(rows),
         empty,
         "full",
-        whole=False,
     )

@@ -62,7 +62,7 @@ def counted_table(
     columns: Sequence[CountedColumn],
     *,
     empty: str,
-    audience: Audience = "items",
+    audience: Audience = "full",
 ) -> ReportTable:
     """A table whose rows are those that were counted; ``empty`` says why there are none."""
     rows = counted_rows(tally, name, heads, columns, "nothing counted")

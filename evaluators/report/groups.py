@@ -161,7 +161,6 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
         rows,
         "" if rows else "nothing counted" if groups else "the games were not grouped",
         "full",
-        whole=False,
     )
 
 
@@ -204,5 +203,4 @@ def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTab
         tuple(rows),
         "" if rows else "nothing counted",
         "full",
-        whole=False,
     )

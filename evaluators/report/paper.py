@@ -92,7 +92,6 @@ def dimensions(builder: ReportBuilder) -> ReportTable:
         ("measure",),
         tuple(Column(name) for name in columns),
         tuple(rows),
-        whole=False,
     )
 
 
@@ -175,7 +174,6 @@ def people(builder: ReportBuilder) -> ReportTable:
             Column("people minus model"),
         ),
         tuple(rows),
-        whole=False,
     )
 
 
@@ -319,7 +317,7 @@ def results_of_games(tally: FigureTally) -> Iterator[ReportTable]:
             tuple(Column(name) for name in ("ours", *MODELS)),
             tuple(rows) if tally.games else (),
             "" if tally.games else "no finished games",
-            "public" if name == "results" else "games",
+            "public",
         )
 
 
@@ -343,7 +341,7 @@ def rounds(tally: FigureTally) -> ReportTable:
             CountedColumn("changed"),
         ],
         empty="no finished games",
-        audience="games",
+        audience="public",
     )
 
 
@@ -358,7 +356,7 @@ def roles(tally: FigureTally) -> ReportTable:
         {"label": "role"},
         [CountedColumn("on quests"), CountedColumn("games won")],
         empty="no finished games",
-        audience="games",
+        audience="public",
     )
 
 

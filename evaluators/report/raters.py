@@ -116,7 +116,6 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
         ),
         tuple(rows),
         "" if rows else "no two raters answered or judged the same",
-        whole=False,
     )
 
 

@@ -127,8 +127,6 @@ def guessers(tally: FigureTally) -> ReportTable:
             ),
             *ordered,
         ),
-        audience="full",
-        whole=False,
     )
 
 
@@ -219,7 +217,6 @@ def confusions(tally: FigureTally) -> ReportTable:
         tuple(rows),
         "" if rows else "no guess named a wrong intention, or no guesses were given",
         "full",
-        whole=False,
     )
 
 

@@ -51,5 +51,4 @@ def rulings(tally: FigureTally) -> ReportTable:
         {"group": "by", "label": "group"},
         [CountedColumn(column) for column in ("refused", *_RULES)],
         empty="no items: imported games and plain bots hold no thoughts",
-        audience="full",
     )

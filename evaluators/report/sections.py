@@ -3,16 +3,19 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Final, get_args
 
 from engine.terms import Role, Side, side_of
 from evaluators.dataset.metrics import OWN_METRICS, installed_metrics
 from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
+from evaluators.measures.duels import Played, head_to_head
 from evaluators.measures.impact import ImpactCounts
 from evaluators.measures.judged import PARTS, sign_test
-from evaluators.measures.ratings import Played, Rating, head_to_head
 from evaluators.measures.scoring import STEPS
+from evaluators.ratings.fit import rate
+from evaluators.ratings.games import RatedGame
 from evaluators.report.agreement import agreement, kappa_with
 from evaluators.report.builder import DEFAULTS, EXCLUDED, Exclusion, ReportBuilder
 from evaluators.report.contrasts import contrasted
@@ -166,7 +169,6 @@ def _seats(tally: FigureTally) -> ReportTable:
         {"label": "side"},
         [CountedColumn("won", counts="share")],
         empty="no finished games",
-        audience="full",
     )
 
 
@@ -183,21 +185,24 @@ def _people(builder: ReportBuilder) -> str:
 
 def _selection(builder: ReportBuilder) -> Iterator[ReportTable]:
     tally = builder.tally
-    for name, title, audience in (
-        ("selection", "Selection: are the chosen intentions reasonable?", "items"),
-        ("selection_intentions", "By intention: Selection: are the chosen intentions reasonable?", "full"),
+    for name, title, section in (
+        ("selection", "Selection: are the chosen intentions reasonable?", PAPER),
+        (
+            "selection_intentions",
+            "By intention: Selection: are the chosen intentions reasonable?",
+            DIMENSIONS,
+        ),
     ):
         yield counted_table(
             tally,
             name,
-            PAPER if audience == "items" else DIMENSIONS,
+            section,
             title,
             "Reasonable, of all judged selections: first ones, and final ones that modification changed. "
             f"Several raters pool.{_people(builder)}",
             _BY,
             [CountedColumn("accuracy")],
             empty=NO_JUDGEMENTS,
-            audience=audience,  # type: ignore[arg-type]
         )
 
 
@@ -247,7 +252,7 @@ def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
         ),
     )
     for name, title, items, empty in ways:
-        for suffix, audience in (("", "items"), ("_intentions", "full")):
+        for suffix in ("", "_intentions"):
             yield counted_table(
                 builder.tally,
                 f"{name}{suffix}",
@@ -259,14 +264,13 @@ def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
                 {"of": "rater", **_BY},
                 [_F1[-1]] if suffix else [*_F1, *_LIMITS],
                 empty=empty,
-                audience=audience,  # type: ignore[arg-type]
             )
 
 
 def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
-    for name, title, audience in (
-        ("beliefs", "Beliefs recorded while playing", "items"),
-        ("beliefs_intentions", "By intention: Beliefs recorded while playing", "full"),
+    for name, title, columns in (
+        ("beliefs", "Beliefs recorded while playing", [*_F1, *_LIMITS]),
+        ("beliefs_intentions", "By intention: Beliefs recorded while playing", [_F1[-1]]),
     ):
         yield counted_table(
             tally,
@@ -277,9 +281,8 @@ def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
             "options are the "
             "lists of every role. By the speaker's side and role.",
             _BY,
-            [_F1[-1]] if audience == "full" else [*_F1, *_LIMITS],
+            columns,
             empty="no beliefs about intentions were recorded",
-            audience=audience,  # type: ignore[arg-type]
         )
 
 
@@ -438,7 +441,6 @@ def _own_metrics(tally: FigureTally) -> ReportTable:
         {"of": "metric", **_BY},
         [CountedColumn("share"), CountedColumn("value", "mean", "number")],
         empty="no metric said anything about these turns",
-        audience="full",
     )
 
 
@@ -498,7 +500,6 @@ def _judges(builder: ReportBuilder) -> ReportTable:
         ),
         tuple(rows),
         "" if rows else "nobody but people judged",
-        whole=False,
     )
 
 
@@ -539,7 +540,6 @@ def _defaults(tally: FigureTally) -> ReportTable:
         _BY,
         [CountedColumn("defaulted"), *(CountedColumn(cause) for cause in sorted(CAUSES))],
         empty="nobody decided anything",
-        audience="full",
     )
 
 
@@ -557,7 +557,6 @@ def _excluded(tally: FigureTally, above: float) -> ReportTable:
         _BY,
         [CountedColumn("excluded"), *(CountedColumn(reason) for reason in get_args(Exclusion))],
         empty="no games",
-        audience="full",
     )
 
 
@@ -572,24 +571,33 @@ def _rate(rate: Rate, behind: GameSet) -> Figure:
     return replace(made, of_games=behind)
 
 
-def _rating(rating: Rating) -> Figure:
-    note = "only differences between ratings mean anything"
-    return Figure(rating.mu, rating.low, rating.high, games=rating.games, method="rating", note=note)
+def _ratings(played: Sequence[RatedGame]) -> dict[str, Figure]:
+    """Each agent's rating; empty without games, or without what ratings need."""
+    if find_spec("scipy") is None:
+        return {}
+    return {
+        one.player: Figure(*one.rating, games=one.games, method="rating", note=RATING)
+        for one in rate(played).players
+    }
 
 
-def _with_own_ids(played: Iterable[Played]) -> Iterator[Played]:
+def _with_own_ids(played: Iterable[RatedGame]) -> Iterator[RatedGame]:
     """The games, each under an id of its own: simulated games of one seed have the same id in every file."""
     times: Counter[str] = Counter()
-    for game in played:
+    for rules, game in played:
         times[game.game_id] += 1
         n = times[game.game_id]
-        yield game if n == 1 else replace(game, game_id=f"{game.game_id} ({n})")
+        yield RatedGame(rules, game if n == 1 else replace(game, game_id=f"{game.game_id} ({n})"))
+
+
+RATING: Final = "the share of games won with a seat dealt at random, among agents of mean skill"
+NO_RATING: Final = "ratings need the extra reports: pip install 'interintent-server[reports]'"
 
 
 class _Seated:
     """The games that agents with rivals played, by agent and by role or side."""
 
-    def __init__(self, played: Iterable[Played]) -> None:
+    def __init__(self, played: Sequence[Played]) -> None:
         contests = [game for game in played if len(set(game.agents)) > 1]
         self._names = tuple(dict.fromkeys(game.game_id for game in contests))
         bits = {name: 1 << place_ for place_, name in enumerate(self._names)}
@@ -611,35 +619,41 @@ class _Seated:
         return GameSet(self._names, mask)
 
 
+def _value(figure: Figure | None) -> float:
+    return 0.0 if figure is None or figure.value is None else figure.value
+
+
 def _agents(builder: ReportBuilder) -> Iterator[ReportTable]:
-    table = head_to_head(_with_own_ids(builder.played))
-    seated = _Seated(builder.played)
+    played = list(_with_own_ids(builder.played))
+    table = head_to_head(game for _, game in played)
+    seated = _Seated([game for _, game in builder.played])
+    ratings = _ratings([game for game in played if len(set(game.played.agents)) > 1])
+    ladder = sorted(table.standings, key=lambda row: (-(_value(ratings.get(row.agent))), row.agent))
     empty = "nobody said who sat where" if not builder.played else "one agent held every seat of every game"
-    standings = {row.agent: row for row in table.standings}
     yield ReportTable(
         "standings",
         WHO,
         "Agents: win rates and ratings",
         f"{table.games} games whose seats different agents held; {table.mirrors} that one agent held "
         "alone are "
-        "left out. Ratings: openskill's Plackett-Luce, 25 before any game, with the deal's own worth learned "
-        "beside them.",
+        "left out. Rating: the share of games that an agent is expected to win with a seat dealt at random, "
+        "if agents of mean skill hold all other seats; one fit over all games (docs/ratings.md).",
         ("agent",),
-        (Column("as loyal"), Column("as evil"), Column("rating", "number")),
+        (Column("as loyal"), Column("as evil"), Column("rating")),
         tuple(
             TableRow(
-                (rating.agent,),
+                (row.agent,),
                 {
-                    "as loyal": _rate(
-                        standings[rating.agent].as_loyal, seated.games(rating.agent, Side.LOYAL)
+                    "as loyal": _rate(row.as_loyal, seated.games(row.agent, Side.LOYAL)),
+                    "as evil": _rate(row.as_evil, seated.games(row.agent, Side.EVIL)),
+                    "rating": replace(
+                        ratings.get(row.agent, nothing(NO_RATING)), of_games=seated.games(row.agent, *Side)
                     ),
-                    "as evil": _rate(standings[rating.agent].as_evil, seated.games(rating.agent, Side.EVIL)),
-                    "rating": replace(_rating(rating), of_games=seated.games(rating.agent, *Side)),
                 },
             )
-            for rating in table.ratings
+            for row in ladder
         ),
-        "" if table.ratings else empty,
+        "" if table.standings else empty,
         "full",
     )
     yield ReportTable(

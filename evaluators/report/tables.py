@@ -19,7 +19,6 @@ __all__ = [
     "DIMENSIONS",
     "GROUPS",
     "IMPACTFUL_BY",
-    "LEAST_ITEMS",
     "ONLY_EXCLUDED",
     "OURS",
     "PAPER",
@@ -34,8 +33,8 @@ __all__ = [
     "Unit",
     "as_csv",
     "in_order",
-    "limited",
     "place",
+    "public_part",
     "with_excluded",
 ]
 
@@ -57,13 +56,10 @@ ONLY_EXCLUDED: Final = "only in excluded games"
 IMPACTFUL_BY: Final = "impactful by"
 """The head of labels that depend on the figures of their row."""
 
-LEAST_ITEMS: Final = 20
-"""The least number of items or games for which a figure is shown to a caller who may not see gold."""
-
-Audience = Literal["public", "games", "items", "full"]
-"""Who may see a table. ``public``: everybody, since every finished game shows its numbers. ``games``,
-``items``: everybody, if there are enough of them behind the figures. ``full``: only callers who may see whole
-logs."""
+Audience = Literal["public", "full"]
+"""Who may see a table. ``public``: everybody, since it counts what the public record and the revealed roles
+of finished games say. ``full``: callers who may read those games in full.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +89,7 @@ class ReportTable:
     rows: tuple[TableRow, ...] = ()
     empty: str = ""
     """Why there are no rows; empty if there are rows."""
-    audience: Audience = "items"
-    whole: bool = True
-    """Whether rows that differ only in their last label add up to a whole: then the whole and all parts but
-    one reveal that part."""
+    audience: Audience = "full"
 
     def as_json(self, sources: "_Sources | None" = None) -> dict[str, Any]:
         """``words``: the sentence of each intention that a label names, by id. ``items`` of the table: the
@@ -236,22 +229,16 @@ class Report:
         }
 
 
-def limited(report: Report, least: int = LEAST_ITEMS) -> Report:
-    """The part of a report that may be shown without access to gold.
-
-    It has figures with at least ``least`` items behind them, public results of games, and published figures.
-    It has no tables of single intentions, no seats of agents, and no counts of what was left out, since they
-    reveal gold. The figures with excluded games are left out, since the difference would reveal those of a
-    few games. If one row of a breakdown has fewer items, the whole breakdown is left out, since the total
-    and the other rows would reveal that row. The rest does not show whether anything was left out.
+def public_part(report: Report) -> Report:
+    """The part of a report that everybody may see, if its games told everybody their roles: what their public
+    records say, and published figures. The figures with excluded games are left out, since which games are
+    excluded is not public.
     """
-    tables = tuple(
-        _limited(_without_excluded(table), least) for table in report.tables if table.audience != "full"
-    )
+    tables = tuple(_without_excluded(table) for table in report.tables if table.audience == "public")
     made_of = {name: report.made_of[name] for name in _SHOWN_OF if name in report.made_of}
     note = (
-        f"Totals over at least {least} items are shown; tables of single intentions, of who sat where "
-        "and of what was left out need the scope export:full. Raters: the caller's own."
+        "What public records say of games whose roles are public; whoever may read the games in full "
+        "(export:full) gets all tables."
     )
     notes = (*report.notes, note)
     return replace(report, made_of=made_of, excluded={}, tables=tables, notes=notes, notes_on_gold=())
@@ -306,32 +293,6 @@ def _place_of(table: ReportTable, row: TableRow) -> tuple[str, ...]:
 
 def _numbers(figure: Figure) -> tuple[float | None, ...]:
     return figure.value, figure.low, figure.high, figure.num, figure.den, figure.games, figure.items
-
-
-def _limited(table: ReportTable, least: int) -> ReportTable:
-    if table.audience == "public":
-        return table
-    few = {_part_of(table, row) for row in table.rows if not _enough(row, table.audience, least)}
-    kept = tuple(row for row in table.rows if _part_of(table, row) not in few)
-    empty = "" if kept else f"nothing, or fewer than {least} {table.audience}"
-    return replace(table, rows=kept, empty=empty)
-
-
-def _part_of(table: ReportTable, row: TableRow) -> tuple[str, ...]:
-    """The labels that rows have in common if they are shown or left out together."""
-    return row.labels[:-1] if table.whole else row.labels
-
-
-def _enough(row: TableRow, audience: Audience, least: int) -> bool:
-    for figure in row.figures.values():
-        behind = (figure.games if audience == "games" else figure.items) or 0
-        if (
-            figure.method not in ("published", "count")
-            and behind < least
-            and (figure.value is not None or behind)
-        ):
-            return False
-    return True
 
 
 def in_order(tables: Iterable[ReportTable]) -> tuple[ReportTable, ...]:

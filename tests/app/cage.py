@@ -1,9 +1,8 @@
 """Games in which every seat thinks in words of its own, so that a leaked word names its owner."""
 
-import secrets
 from collections.abc import Callable
 from dataclasses import replace
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 from engine import rules, state
@@ -37,13 +36,15 @@ Canaries = dict[str, Viewer]
 class Cage:
     """Makes up words, and remembers their owners."""
 
-    def __init__(self) -> None:
+    def __init__(self, random: Random | None = None) -> None:
+        """``random``: what the words are drawn from; None for words that are never the same again."""
+        self._random = random or SystemRandom()
         self.owners: Canaries = {}
         self.kinds: dict[str, str] = {}
         """The type of the event that contains each word."""
 
     def word(self, owner: Viewer, kind: str = "") -> str:
-        made = f"canary{secrets.token_hex(8)}"
+        made = f"canary{self._random.getrandbits(64):016x}"
         self.owners[made] = owner
         self.kinds[made] = kind
         return made

@@ -39,6 +39,8 @@ NAMES = {
     "evaluation_id": "e_abc",
     "other": "e_abd",
     "bot_id": "p_abc",
+    "set_id": "s_abc",
+    "entry_id": "r_abc",
     "seek_id": "s_abc",
     "request_id": "1.1.vote.1",
     "code": "stale",

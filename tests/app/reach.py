@@ -46,6 +46,10 @@ from tests.app.watcher import watching
 
 __all__ = ["CALLS", "Explorer", "Fact", "Laboratory", "explored", "may_know"]
 
+PROJECT: Final = "reach"
+"""Whose the laboratory's games are, and the key with which an explorer starts. Of others' games:
+tests/app/two_laboratories.py."""
+
 RECORD = Path(__file__).parents[1] / "records" / "last-team-goes.json"
 
 HIDDEN: Final = {name: kind.seen_by for name, kind in EVENT_TYPES.items() if kind.seen_by != "public"}
@@ -184,7 +188,8 @@ class Laboratory:
             winner=log.table.winner.value if log.table.winner else None,
             ending=log.table.ending.value if log.table.ending else None,
         )
-        batch = BatchRow(batch_id, at, 1, "0", {} if source is None else {"origin": "fork"})
+        spec = {} if source is None else {"origin": "fork"}
+        batch = BatchRow(batch_id, at, 1, "0", spec, owner=f"project:{PROJECT}")
         store = self.served.services.store
 
         async def work(connection: Any) -> None:
@@ -294,7 +299,21 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
         ("", {"after": after, "drive": "manual", **more})
         for after, more in zip(PLACES, ({"seats": OUTSIDE}, {}), strict=True)
     ],
+    "GET /tokens": [("", None), ("game={game}", None)],
+    "DELETE /tokens/{token_id}": [("", None)],
     "POST /models/{name}/try": [("", {})],
+    "POST /bots": [("", {"name": "owl", "version": "1"})],
+    "GET /bots": [("", None)],
+    "GET /bots/{bot_id}": [("", None)],
+    "POST /bots/{bot_id}/check": [("", {})],
+    "GET /ratings": [("", None)],
+    "POST /seeks": [("", {"players": 10, "wait_s": 3600, "bot": "owl"})],
+    "GET /seeks": [("", None)],
+    "GET /seeks/{seek_id}": [("", None)],
+    "DELETE /seeks/{seek_id}": [("", None)],
+    "POST /games/open": [("", {"players": 10, "seats": [{"agent": "open"}], "wait_s": 3600})],
+    "POST /games/{game_id}/seats/open/claim": [("", {})],
+    "DELETE /games/{game_id}/seats/open": [("", None)],
     "POST /games/{game_id}/tokens": [("", {"viewer": viewer}) for viewer in ("public", "seat:4")],
     "POST /batches/{batch_id}/tokens": [("", {})],
     "POST /games/{game_id}/seats/{seat}/claim-code": [("", {})],
@@ -353,6 +372,8 @@ class Explorer:
     calls: int = 0
     operations: set[str] = field(default_factory=set)
     """Operations that have succeeded."""
+    leaves_out: frozenset[str] = frozenset()
+    """Operations that are not tried."""
 
     def __post_init__(self) -> None:
         self._credentials: list[str] = []
@@ -360,6 +381,8 @@ class Explorer:
         self._moved = False
         self._claim = "none"
         """The last code for a seat that was handed out."""
+        self._made = {"{bot_id}": "p_none", "{seek_id}": "s_none", "{token_id}": "t_none"}
+        """The last of each that was made."""
         self._targets = [
             _Target(sample.name, sample.game_id, sample.batch_id)
             for sample in self.laboratory.samples.values()
@@ -399,6 +422,8 @@ class Explorer:
     async def _call(self, operation: str, credential: str, target: _Target) -> None:
         method, _, template = operation.partition(" ")
         about = "{" in template or any("{" in query or callable(body) for query, body in CALLS[operation])
+        if operation in self.leaves_out:
+            return
         if target.name == "own" and operation.endswith("/cancel"):
             return  # its tokens are still to be tried
         if not about and target is not self._targets[0]:
@@ -415,6 +440,8 @@ class Explorer:
                 .replace("{seat}", "1")
                 .replace("{path}", "index.html")
             )
+            for name, made in self._made.items():
+                path = path.replace(name, made)
             for query, body in CALLS[operation]:
                 if callable(body) and target.name == "own":
                     continue
@@ -464,6 +491,8 @@ class Explorer:
             values = [answer.json()]
         if answer.is_success and "/games" in where and answer.request.method == "POST" and values:
             self._take_up(values[0], target)
+        if answer.is_success and values and answer.request.method == "POST":
+            self._made |= {name: values[0][name[1:-1]] for name in self._made if name[1:-1] in values[0]}
         if answer.is_success and "/claim-code" in where:
             self._claim = values[0]["code"]
         if answer.is_success and where.startswith("POST /evaluations"):
@@ -568,7 +597,7 @@ async def explored(laboratory: Laboratory, *scopes: str, seed: int = 1) -> Explo
     await laboratory.lay(seed)
     async with Caller(laboratory.served.app) as caller:
         explorer = Explorer(laboratory, caller, frozenset(scopes))
-        await explorer.explore((await make_key(store_of(laboratory.served), *scopes))[1])
+        await explorer.explore((await make_key(store_of(laboratory.served), *scopes, project=PROJECT))[1])
     return explorer
 
 

@@ -636,7 +636,9 @@ async def twins() -> AsyncIterator[Twins]:
         ]
         async with running_server(made[0]) as one, running_server(made[1]) as other:
             for served in (one, other):
-                key = ApiKey("k_reader", "reader", hash_of(READER), ("games:create", "games:read"), NOW_MS)
+                key = ApiKey(
+                    "k_reader", "reader", hash_of(READER), ("games:create:any", "games:read:any"), NOW_MS
+                )
                 await KeyStore(served.services.database).add(key)
             yield Twins(one, other, still)
 

@@ -121,11 +121,11 @@ async def test_answers_are_scored_once_though_the_answer_to_them_is_lost(served:
         assert shown.per_item is not None
         assert {one["item_id"] for one in shown.per_item} == {one.id for one in items}
         assert all(one["unmapped"] == ["win the lottery"] for one in shown.per_item)
-        # A second try of one's own is another matter, and is refused with what was wrong.
+        # What is wrong with an answer is pointed at.
         with pytest.raises(ApiError) as refused:
-            await server.submit("guessing", ME, answers[:2])
-        assert (refused.value.status, refused.value.code) == (409, "already-graded")
-        assert refused.value.pointer == "/answers/0/item_id"
+            await server.submit("guessing", ME, [*answers[:1], *answers[:1]])
+        assert (refused.value.status, refused.value.code) == (422, "invalid-request")
+        assert refused.value.pointer == "/answers/1"
         again = await server.submit("guessing", ME, answers[:2], regrade_of=scored.id)
         assert again.regrade_of == scored.id
         assert [one.id async for one in direct.evaluations(dimension="guessing", rater="me")] == [

@@ -171,3 +171,24 @@ async def test_the_live_layer_comes_between_the_events(served: Served) -> None:
         )
         assert {frame["t"] for frame in frames} <= {"turn", "watchers"}
         assert frames[-1] in ({"t": "turn", "kind": None, "seats": []}, {"t": "watchers", "n": 1})
+
+
+async def test_seats_are_found_in_one_game_and_a_cancelled_wait_leaves_no_seek(served: Served) -> None:
+    async with Server(served.url) as server:
+        waiting = asyncio.create_task(server.find_seat("cat", players=9))
+        while not (lobby := await server.lobby())["seeks"]:
+            pass
+        assert [pool["waiting"] for pool in lobby["pools"]] == [1]
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await server.lobby())["seeks"] == []
+        assert await server.find_seat("owl", wait_s=1, at_least=2) is None
+        found = await asyncio.gather(
+            *(server.find_seat(f"bot{number}", profile="official") for number in range(5))
+        )
+        seats = [seat for seat in found if seat is not None]
+        assert len(seats) == 5
+        await asyncio.gather(*(seat.play(lambda request, events: request.default) for seat in seats))
+        assert len({seat.events[0].game for seat in seats}) == 1
+        assert {seat.events[-1].type for seat in seats} == {"game_ended"}

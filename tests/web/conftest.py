@@ -23,6 +23,7 @@ from tests.chromium import launching
 
 PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1280, "height": 800}
+SCREEN = {"width": 1440, "height": 900}
 WALL = {"width": 3840, "height": 2160}
 
 Visits = Callable[..., AbstractAsyncContextManager[Page]]

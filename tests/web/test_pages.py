@@ -14,7 +14,7 @@ from playwright.async_api import Page, expect
 
 from scripts.web import WEB, install
 from tests.app.real_server import Served
-from tests.web.conftest import DESK, PHONE, WALL, Visits
+from tests.web.conftest import PHONE, SCREEN, WALL, Visits
 
 pytestmark = pytest.mark.long
 
@@ -57,7 +57,12 @@ PLACES: Sequence[tuple[str, str, str]] = (
     ("text", "#/games/{game}/text", "The deal"),
     ("batches", "#/batches", "Batches"),
     ("batch", "#/batches/{batch}", "Winners"),
+    ("lobby", "#/lobby", "Who waits"),
     ("compare", "#/compare?a={game}&b={other}", "First difference"),
+    ("judge", "#/annotate?rater=ann&batch={batch}", "The record"),
+    ("guess", "#/guess?rater=ann&of={batch}", "The record"),
+    ("play", "#/play", "Names, if you like"),
+    ("seat-of-mine", "{link}", "What is asked"),
     ("nowhere", "#/nowhere", "There is no such page"),
     ("nothing", "#/games/g_nothing", "There is nothing here"),
 )
@@ -65,7 +70,12 @@ PLACES: Sequence[tuple[str, str, str]] = (
 
 @pytest.mark.parametrize(
     ("size", "viewport", "scheme"),
-    [("phone", PHONE, "light"), ("desk", DESK, "dark"), ("desk", DESK, "light"), ("wall", WALL, "dark")],
+    [
+        ("phone", PHONE, "light"),
+        ("screen", SCREEN, "dark"),
+        ("screen", SCREEN, "light"),
+        ("wall", WALL, "dark"),
+    ],
 )
 async def test_axe_finds_nothing_on_any_page(
     served: Served, visit: Visits, size: str, viewport: dict[str, int], scheme: str
@@ -74,13 +84,18 @@ async def test_axe_finds_nothing_on_any_page(
     other = await played(served, count=1, seats=[{"agent": "random"}])
     async with Server(served.url) as server:
         batch = (await server.game(game).view())["batch_id"]
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+        wish = {"seats": [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]}
+        mine = (await caller.post("/games", json=wish)).json()["games"][0]["game_id"]
+        code = (await caller.post(f"/games/{mine}/seats/1/claim-code")).json()["code"]
+    fields = {"game": game, "other": other, "batch": batch, "link": f"#/claim/{code}"}
     SCREENS.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
     async with visit(f"{served.url}/ui/", viewport=viewport, color_scheme=scheme, faults=("404",)) as page:
         for name, place, words in PLACES:
             # Another document: a change of the hash alone would show the page before for a moment.
             await page.goto("about:blank")
-            await page.goto(f"{served.url}/ui/{place.format(game=game, other=other, batch=batch)}")
+            await page.goto(f"{served.url}/ui/{place.format(**fields)}")
             await expect(page.get_by_text(words).or_(page.get_by_label(words)).first).to_be_attached()
             for summary in await page.locator(".entry[aria-current] summary").all():
                 await summary.click()

@@ -7,6 +7,7 @@ import { ClaimPage, ClaimedPage } from "./pages/claim.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
 import { GuessPage } from "./pages/guess.tsx";
+import { LobbyPage } from "./pages/lobby.tsx";
 import { PlayPage } from "./pages/play.tsx";
 import { RatingsPage } from "./pages/ratings.tsx";
 import { ReadPage } from "./pages/read.tsx";
@@ -31,6 +32,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/annotate", title: () => "Judge", page: AnnotatePage },
   { pattern: "/guess", title: () => "Guess", page: GuessPage },
   { pattern: "/play", title: () => "Play", page: PlayPage },
+  { pattern: "/lobby", title: () => "Find others", page: LobbyPage },
   { pattern: "/play/:game", title: () => "Your seat", page: SeatPage },
   { pattern: "/claim", title: () => "Your seat", page: ClaimedPage },
   { pattern: "/claim/:code", title: () => "Your seat", page: ClaimPage },
@@ -45,6 +47,7 @@ export const NAVIGATION: readonly { to: string; name: string }[] = [
   { to: "/", name: "Watch" },
   { to: "/batches", name: "Batches" },
   { to: "/play", name: "Play" },
+  { to: "/lobby", name: "Find others" },
   { to: "/annotate", name: "Judge" },
   { to: "/guess", name: "Guess" },
   { to: "/studies", name: "Studies" },

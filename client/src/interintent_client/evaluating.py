@@ -11,10 +11,12 @@ from interintent_client.evaluations import (
     Evaluation,
     Guessed,
     Item,
+    ItemSet,
     ItemSettings,
     Judged,
     Judgement,
     Rater,
+    Receipt,
     Scored,
     StoredJudgement,
     Task,
@@ -39,9 +41,10 @@ class Items:
     A broken connection costs no item: the page is requested again.
     """
 
-    def __init__(self, http: Http, query: Mapping[str, Any]) -> None:
+    def __init__(self, http: Http, query: Mapping[str, Any], path: str = "/evaluations/items") -> None:
         self._http = http
         self._query = query
+        self._path = path
         self.variant: Json = {}
         """How the items were made, to be submitted with the answers; known after the first page."""
         self.excluded: dict[str, int] = {}
@@ -49,7 +52,7 @@ class Items:
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         self.excluded = {}
-        async for page in self._http.pages("/evaluations/items", **self._query):
+        async for page in self._http.pages(self._path, **self._query):
             self.variant = page["variant"]
             for reason, count in page["excluded"].items():
                 self.excluded[reason] = self.excluded.get(reason, 0) + count
@@ -89,12 +92,12 @@ class EvaluationCalls:
         regrade_of: str | None = None,
         idempotency_key: str | None = None,
     ) -> Evaluation:
-        """Submits up to 2,000 answers and returns their scores. The answers count once, however often the
-        call is repeated.
+        """Submits up to 2,000 answers to items whose gold the caller may read, and returns their scores:
+        practice, as often as one likes. An answer that is sent again after a fault counts once.
 
         ``variant``: how the items were made (``options``, ``history``, ``context``, ``followed``) if not by
-        the server's defaults, and ``unmapped``. ``regrade_of``: an earlier evaluation whose items are
-        answered again. Raises ApiError, for instance ``already-graded`` or ``already-seen``.
+        the server's defaults, and ``unmapped``. ``regrade_of``: an earlier evaluation to link to. Raises
+        ApiError: ``forbidden`` for items of others' games, which are answered in sets (``answer_set``).
         """
         body: dict[str, Any] = {
             "dimension": dimension,
@@ -104,6 +107,86 @@ class EvaluationCalls:
         given = {name: value for name, value in (variant or {}).items() if name in _OF_ANSWERS}
         more = {"variant": given or None, "regrade_of": regrade_of}
         return await self._evaluated(body, more, idempotency_key)
+
+    async def seal_set(
+        self,
+        name: str,
+        dimension: Guessed,
+        batches: Sequence[str],
+        closes_at: str,
+        *,
+        items: int = 200,
+        variant: Json | None = None,
+        idempotency_key: str | None = None,
+    ) -> ItemSet:
+        """Has the server draw a set of items from batches that the caller may read in full, and seal it until
+        a date such as ``2030-01-31T12:00:00Z``. It is drawn once, however often the call is repeated.
+
+        ``items``: 200 to 1,000. ``variant``: ``options``, ``history`` and ``unmapped``.
+        """
+        body: dict[str, Any] = {
+            "name": name,
+            "dimension": dimension,
+            "batches": list(batches),
+            "closes_at": closes_at,
+            "items": items,
+        }
+        if variant:
+            body["variant"] = variant
+        key = idempotency_key or str(uuid.uuid4())
+        return ItemSet.read(await self._http.post("/evaluations/sets", body, idempotency_key=key))
+
+    async def sets(self) -> AsyncIterator[ItemSet]:
+        """Everybody's sets, newest first, page by page."""
+        async for page in self._http.pages("/evaluations/sets", limit=200):
+            for found in page["sets"]:
+                yield ItemSet.read(found)
+
+    async def set(self, set_id: str) -> ItemSet:
+        """A set; once it is open, with its leaderboard."""
+        return ItemSet.read(await self._http.get(f"/evaluations/sets/{set_id}"))
+
+    def set_items(self, set_id: str, *, page: int = 50) -> Items:
+        """The items of a set, without their gold answers. ``page``: items per call, 1 to 200."""
+        return Items(self._http, {"limit": page}, f"/evaluations/sets/{set_id}/items")
+
+    async def answer_set(
+        self,
+        set_id: str,
+        rater: Rater,
+        answers: Sequence[Answer],
+        *,
+        idempotency_key: str | None = None,
+    ) -> Receipt:
+        """Hands in all of a rater's answers to a sealed set, up to five samples of each item, in the place of
+        those that it handed in before. The scores are open to all after the set's date.
+
+        Raises ApiError: ``already-seen`` for an item of which the caller's owner was shown too much,
+        ``too-many-raters`` for a fourth rater's name, ``set-closed`` after the date.
+        """
+        body = {"rater": rater.as_json(), "answers": [answer.as_json() for answer in answers]}
+        path, key = f"/evaluations/sets/{set_id}/answers", idempotency_key or str(uuid.uuid4())
+        return Receipt.read(await self._http.post(path, body, idempotency_key=key))
+
+    async def receipts(self, set_id: str) -> list[Receipt]:
+        """What the caller's owner has handed in to a set: of each rater the last answers."""
+        stored = await self._http.get(f"/evaluations/sets/{set_id}/receipts")
+        return [Receipt.read(receipt) for receipt in stored["receipts"]]
+
+    async def set_gold(self, set_id: str) -> AsyncIterator[Json]:
+        """The items of an open set with their gold, page by page. Raises ApiError, ``set-sealed`` before its
+        date.
+        """
+        async for page in self._http.pages(f"/evaluations/sets/{set_id}/gold", limit=200):
+            for item in page["items"]:
+                yield item
+
+    async def set_entry(self, set_id: str, entry_id: str) -> Json:
+        """One rater's scores and, item by item, its answers to an open set beside the gold. Raises ApiError,
+        ``set-sealed`` before its date.
+        """
+        entry: Json = await self._http.get(f"/evaluations/sets/{set_id}/entries/{entry_id}")
+        return entry
 
     async def judge(
         self,
@@ -130,7 +213,7 @@ class EvaluationCalls:
         return Evaluation.read(answer)
 
     async def evaluation(self, evaluation_id: str, *, per_item: bool = False) -> Evaluation:
-        """An evaluation as it is now. ``per_item`` adds every item with its gold answer (``export:full``)."""
+        """An evaluation as it is now. ``per_item`` adds every item with its gold answer."""
         path = f"/evaluations/{evaluation_id}"
         return Evaluation.read(await self._http.get(path, per_item=True if per_item else None))
 

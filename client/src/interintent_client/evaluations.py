@@ -17,11 +17,13 @@ __all__ = [
     "Evaluation",
     "Guessed",
     "Item",
+    "ItemSet",
     "ItemSettings",
     "Judged",
     "Judgement",
     "Rater",
     "RaterKind",
+    "Receipt",
     "Scored",
     "StoredJudgement",
     "Task",
@@ -198,8 +200,8 @@ class Evaluation:
     items: int
     answers: int
     totals: Mapping[str, Any] | None
-    """The scores in total. None if they rest on too few items for this caller to see them, or if no item is
-    judged yet.
+    """The scores in total. None if no item is judged yet, or for a judge of games that the caller may not
+    read in full.
     """
     regrade_of: str | None
     reason: str | None
@@ -232,6 +234,55 @@ class Evaluation:
         """Micro-averaged F1 of guesses or summaries; None where the server does not give it."""
         micro = (self.totals or {}).get("micro")
         return None if micro is None else micro["f1"]["value"]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSet:
+    """A set of items on which raters are compared: sealed until its date, then open to all."""
+
+    id: str
+    name: str
+    dimension: Guessed
+    status: Literal["sealed", "scoring", "open"]
+    closes_at: str
+    items: int
+    games: int
+    leaderboard: Sequence[Json] | None
+    """Every rater's scores, the best first; None until the set is open."""
+    raw: Json
+
+    @classmethod
+    def read(cls, raw: Json) -> "ItemSet":
+        return cls(
+            id=raw["set_id"],
+            name=raw["name"],
+            dimension=raw["dimension"],
+            status=raw["status"],
+            closes_at=raw["closes_at"],
+            items=raw["items"],
+            games=raw["games"],
+            leaderboard=raw.get("leaderboard"),
+            raw=raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """That a rater's answers to a set are stored."""
+
+    entry_id: str
+    set_id: str
+    rater: Mapping[str, str]
+    at: str
+    answers: int
+    items: int
+    """Items that they answer. The others of the set count as silence."""
+    raw: Json
+
+    @classmethod
+    def read(cls, raw: Json) -> "Receipt":
+        names = ("entry_id", "set_id", "rater", "at", "answers", "items")
+        return cls(**{name: raw[name] for name in names}, raw=raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
 """A server, its games and its batches."""
 
+import asyncio
 import hashlib
 import json
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final, Literal, Self, Unpack
 
 from interintent_client.backoff import PATIENCE
-from interintent_client.errors import ExportBroken
+from interintent_client.errors import ApiError, ExportBroken, Unreachable
 from interintent_client.evaluating import EvaluationCalls, Items
 from interintent_client.evaluations import Dimension, ItemSettings
 from interintent_client.http import Http
@@ -21,6 +22,9 @@ from interintent_client.stream import Stream, TokenSource
 __all__ = ["Batch", "Game", "Server"]
 
 OVER: Final = frozenset({"done", "cancelled", "failed"})
+
+SEEK_WAIT_S: Final = 20
+"""Seconds for which one call waits for a game."""
 
 _LIVE: Final = frozenset({"turn", "watchers", "speaking", "utterance_delta", "utterance_withdrawn"})
 """Statuses of a batch that is over."""
@@ -90,6 +94,32 @@ class Server(EvaluationCalls):
         key = idempotency_key or str(uuid.uuid4())
         answer = await self._http.post("/games/import", record, idempotency_key=key)
         return self.game(answer["game_id"])
+
+    async def find_seat(self, bot: str = "bot", **wish: Any) -> Seat | None:
+        """Seeks a game as this bot, waits for it, and returns the seat, to be played. ``wish``: ``rated``,
+        ``version``, ``players``, ``pace``, ``wait_s``, ``at_least``, … as in ``POST /seeks``. None if the
+        seek ended without a game. Cancelled, it withdraws the seek. Needs ``bots:play``.
+
+        The same wish of the same bot is the same seek, so the call is repeated when an answer is lost.
+        """
+        seek = await self._http.post("/seeks", {"bot": bot, **wish})
+        path = f"/seeks/{seek['seek_id']}"
+        try:
+            while seek["status"] == "open":
+                seek = await self._http.get(path, wait_s=SEEK_WAIT_S)
+        except asyncio.CancelledError:
+            with suppress(ApiError, Unreachable):
+                await self._http.delete(path)
+            raise
+        found = seek["game"]
+        if found is None:
+            return None
+        return self.game(found["game"], tokens={found["seat"]: found["token"]}).seat(found["seat"])
+
+    async def lobby(self) -> Json:
+        """Who waits for what, games with open seats, and the own open seeks. Needs ``bots:play``."""
+        lobby: Json = await self._http.get("/seeks")
+        return lobby
 
     async def profiles(self) -> Any:
         """The profiles: the sets of rules for games."""

@@ -40,11 +40,15 @@ def anyones(*scopes: str) -> tuple[str, ...]:
     return tuple(scope + ANY for scope in scopes)
 
 
-async def make_key(store: KeyStore, *scopes: str, expires_at: int | None = None) -> tuple[str, str]:
+async def make_key(
+    store: KeyStore, *scopes: str, expires_at: int | None = None, project: str | None = None
+) -> tuple[str, str]:
     """A stored key's id and its text."""
     text, key_id = new_key(), new_id("k")
     named = tuple(scopes) or tuple(EVERY_SCOPE)
-    await store.add(ApiKey(key_id, "test", hash_of(text), named, now_ms(), expires_at=expires_at))
+    await store.add(
+        ApiKey(key_id, "test", hash_of(text), named, now_ms(), expires_at=expires_at, project=project)
+    )
     return key_id, text
 
 

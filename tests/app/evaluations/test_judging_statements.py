@@ -117,21 +117,18 @@ async def test_who_judges_statements_is_told_nothing_that_was_chosen(tmp_path: P
         faking(SENSIBLE) as fake,
         calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
     ):
-        batch, _ = await games_of(caller, 1)
-        _, key = await make_key(store_of(caller), "eval:submit", "eval:read", "annotate")
+        batch, (game,) = await games_of(caller, 1)
+        key_id, key = await make_key(store_of(caller), "eval:submit", "eval:read:any", "annotate:any")
         rater = bearer(key)
-        query = {"batch": batch, "dimension": "guessing"}
-        items = (await caller.get("/evaluations/items", params=query, headers=rater)).json()["items"]
         body = {"dimension": "statements", "judge": MODEL, "batch": batch}
         made = await caller.post("/evaluations", json=body, headers=rater)
         view = await over(caller, made.json()["evaluation_id"], rater)
-        assert view["status"] == "scored"
-        # Sides are told to who sees all.
-        assert {"rules", "judge", "together", "sentences", "games"} == set(view["totals"])
-        guess = {"item_id": items[0]["id"], "intentions": []}
-        body = {"dimension": "guessing", "rater": {"name": "r"}, "answers": [guess]}
-        assert (await caller.post("/evaluations", json=body, headers=rater)).status_code == 201
-        _, key = await make_key(store_of(caller), "eval:submit", "eval:read")
+        # Sides and roles are told to whoever may read the games in full.
+        assert (view["status"], view["totals"], view["agreement"]) == ("scored", None, None)
+        services = caller.services.evaluations
+        turns = {(game, turn.request_id) for turn in (await services.games.by_id(game)).turns}
+        assert not await services.store.seen_by(f"key:{key_id}", turns)
+        _, key = await make_key(store_of(caller), "eval:submit", "eval:read:any")
         body = {"dimension": "statements", "judge": MODEL, "batch": batch}
         problem(await caller.post("/evaluations", json=body, headers=bearer(key)), 403, "forbidden")
 

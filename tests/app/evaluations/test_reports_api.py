@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from app.edge.auth import SCOPES
 from app.store.tables import events
 from engine.terms import Side
 from evaluators.ground.items import Variant, items
-from evaluators.report.tables import LEAST_ITEMS
 from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 
@@ -97,30 +95,26 @@ async def test_a_batch_has_one_report_in_four_forms_that_grows(database_url: str
         assert r"\label{tab:results}" in tables.text
 
 
-async def test_without_export_full_totals_of_enough_items_and_one_s_own_answers(tmp_path: Any) -> None:
+async def test_whoever_may_not_read_the_games_gets_what_their_public_records_say(tmp_path: Any) -> None:
     async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
         batch, games = await caller.played(count=2, seeds={"from": 70}, seats=AGENTS)
-        store = store_of(caller)
-        _, everything = await make_key(store, *sorted(SCOPES))
-        _, own = await make_key(store, "eval:read", "eval:submit")
-        _, bare = await make_key(store, "eval:read")
-        mine = await answer_gold(caller, games[0], 25, bearer(own))
-        await answer_gold(caller, games[1], 8, bearer(everything))
-        told = (await report_of(caller, batch, bearer(own))).json()
-        assert mine >= LEAST_ITEMS
-        assert figure(told, "guessing", "seer", "all", "all", column="f1")["items"] == mine
-        assert not {"impact", "standings", "duels", "models", "groups"} & {
-            one["name"] for one in told["tables"]
-        }
+        secret, _ = await caller.played(seeds={"from": 80}, seats=AGENTS, reveal="none")
+        _, key = await make_key(store_of(caller), "eval:read:any", "eval:submit")
+        await answer_gold(caller, games[0], 25)
+        told = (await report_of(caller, batch, bearer(key))).json()
+        assert {one["name"] for one in told["tables"]} == {"results", "play", "rounds", "roles"}
         assert told["excluded"] == {}
         assert "scripted" not in str(told)
-        assert table(told, "play")["rows"] == []
         assert figure(told, "results", "win rate", "loyal", column="ours")["den"] == 2
-
-        nobodys = (await report_of(caller, batch, bearer(bare))).json()
-        assert table(nobodys, "guessing")["rows"] == []
-        full = (await report_of(caller, batch, bearer(everything))).json()
+        assert table(told, "roles")["rows"]
+        problem(await report_of(caller, batch, bearer(key), group_by="agent"), 403, "forbidden")
+        # Roles that nobody was told are in no table.
+        hidden = (await report_of(caller, secret, bearer(key))).json()
+        assert all(not one["rows"] for one in hidden["tables"])
         # Two raters of one name under two credentials.
+        _, other = await make_key(store_of(caller), "eval:read:any", "eval:submit", "export:full:any")
+        await answer_gold(caller, games[1], 8, bearer(other))
+        full = (await report_of(caller, batch, bearer(other))).json()
         raters = {row["labels"][0] for row in table(full, "guessing")["rows"]}
         assert len(raters) == 2
         assert all(one.startswith("seer (") for one in raters)

@@ -56,7 +56,18 @@ def test_who_has_a_seat_beside_others_sees_what_that_seat_sees(
     assert shown == ({PUBLIC, FULL, 1, 2, 3, 4, 5} if viewer == FULL else {PUBLIC, viewer} | answers)
 
 
-@pytest.mark.parametrize("status", ["finished", "cancelled", "failed"])
+def test_a_key_that_neither_mints_nor_plays_nor_sees_games_in_full_sees_no_seat() -> None:
+    for scope in sorted(SCOPES):
+        one = Caller("key:k_m", frozenset({scope}), ANN.owner, "k_m")
+        viewer = 1 if scope in ("export:full", "tokens:mint", "bots:play") else PUBLIC
+        assert sight_of(one, game({"2": CLAIMED}, 2), ANN.owner).viewer == viewer, scope
+
+
+def test_a_game_that_failed_may_go_on_and_has_not_ended() -> None:
+    assert sight_of(ANN, game({"2": CLAIMED}, 2, "failed"), ANN.owner).viewer == 1
+
+
+@pytest.mark.parametrize("status", ["finished", "cancelled"])
 def test_when_the_game_has_ended_the_owner_sees_all_and_a_guest_what_everybody_sees(status: str) -> None:
     over = game({"2": BOB.owner}, 2, status)
     assert sight_of(ANN, over, ANN.owner).viewer == FULL

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from app.base.clock import now_ms
 from app.edge.auth import Caller as Credential
 from app.meeting import service as meeting_module
 from app.meeting.schemas import NewSeek
@@ -193,6 +194,16 @@ async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded
     assert (await shown(guarded, claim, guest))["status"] == "expired"
     for wrong in ({"seats": [{}] * 5}, {"seats": [{"agent": "remote"}] + [{"agent": "open"}] * 4}):
         problem(await guarded.post("/games/open", json=wrong, headers=host), 422, "invalid-request")
+    # A host that deals would play against guests whose roles it knows.
+    roles = ["merlin", "percival", "morgana", "assassin", "servant"]
+    for field, known in (
+        ("deal", {str(seat): role for seat, role in enumerate(roles, 1)}),
+        ("seeds", {"from": 7}),
+    ):
+        wrong = {**wish, field: known, "guessable_seeds": True}
+        problem(
+            await guarded.post("/games/open", json=wrong, headers=host), 422, "invalid-request", f"/{field}"
+        )
     unknown = {"seats": [{"agent": "open"}] + [{"agent": "nobody"}] * 4}
     problem(await guarded.post("/games/open", json=unknown, headers=host), 422, "invalid-agent")
 
@@ -215,6 +226,19 @@ async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> N
     assert first["game_id"] == second["game_id"] != game
     view = (await caller.get(f"/games/{first['game_id']}")).json()
     assert view["profile"]["discussion"] == SHORT["discussion"]
+
+
+async def test_what_came_to_nothing_is_forgotten_after_a_week(
+    caller: Caller,
+) -> None:
+    gone, waits = await seek(caller, "a"), await seek(caller, "b", players=6)
+    await caller.delete(f"/seeks/{gone['seek_id']}")
+    meeting = caller.services.meeting
+    await meeting._store.forget(now_ms() - meeting_module.KEPT_MS)
+    assert (await shown(caller, gone))["status"] == "withdrawn"
+    await meeting._store.forget(now_ms() + 1)
+    problem(await caller.get(f"/seeks/{gone['seek_id']}"), 404, "not-found")
+    assert (await shown(caller, waits))["status"] == "open"
 
 
 async def test_an_owner_has_only_so_many_open_seeks(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from app.edge.auth import EVERY_SCOPE
 from app.instruments.fake_model import FakeModel
 from app.store.games import OPEN
 from tests.app.calling import WITHIN_S, Caller
-from tests.app.edge.test_keys import bearer
+from tests.app.edge.test_keys import bearer, store_of
 from tests.app.modelling import calling_with, stored_calls
 from tests.app.seated import choose, thoughts_for
 from tests.app.typed import interintent
@@ -58,12 +59,32 @@ def stored(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Iter
 
 
 @contextlib.asynccontextmanager
-async def opened(stored: Stored, fake: FakeModel | None = None) -> AsyncIterator[Caller]:
-    """This version's service on it, called with the key that was made then."""
+async def opened(
+    stored: Stored, fake: FakeModel | None = None, *, widened: bool = True
+) -> AsyncIterator[Caller]:
+    """This version's service on it, called with the key that was made then; ``widened``: with every scope
+    over everybody's by now.
+    """
     fake = fake or FakeModel(SENSIBLE)
     async with fake.serving(), calling_with(fake, stored.url) as caller:
         caller.headers.update(bearer(stored.expected["key"]))
+        keys = store_of(caller)
+        if widened:
+            [key] = await keys.keys()
+            await keys.change(key.key_id, sorted(EVERY_SCOPE))
+            await caller.services.keys.refresh()
         yield caller
+
+
+async def test_the_only_key_owns_what_was_made_before_there_were_owners(stored: Stored) -> None:
+    async with opened(stored, widened=False) as caller:
+        games = (await caller.get("/games", params={"limit": 200})).json()["games"]
+        assert {game["game_id"] for game in games} == set(stored.expected["games"])
+        evaluations = (await caller.get("/evaluations", params={"limit": 200})).json()["evaluations"]
+        assert {one["evaluation_id"] for one in evaluations} == set(stored.expected["evaluations"])
+        for batch in stored.expected["scored_batches"]:
+            assert (await caller.get(f"/batches/{batch}/export?view=full")).status_code == 200
+            assert (await caller.get("/reports", params={"batch": batch})).status_code == 200
 
 
 async def is_open(caller: Caller, game: str) -> bool:

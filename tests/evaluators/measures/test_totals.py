@@ -6,7 +6,7 @@ import pytest
 
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items
-from evaluators.measures.scoring import Totals, limited
+from evaluators.measures.scoring import Totals
 from tests.evaluators.talk import by_hand, chose
 
 CONVINCE, SUPPORT, SUSPECT, LOYAL = "convince_leader", "support_proposal", "cast_suspicion", "express_loyalty"
@@ -87,22 +87,3 @@ def test_the_twenty_texts_that_name_no_intention_most_often_are_shown() -> None:
     # They count as named, and belong to no category.
     assert told["micro"]["predicted"] == 42
     assert told["by_category"]["persuasion"]["predicted"] == 2
-
-
-def whole(**of: Any) -> dict[str, Any]:
-    return {**Totals().as_json(), "items": 20, **of}
-
-
-def test_totals_of_fewer_than_twenty_items_are_not_told_without_the_right_to_gold() -> None:
-    assert limited(whole(items=19)) is None
-    assert limited(whole()) is not None
-
-
-def test_limited_totals_name_no_intention_and_drop_a_table_with_one_small_group() -> None:
-    enough, few = {"items": 20}, {"items": 19}
-    told = limited(whole(by_round={"1": enough, "2": few}, by_role={"merlin": enough, "assassin": enough}))
-    assert told is not None
-    assert told["by_round"] == {}
-    assert told["by_role"] == {"merlin": enough, "assassin": enough}
-    assert {"mean_item", "by_intention", "confusion", "unmapped"}.isdisjoint(told)
-    assert {"items", "games", "micro", "macro", "chance"} <= told.keys()

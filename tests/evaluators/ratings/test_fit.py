@@ -1,72 +1,18 @@
 """Ratings on simulated ladders whose truth is known."""
 
-from collections.abc import Mapping, Sequence
-from math import exp
 from random import Random
 
 import pytest
 
-from engine.terms import Role, Side, side_of
-from evaluators.measures.ratings import Played
+from bench.ladders import ROLES, RULES, chance, covered, simulated, tells_nobody_apart
+from engine.terms import Role, Side
+from evaluators.measures.duels import Played
 from evaluators.ratings.fit import Favour, RatingLadder, WithLimits, favour, rate
 from evaluators.ratings.games import RatedGame
-
-ROLES = (Role.MERLIN, Role.SERVANT, Role.SERVANT, Role.MORGANA, Role.ASSASSIN)
-RULES = "official, 5 players"
-
-
-def chance(odds: float) -> float:
-    return 1 / (1 + exp(-odds))
-
-
-def simulated(
-    rng: Random,
-    games: int,
-    loyal: Mapping[str, float],
-    evil: Mapping[str, float],
-    *,
-    balance: float = -0.4,
-    often_evil: str = "",
-    rules: str = RULES,
-    first: int = 0,
-    friends: Sequence[str] = (),
-    together: float = 0.0,
-    across: float = 0.0,
-) -> list[RatedGame]:
-    """Games of five players drawn from ``loyal``, with these skills in log odds. ``balance``: what the rules
-    add to loyal's. ``often_evil`` is evil in 60 % of its games. ``friends``: two players, the stronger first;
-    ``together`` is what they add on one side, ``across`` what the weaker one lets the stronger win.
-    """
-    names, played = sorted(loyal), []
-    for number in range(first, first + games):
-        agents, roles = rng.sample(names, 5), list(ROLES)
-        rng.shuffle(roles)
-        if often_evil in agents:
-            at, wanted = agents.index(often_evil), Side.EVIL if rng.random() < 0.6 else Side.LOYAL
-            other = rng.choice([seat for seat in range(5) if side_of(roles[seat]) is wanted])
-            roles[at], roles[other] = roles[other], roles[at]
-        sides = {agent: side_of(role) for agent, role in zip(agents, roles, strict=True)}
-        odds = balance + sum(
-            loyal[agent] if side is Side.LOYAL else -evil[agent] for agent, side in sides.items()
-        )
-        if friends and all(name in sides for name in friends):
-            strong, weak = (1 if sides[name] is Side.LOYAL else -1 for name in friends)
-            odds += (together if strong == weak else across) * strong
-        winner = Side.LOYAL if rng.random() < chance(odds) else Side.EVIL
-        played.append(RatedGame(rules, Played(f"g{number:05}", tuple(agents), tuple(roles), winner)))
-    return played
 
 
 def equal(players: int) -> dict[str, float]:
     return {f"bot{number}": 0.0 for number in range(players)}
-
-
-def tells_nobody_apart(ladder: RatingLadder) -> bool:
-    """Whether all limits overlap, and every place on the ladder may be everybody's."""
-    players = ladder.players
-    assert all(one.rating.low < one.rating.value < one.rating.high for one in players)
-    overlap = max(one.rating.low for one in players) <= min(one.rating.high for one in players)
-    return overlap and all((one.best_rank, one.worst_rank) == (1, len(players)) for one in players)
 
 
 def test_ten_equal_bots_of_which_one_is_mostly_evil_end_within_their_intervals() -> None:
@@ -106,29 +52,6 @@ def test_a_strong_bot_is_found_as_the_side_on_which_it_is_strong() -> None:
     assert best["bot5"].as_evil.low > max(one.as_evil.value for name, one in best.items() if name != "bot5")
     assert best["bot5"].as_evil.value - best["bot5"].as_loyal.value > 0.2
     assert best["bot0"].games == best["bot0"].won_as_loyal.den + best["bot0"].won_as_evil.den
-
-
-def covered(seed: int, ladders: int, players: int, games: int, s: float, d: float) -> dict[str, float]:
-    """The share of limits that hold the truth, by figure."""
-    rng, held, total = Random(seed), {"rating": 0, "skill": 0, "loyal": 0, "evil": 0}, 0
-    for _ in range(ladders):
-        both = {f"bot{number:02}": (rng.gauss(0, s), rng.gauss(0, d)) for number in range(players)}
-        mean_s, mean_d = (sum(one[part] for one in both.values()) / players for part in (0, 1))
-        loyal = {name: one + two for name, (one, two) in both.items()}
-        evil = {name: one - two for name, (one, two) in both.items()}
-        balance = -0.4 + mean_s + 5 * mean_d  # of players of mean skill
-        for found in rate(simulated(rng, games, loyal, evil)).players:
-            total += 1
-            as_loyal = loyal[found.player] - mean_s - mean_d
-            as_evil = evil[found.player] - mean_s + mean_d
-            for name, (_, low, high), truth in (
-                ("rating", found.rating, 0.6 * chance(balance + as_loyal) + 0.4 * chance(as_evil - balance)),
-                ("skill", found.skill, 0.6 * as_loyal + 0.4 * as_evil),
-                ("loyal", found.as_loyal, chance(balance + as_loyal)),
-                ("evil", found.as_evil, chance(as_evil - balance)),
-            ):
-                held[name] += low <= truth <= high
-    return {name: count / total for name, count in held.items()}
 
 
 def test_limits_hold_the_truth() -> None:
@@ -200,5 +123,6 @@ def test_no_games_one_game_and_bad_ones() -> None:
     with pytest.raises(ValueError, match="game g is given twice"):
         rate([one, one])
     six = Played("h", tuple("abcdef"), (*ROLES, Role.SERVANT), Side.EVIL)
-    with pytest.raises(ValueError, match="differ in their numbers"):
-        rate([one, RatedGame(RULES, six)])
+    both = rate([one, RatedGame(RULES, six)])
+    sides = ("3 loyal, 2 evil", "4 loyal, 2 evil")
+    assert {rules.rules for rules in both.rules} == {f"{RULES} ({seats})" for seats in sides}

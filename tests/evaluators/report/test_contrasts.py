@@ -19,7 +19,7 @@ from evaluators.report.columns import columns_of, read_conditions, read_contrast
 from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
-from evaluators.report.tables import Report, ReportTable, limited
+from evaluators.report.tables import Report, ReportTable, public_part
 from evaluators.statistics.contrasts import contrast
 from evaluators.statistics.mixed import Mixed, MixedRow, mixed
 from tests.evaluators.report.test_columns import seated
@@ -133,8 +133,8 @@ def test_every_question_has_its_sentence_on_the_first_page() -> None:
     page = as_html(unpaired(), drawn=False)
     assert first in page
     assert 'id="contrasts"' in page
-    assert not limited(unpaired()).notes_on_gold
-    assert "contrasts" not in {table.name for table in limited(unpaired()).tables}
+    assert not public_part(unpaired()).notes_on_gold
+    assert "contrasts" not in {table.name for table in public_part(unpaired()).tables}
 
 
 def test_games_of_one_deal_are_paired_and_equal_games_do_not_differ() -> None:

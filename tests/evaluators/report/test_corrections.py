@@ -9,7 +9,7 @@ from evaluators.ground.turns import Game
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
-from evaluators.report.tables import Report, limited
+from evaluators.report.tables import Report, public_part
 from tests.evaluators.talk import by_hand, chose, scripted
 
 GAMES = range(1, 11)
@@ -82,7 +82,7 @@ def test_what_no_person_judged_says_uncorrected() -> None:
 
 
 def test_corrections_and_rulings_are_for_those_who_may_see_whole_logs() -> None:
-    names = {table.name for table in limited(report()).tables}
+    names = {table.name for table in public_part(report()).tables}
     assert not {"judges_corrected", "rulings"} & names
 
 

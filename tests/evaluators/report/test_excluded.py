@@ -13,7 +13,7 @@ from evaluators.measures.defaults import DecisionCounter
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
-from evaluators.report.tables import IMPACTFUL_BY, ONLY_EXCLUDED, Report, as_csv, limited
+from evaluators.report.tables import IMPACTFUL_BY, ONLY_EXCLUDED, Report, as_csv, public_part
 from evaluators.statistics.figures import Figure
 from tests.evaluators.report.test_report import SEEDS, given
 from tests.evaluators.scripted_games import scripted_game
@@ -166,11 +166,11 @@ def test_parts_that_were_counted_apart_merge_with_their_excluded_games() -> None
 
 
 def test_who_may_not_see_gold_is_told_of_no_figure_with_excluded_games() -> None:
-    report = limited(reported(ONE_OUT))
+    report = public_part(reported(ONE_OUT))
     assert "with_excluded" not in str(report.as_json())
     assert ONLY_EXCLUDED not in str(report.as_json())
     assert {key: numbers(figure) for key, figure in cells(report).items()} == {
-        key: numbers(figure) for key, figure in cells(limited(reported(GAMES[:3]))).items()
+        key: numbers(figure) for key, figure in cells(public_part(reported(GAMES[:3]))).items()
     }
     assert not {"defaults", "excluded", "excluded_games"} & report.made_of.keys()
 

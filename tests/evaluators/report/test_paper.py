@@ -25,7 +25,7 @@ from evaluators.report.page import as_html
 from evaluators.report.plots import plot_files
 from evaluators.report.reading import RaterKind
 from evaluators.report.sections import make_report
-from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, limited
+from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, public_part
 from tests.evaluators.report.test_contrasts import unpaired
 from tests.evaluators.report.test_corrections import report as corrected
 from tests.evaluators.report.test_report import judged
@@ -255,7 +255,7 @@ def test_guesses_are_told_by_the_player_whose_speech_it_is() -> None:
         assert table.figure(("ann", player), "f1").items == score.items
         assert table.figure(("ann", player), "chance").value == pytest.approx(score.chance)
     assert {row.labels[0] for row in table.rows} >= {"beliefs of ada", "beliefs of bo", "model_1 (round)"}
-    assert "guessers" not in {one.name for one in limited(made()).tables}
+    assert "guessers" not in {one.name for one in public_part(made()).tables}
 
 
 def test_the_ceiling_is_what_as_many_names_score_at_best() -> None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
-from typing import Any
 
 import pytest
 
@@ -32,7 +31,7 @@ from evaluators.report.agreement import _alpha, _coincidences, _fleiss, _pair_co
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame, SeatUse
 from evaluators.report.page import MISSING, as_html
 from evaluators.report.sections import make_report
-from evaluators.report.tables import LEAST_ITEMS, Report, as_csv, limited
+from evaluators.report.tables import Report, as_csv, public_part
 from evaluators.statistics.agreement import GROUPINGS, all_raters, alpha_of, grouped, pairwise, ratings_of
 from evaluators.statistics.figures import BLOCKS, FigureKey, FigureTally
 from evaluators.statistics.intervals import SHARE, estimate, pooled_f1, share
@@ -631,7 +630,7 @@ def test_every_figure_names_the_games_behind_it_and_each_game_is_listed_once() -
     assert {name for at, name in enumerate(even.names) if even.mask >> at & 1} == {
         scripted_game(seed).id for seed in SEEDS if seed % 2 == 0
     }
-    assert limited(made()).as_json()["sources"] == {"games": [], "sets": []}
+    assert public_part(made()).as_json()["sources"] == {"games": [], "sets": []}
 
 
 def test_intentions_stand_with_their_sentences_in_json_and_csv() -> None:
@@ -648,41 +647,14 @@ def test_intentions_stand_with_their_sentences_in_json_and_csv() -> None:
 # --- who may be told what -----------------------------------------------------------------------------
 
 
-def test_the_limited_report_rests_on_twenty_items_and_names_nobody() -> None:
-    report = limited(made())
-    names = {table.name for table in report.tables}
-    assert not {"impact", "standings", "duels", "models", "groups"} & names
-    assert not any(name.endswith("_intentions") for name in names)
+def test_the_public_part_has_what_public_records_say_and_names_nobody() -> None:
+    report = public_part(made())
+    assert {table.name for table in report.tables} == {"results", "play", "rounds", "roles"}
     assert not report.excluded
     assert "items" not in report.made_of
-    whole: dict[str, Any] = {table.name: table for table in made().tables}
     for table in report.tables:
-        for row in table.rows:
-            for figure in row.figures.values():
-                plain = figure.method in ("published", "count")
-                if not plain and figure.value is not None and table.audience != "public":
-                    behind = figure.games if table.audience == "games" else figure.items
-                    assert (behind or 0) >= LEAST_ITEMS, (table.name, row.labels)
-            assert row in whole[table.name].rows
-    # Four games are too few to tell what the sides did by their roles.
-    assert report.table("play").rows == ()
-    assert report.table("guessing").rows
-    few = ReportBuilder()
-    few.add(
-        ReportedGame(scripted_game(1), [], [Answered("guessing", "r", guessed(scripted_game(1)).guesses[:5])])
-    )
-    assert make_report(few).table("guessing").rows
-    assert limited(make_report(few)).table("guessing").rows == ()
-
-
-def test_a_breakdown_with_one_small_group_goes_whole() -> None:
-    # The small group would be the total less the others.
-    report = limited(made())
-    for table in report.tables:
-        groups = {row.labels[:-1] for row in table.rows}
-        for row in made().table(table.name).rows:
-            if row.labels[:-1] in groups:
-                assert row in table.rows
+        assert table.rows == made().table(table.name).rows
+    assert not any(name in as_csv(report) for name in ("scripted", "intention"))
 
 
 # --- games without ------------------------------------------------------------------------------------
@@ -705,7 +677,7 @@ def test_games_without_thoughts_have_metrics_and_no_items() -> None:
     builder.add(ReportedGame(game))
     report = make_report(builder)
     assert "imported games" in " ".join(report.notes_on_gold)
-    assert not limited(report).notes_on_gold
+    assert not public_part(report).notes_on_gold
     assert report.table("results").figure(("win rate", "loyal"), "ours").den == 1
     assert report.table("impact").empty.startswith("no items: imported games")
     assert report.table("correction").empty.startswith("no items")

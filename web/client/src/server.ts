@@ -10,11 +10,14 @@ import type {
   Intention,
   ItemPage,
   Judgement,
+  Lobby,
   NewGames,
+  NewSeek,
   Problem,
   Ratings,
   Report,
   ReportProgress,
+  Seek,
   Viewer,
 } from "./types.ts";
 
@@ -120,6 +123,33 @@ export class Server {
   /** Creates games; an answer that got lost is asked for again, and the games are created once. */
   createGames(settings: Partial<NewGames> = {}): Promise<BatchCreated> {
     return this.post("/games", settings, { repeat: true, headers: { "Idempotency-Key": newId() } });
+  }
+
+  // --- meeting ---
+
+  /** Seeks a game. The same wish again is the same seek, so it is repeated while no answer comes. */
+  seek(wish: NewSeek = {}): Promise<Seek> {
+    return this.post("/seeks", wish, { repeat: true });
+  }
+
+  /** One of the own seeks; with `wait`, when it has ended or so many seconds are over. */
+  seekState(seek: string, wait = 0, signal?: AbortSignal): Promise<Seek> {
+    return this.get(`/seeks/${encodeURIComponent(seek)}`, { wait_s: wait }, signal ? { signal } : {});
+  }
+
+  /** Ends a seek. If it was paired at this moment, the answer has the game. */
+  async withdraw(seek: string): Promise<Seek> {
+    return (await this.response("DELETE", `/seeks/${encodeURIComponent(seek)}`)).json() as Promise<Seek>;
+  }
+
+  /** Who waits for what, games with open seats, and the own seeks. */
+  lobby(signal?: AbortSignal): Promise<Lobby> {
+    return this.get("/seeks", {}, signal ? { signal } : {});
+  }
+
+  /** Takes an open seat, as a seek that waits for the game to begin. */
+  claimOpenSeat(game: string, who: { bot?: string; version?: string } = {}): Promise<Seek> {
+    return this.post(`/games/${encodeURIComponent(game)}/seats/open/claim`, who, { repeat: true });
   }
 
   /** A page of batches, the newest first. */

@@ -75,6 +75,8 @@ const Columns = (): JSX.Element => (
 
 const EVERY_MS = 3000;
 const PAGE = 200;
+/** Games to a page where all of them are wanted, to look for words in them. */
+const LARGE = 1000;
 
 export const WatchPage = (): JSX.Element => {
   const { show: asked, sort: by, batch, winner } = place.value.query;
@@ -119,13 +121,14 @@ export const WatchPage = (): JSX.Element => {
     };
   }, [show, sort, batch, winner, key.value, round]);
 
+  const [looking, setLooking] = useState(false);
   const busy = useRef(false);
   const more = (): void => {
     const stop = loading.current;
     if (!next || busy.current || !stop) return;
     busy.current = true;
     server
-      .games({ ...query, cursor: next }, stop.signal)
+      .games({ ...query, limit: looking || words.trim() ? LARGE : PAGE, cursor: next }, stop.signal)
       .then(
         (page) => {
           setGames((known) => {
@@ -141,8 +144,8 @@ export const WatchPage = (): JSX.Element => {
       });
   };
   useEffect(() => {
-    if (words.trim()) more();
-  }, [words, next]);
+    if (looking || words.trim()) more();
+  }, [looking, !!words.trim(), next]);
 
   const shown = useMemo(() => {
     const wanted = words.trim().toLowerCase();
@@ -181,7 +184,7 @@ export const WatchPage = (): JSX.Element => {
       <form class="filters" role="search" aria-label="Games" onSubmit={(event) => event.preventDefault()}>
         <label>
           <span class="hidden">Find a game</span>
-          <input type="search" placeholder="Find: id, title, agent, result" value={words} onInput={(input) => setWords(input.currentTarget.value)} />
+          <input type="search" placeholder="Find: id, title, agent, result" value={words} onFocus={() => setLooking(true)} onBlur={() => setLooking(false)} onInput={(input) => setWords(input.currentTarget.value)} />
         </label>
         <label>
           <span class="hidden">Which games</span>

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from .counting import NOTHING, Cell, Rows, Sums, cell
 from .reading import SIDES, OneGame, side_of
 
@@ -182,69 +184,73 @@ def duels(games: Iterable[OneGame]) -> Rows:
 
 
 def strengths(games: Iterable[OneGame]) -> Rows:
-    """Weng and Lin's Plackett-Luce update of two teams, worked out for two: the losers' and the winners'
-    chance is a logistic of the difference, and each learns by its share of the variance.
-    """
-    mu0, sigma0, beta = 25.0, 25 / 3, 25 / 6
-    held: dict[tuple[str, ...], tuple[float, float]] = {}
-    played: dict[tuple[str, ...], int] = {}
-    for game in sorted(games, key=lambda one: one.id):
-        agents = game.told["agents"]
-        if len(set(agents)) < 2:
-            continue
-        teams = {
-            side: [("agent", agents[seat - 1]) for seat in sorted(game.roles) if game.side[seat] == side]
-            + [("side", side, str(len(agents)))]
-            for side in SIDES
-        }
-        size = max(map(len, teams.values()))
-        before = {side: [held.get(one, (mu0, sigma0)) for one in team] for side, team in teams.items()}
-        known = {side: before[side] + [(mu0, 1e-6)] * (size - len(team)) for side, team in teams.items()}
-        mus = {side: sum(mu for mu, _ in known[side]) for side in SIDES}
-        variances = {side: sum(sigma**2 for _, sigma in known[side]) for side in SIDES}
-        moves: dict[tuple[str, ...], list[tuple[float, float]]] = {}
-        for side in SIDES:
-            for (mu, sigma), one in zip(before[side], teams[side], strict=True):
-                step, shrink = _learned(mus, variances, side, game.winner, beta)
-                share = sigma**2 / variances[side]
-                after = mu + share * step, sigma * max(1 - share * shrink, 0.0001) ** 0.5
-                moves.setdefault(one, []).append(after)
-        for one, after_all in moves.items():
-            held[one] = (
-                sum(mu for mu, _ in after_all) / len(after_all),
-                sum(sigma for _, sigma in after_all) / len(after_all),
-            )
-            played[one] = played.get(one, 0) + 1
-    return {
-        (one[1],): {
-            "rating": {
-                **cell(mu, None, None, played[one]),
-                "low": mu - 1.959964 * sigma,
-                "high": mu + 1.959964 * sigma,
-            }
-        }
-        for one, (mu, sigma) in held.items()
-        if one[0] == "agent"
-    }
-
-
-def _learned(
-    mus: dict[str, float], variances: dict[str, float], side: str, winner: str, beta: float
-) -> tuple[float, float]:
-    """How far a team's strength moves, and how much its variance shrinks (Weng and Lin 2011, algorithm 4).
-
-    Of two teams the winner is drawn first from both, then the loser alone: only the first draw tells.
-    """
-    from math import exp
-
-    c = (sum(variances.values()) + 2 * beta**2) ** 0.5
-    weights = {one: exp(mu / c) for one, mu in mus.items()}
-    p = weights[side] / sum(weights.values())
-    variance = variances[side]
-    omega = (1 - p if side == winner else -p) * variance / c
-    gamma = variance**0.5 / c
-    delta = gamma * p * (1 - p) * variance / c**2
-    return omega, delta
+    """The ratings of agents as docs/ratings.md states them, with dense matrices and plain Newton steps."""
+    rated = sorted((one for one in games if len(set(one.told["agents"])) > 1), key=lambda one: one.id)
+    if not rated:
+        return {}
+    agents = sorted({agent for game in rated for agent in game.told["agents"]})
+    rules = [str(game.events[0]["profile"]) for game in rated]
+    names = sorted(set(rules), key=lambda one: (-rules.count(one), one))
+    first, n = len(names), len(agents)
+    x = np.zeros((len(rated), first + 2 * n))
+    for row, game in enumerate(rated):
+        x[row, names.index(rules[row])] = 1
+        for seat, side in game.side.items():
+            at = first + agents.index(game.told["agents"][seat - 1])
+            x[row, at] += 1 if side == "loyal" else -1
+            x[row, at + n] += 1
+    won = np.array([game.winner == "loyal" for game in rated], float)
+    # What all agents share belongs to the rules: the effects around their means.
+    centre = np.eye(first + 2 * n)
+    for part in (slice(first, first + n), slice(first + n, first + 2 * n)):
+        centre[part, part] -= 1 / n
+    for at, name in enumerate(names):
+        sides = list(rated[rules.index(name)].side.values())
+        centre[at, first : first + n] = (sides.count("loyal") - sides.count("evil")) / n
+        centre[at, first + n :] = len(sides) / n
+    fits = []
+    for of_s in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6):
+        for of_d in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6):
+            penalty = np.diag([1 / 1.5**2] * first + [1 / of_s**2] * n + [1 / of_d**2] * n)
+            b = np.zeros(first + 2 * n)
+            for _ in range(60):
+                p = 1 / (1 + np.exp(-x @ b))
+                h = (x.T * (p * (1 - p))) @ x + penalty
+                b = b + np.linalg.solve(h, x.T @ (won - p) - penalty @ b)
+            p = 1 / (1 + np.exp(-x @ b))
+            h = (x.T * (p * (1 - p))) @ x + penalty
+            fitted = float(np.log(np.where(won == 1, p, 1 - p)).sum() - b @ penalty @ b / 2)
+            evidence = fitted + (np.linalg.slogdet(penalty)[1] - np.linalg.slogdet(h)[1]) / 2
+            prior = sum(2 * np.log(one) - (one / 0.5) ** 2 / 2 for one in (of_s, of_d))
+            v = np.linalg.inv(h)
+            leverage = p * (1 - p) * np.einsum("ij,jk,ik->i", x, v, x)
+            scores = x.T * ((won - p) / (1 - leverage))
+            sandwich = v @ (scores @ scores.T + penalty) @ v
+            fits.append((evidence + prior, centre @ b, [centre @ one @ centre.T for one in (v, sandwich)]))
+    most = max(weight for weight, _, _ in fits)
+    weights = np.array([np.exp(weight - most) if weight - most > -10 else 0 for weight, _, _ in fits])
+    weights /= weights.sum()
+    mean = sum(weight * b for weight, (_, b, _) in zip(weights, fits, strict=True))
+    sides = list(rated[rules.index(names[0])].side.values())
+    of_evil = sides.count("evil") / len(sides)
+    rows: Rows = {}
+    for at, agent in enumerate(agents):
+        loyal, evil = np.zeros(first + 2 * n), np.zeros(first + 2 * n)
+        loyal[[0, first + at, first + n + at]] = 1, 1, 1
+        evil[[0, first + at, first + n + at]] = -1, 1, -1
+        as_loyal, as_evil = (1 / (1 + np.exp(-one @ mean)) for one in (loyal, evil))
+        share = (1 - of_evil) * as_loyal + of_evil * as_evil
+        slope = (1 - of_evil) * as_loyal * (1 - as_loyal) * loyal + of_evil * as_evil * (1 - as_evil) * evil
+        variance = sum(
+            weight * (max(slope @ one @ slope for one in both) + (slope @ (b - mean)) ** 2)
+            for weight, (_, b, both) in zip(weights, fits, strict=True)
+        )
+        half = 1.959964 * np.sqrt(variance) / (share * (1 - share))
+        low, high = (1 / (1 + np.exp(-(np.log(share / (1 - share)) + one))) for one in (-half, half))
+        held = sum(agent in game.told["agents"] for game in rated)
+        limits = {"low": float(low), "high": float(high)}
+        rows[agent,] = {"rating": {**cell(float(share), None, None, held), **limits}}
+    return rows
 
 
 USES = ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens", "cost")

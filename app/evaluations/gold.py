@@ -1,0 +1,202 @@
+"""Who may read which gold, and who has read what.
+
+Whoever may read a game in full may read its gold, and so may everybody once the game's whole log is public or
+a set with the item is open. Such items are scored for practice. All other items are answered in sets
+(``app.evaluations.sets``), by owners who have read one seat's view of a game at most, and nothing of what was
+chosen there. What an owner reads is remembered, whichever of its keys reads it.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.base.errors import Forbidden
+from app.edge.auth import ANY, Caller, owner_of
+from app.evaluations.items import SHOWING, FinishedGames, Turn
+from app.store.evaluations import EvaluationStore
+from app.store.games import GameStore
+from app.store.keys import KeyStore
+from app.store.rows import SetItemRow, whole
+from app.store.sets import SetStore
+from engine.errors import AvalonError
+from engine.terms import Seat
+from evaluators.ground.items import Dimension, Item
+
+__all__ = ["PRACTICE_OR_SET", "Gold", "Seen"]
+
+PRACTICE_OR_SET = (
+    "these items' gold is not yours to read. Two ways are open: score items whose gold you may read (games "
+    "of your own, games with reveal: all, items of sets that are open) as often as you like, or answer a "
+    "sealed set: GET /evaluations/sets lists them, POST /evaluations/sets/{set}/answers takes the answers"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an owner knows of some games beyond what is public."""
+
+    turns: frozenset[Turn]
+    """Turns whose choices it was shown."""
+    views: Mapping[str, frozenset[Seat]]
+    """By game, the seats whose views it was shown."""
+    played: Mapping[str, frozenset[Seat]]
+    """By game, the seats that it played."""
+    read: frozenset[str]
+    """Games that it may read in full."""
+
+    def why_refused(self, item: SetItemRow, dimension: Dimension) -> str | None:
+        """Why the owner may not answer this item; None if it may."""
+        if item.game_id in self.read:
+            return "you may read this game in full: score its items for practice, without a set"
+        if (item.game_id, item.request_id) in self.turns:
+            return "what was chosen there was shown to one of your keys"
+        played = self.played.get(item.game_id, frozenset())
+        if dimension == "summarisation" and item.seat in played:
+            return f"you played seat {item.seat} of this game: what it chose was chosen by you"
+        others = (self.views.get(item.game_id, frozenset()) | played) - {item.seat}
+        if others:
+            seats = ", ".join(map(str, sorted(others)))
+            return (
+                f"one of your keys has seen this game as seat {seats}; the set shows it as seat {item.seat}, "
+                "and nobody may know more than one seat's view"
+            )
+        return None
+
+
+class Gold:
+    """Says who may read gold, and remembers who was shown what."""
+
+    def __init__(
+        self,
+        rows: GameStore,
+        games: FinishedGames,
+        evaluations: EvaluationStore,
+        sets: SetStore,
+        keys: KeyStore,
+    ) -> None:
+        self._rows = rows
+        self._games = games
+        self._evaluations = evaluations
+        self._sets = sets
+        self._keys = keys
+
+    # --- who may read what ------------------------------------------------------------------
+
+    async def unread(self, caller: Caller, games: Collection[str]) -> set[str]:
+        """Those of these games whose gold the caller may not read as a whole, with the unknown ones."""
+        if caller.sees_all:
+            return set()
+        own = await self._own(caller, games)
+        return {game for game in set(games) - own if not await self.is_public(game)}
+
+    async def needs(self, caller: Caller, games: Collection[str]) -> None:
+        """Raises Forbidden unless the caller may read the gold of all these games."""
+        if unread := await self.unread(caller, games):
+            raise Forbidden(
+                f"the gold of {len(unread)} of these games is not yours to read: only their owner may, with "
+                "the scope export:full, or a key with export:full:any"
+            )
+
+    async def of_closed_sets(self, items: Collection[str], options: str) -> set[str]:
+        """Those of these items whose gold everybody may read: an open set with these options has them."""
+        opened = await self._sets.opened(items)
+        return {
+            item for item, sets in opened.items() if any(row.variant["options"] == options for row in sets)
+        }
+
+    async def _own(self, caller: Caller, games: Collection[str]) -> set[str]:
+        """The games that the caller may read in full, since they are its own."""
+        return {
+            game
+            for game, owner in (await self._rows.owners(list(games))).items()
+            if caller.may("export:full", owner)
+        }
+
+    async def is_public(self, game_id: str) -> bool:
+        """Whether the game's whole log is public."""
+        try:
+            game = await self._games.by_id(game_id, sees_all=False)
+        except AvalonError:
+            return False
+        return game.profile.reveal == "all"
+
+    # --- who has read what ------------------------------------------------------------------
+
+    async def show(self, caller: Caller, dimension: Dimension, shown: Iterable[Item]) -> None:
+        """Remembers that the caller is shown these items: whose views they are, and the turns whose choices
+        they show. What the caller may read in full anyway is not remembered.
+        """
+        items = list(shown)
+        unread = await self.unread(caller, {item.game_id for item in items})
+        hidden = [item for item in items if item.game_id in unread]
+        await self.show_views(caller, {(item.game_id, item.reader or item.speaker) for item in hidden})
+        if dimension in SHOWING:
+            await self.show_turns(caller, {(item.game_id, item.request_id) for item in hidden})
+
+    async def show_games(self, caller: Caller, games: Collection[str]) -> None:
+        """Remembers that the caller is shown something of what was chosen in every turn of these games."""
+        for game_id in games:
+            try:
+                game = await self._games.by_id(game_id)
+            except AvalonError:
+                continue  # it shows nothing
+            await self.show_turns(caller, {(game_id, turn.request_id) for turn in game.turns})
+
+    async def show_tasks(self, caller: Caller, tasks: Mapping[Turn, Seat]) -> None:
+        """Remembers that the caller is shown these turns with what was chosen, each as its speaker saw it."""
+        unread = await self.unread(caller, {game for game, _ in tasks})
+        hidden = {turn: seat for turn, seat in tasks.items() if turn[0] in unread}
+        await self.show_views(caller, {(game, seat) for (game, _), seat in hidden.items()})
+        await self.show_turns(caller, hidden)
+
+    async def show_views(self, caller: Caller, views: Collection[tuple[str, Seat]]) -> None:
+        """Remembers that the caller is shown these seats' views, as (game, seat)."""
+        both = set(views) | {(await self._games.origin(game), seat) for game, seat in views}
+        await self._sets.mark_views(caller.owner, both)
+
+    async def show_turns(self, caller: Caller, turns: Collection[Turn]) -> None:
+        """Remembers that the caller is shown what was chosen in these turns."""
+        await self._evaluations.mark_seen(caller.owner, await self.played(turns))
+
+    async def played(self, turns: Collection[Turn]) -> set[Turn]:
+        """These turns, and the same turns of the games in which they were first played."""
+        return {*turns, *(await self._games.first_played(turns)).values()}
+
+    async def seen(self, caller: Caller, items: Sequence[SetItemRow]) -> Seen:
+        """What the caller's owner knows of the games of these items."""
+        games = {item.game_id for item in items}
+        origins = {item.game_id: item.origin for item in items}
+        turns = {(item.game_id, item.request_id) for item in items}
+        first = await self._games.first_played(turns)
+        known = await self._evaluations.seen_by(caller.owner, {*turns, *first.values()})
+        views = await self._sets.views_seen(caller.owner, {*games, *origins.values()})
+        return Seen(
+            frozenset(turn for turn in turns if turn in known or first[turn] in known),
+            {
+                game: frozenset(seat for place, seat in views if place in (game, origin))
+                for game, origin in origins.items()
+            },
+            {game: frozenset(await self._played_by(caller.owner, game)) for game in games},
+            await self._readable_by(caller, games),
+        )
+
+    async def _readable_by(self, caller: Caller, games: Collection[str]) -> frozenset[str]:
+        """The games that a key of the caller's owner may read in full, or could before it was revoked."""
+        if caller.sees_all or await self._once_saw_all(caller.owner):
+            return frozenset(games)
+        own = {
+            game for game, owner in (await self._rows.owners(list(games))).items() if owner == caller.owner
+        }
+        return frozenset(own | (set(games) - await self.unread(caller, games)))
+
+    async def _once_saw_all(self, owner: str) -> bool:
+        keys = await self._keys.keys()
+        return any(owner_of(key) == owner and "export:full" + ANY in key.scopes for key in keys)
+
+    async def _played_by(self, owner: str, game_id: str) -> set[Seat]:
+        """The seats of this game that the owner played: those that were its own, and those for which it held
+        a token.
+        """
+        row = await self._rows.game(game_id)
+        taken = {} if row is None or row.taken is None else whole(row.taken)
+        held = await self._sets.seats_held(owner, game_id)
+        return held | {int(seat) for seat, whose in taken.items() if whose == owner}

@@ -1,0 +1,150 @@
+"""The bodies of the routes of sealed sets."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from app.base.schemas import AS_WHOLE, Shown, Strict
+from app.evaluations.figures import AnswerTotals, RoleFigures
+from app.evaluations.schemas import ITEM_ID, AnswerSpec, RaterName, RaterSpec, RaterView, ScoredItem
+from evaluators.ground.contexts import History
+from evaluators.ground.items import Options
+
+__all__ = [
+    "LEAST_ITEMS",
+    "MOST_ITEMS",
+    "EntryView",
+    "GoldPage",
+    "GoldView",
+    "NewAnswers",
+    "NewSet",
+    "OwnReceipts",
+    "Receipt",
+    "SetPage",
+    "SetVariantView",
+    "SetView",
+]
+
+LEAST_ITEMS = 200
+MOST_ITEMS = 1000
+SAMPLES = 5
+
+DATE = r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$"
+
+
+class SetVariant(Strict):
+    """How the items of a set are made and scored. Each shows what one seat saw, and nothing later."""
+
+    options: Options = "impactful"
+    history: History = "all"
+    unmapped: Literal["count", "discard"] = Field(
+        "count", description="Whether text that names no intention counts as predicted."
+    )
+
+
+class NewSet(Strict):
+    """A set that the server draws, and seals until a date."""
+
+    name: RaterName = Field(description="What the set is called; other sets may have the same name.")
+    dimension: Literal["guessing", "summarisation"]
+    batches: Annotated[
+        list[Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")]],
+        Field(min_length=1, max_length=50, description="Its items are drawn from their finished games."),
+    ]
+    closes_at: Annotated[str, StringConstraints(max_length=40, pattern=DATE)] = Field(
+        description="The date, such as `2030-01-31T12:00:00Z`; at most 400 days off. It cannot be changed."
+    )
+    items: Annotated[int, Field(ge=LEAST_ITEMS, le=MOST_ITEMS), AS_WHOLE] = Field(
+        LEAST_ITEMS, description="How many items are drawn."
+    )
+    variant: SetVariant = SetVariant()
+
+
+class SetVariantView(Shown):
+    options: Options
+    history: History
+    unmapped: Literal["count", "discard"]
+
+
+class NewAnswers(Strict):
+    """All answers of one rater to a set. They take the place of those that it handed in before."""
+
+    rater: RaterSpec
+    answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=MOST_ITEMS * SAMPLES)]
+
+
+class Receipt(Shown):
+    """That a rater's answers are stored, and nothing else."""
+
+    entry_id: str
+    set_id: str
+    rater: RaterView
+    at: str
+    answers: int = Field(description="Answers handed in; each sample counts.")
+    items: int = Field(description="Items that they answer. Items that are left out count as silence.")
+
+
+class OwnReceipts(Shown):
+    receipts: list[Receipt]
+
+
+class EntryView(Receipt):
+    """A rater's scores, over all items of the set."""
+
+    owner: str
+    totals: AnswerTotals | None = Field(
+        None, description="Precision, recall and F1 with 95 % intervals over games, whole and by group."
+    )
+    roles: RoleFigures | None = Field(
+        None, description="Guesses of roles in games whose roles were not public. Null: none were made."
+    )
+    open_book: RoleFigures | None = Field(
+        None, description="Guesses of roles that the end of the game had told everybody."
+    )
+    per_item: list[ScoredItem] | None = Field(
+        None, description="Every item with answer and gold; in `GET /evaluations/sets/{s}/entries/{r}`."
+    )
+
+
+class SetView(Shown):
+    """A set of items."""
+
+    set_id: str
+    name: str
+    owner: str = Field(description="Who made it, and could read its gold from the beginning.")
+    status: Literal["sealed", "scoring", "open"] = Field(
+        description="`sealed` until its date; then `scoring` for a moment, and `open`."
+    )
+    dimension: Literal["guessing", "summarisation"]
+    variant: SetVariantView
+    created_at: str
+    closes_at: str
+    items: int
+    games: int
+    excluded: dict[str, int] | None = Field(
+        None, description="Items that do not count, by reason; once the set is open."
+    )
+    leaderboard: list[EntryView] | None = Field(
+        None,
+        description="Every rater's last answers, by F1; in `GET /evaluations/sets/{s}`, once it is open.",
+    )
+
+
+class SetPage(Shown):
+    sets: list[SetView]
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")
+
+
+class GoldView(Shown):
+    """The right answer to an item of an open set."""
+
+    item_id: str = Field(description=ITEM_ID)
+    counted: bool = Field(description="False: the item does not count; `excluded` says why.")
+    excluded: str | None
+    gold: list[str]
+    true_role: str | None
+
+
+class GoldPage(Shown):
+    items: list[GoldView]
+    next: str | None = Field(description="The cursor of the next page; also in `Link`.")

@@ -1,0 +1,229 @@
+"""Sealed sets of items in the database: what was drawn, who answered, and who has seen which seat's view.
+
+Answers to a set are in tables of their own: no report, comparison or count of anything else reads them.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from sqlalchemy import and_, delete, func, insert, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from app.store.cursors import next_cursor, read_cursor
+from app.store.db import Database
+from app.store.rows import (
+    SetAnswersRow,
+    SetEntryRow,
+    SetItemRow,
+    SetRow,
+    read_row,
+    values_of,
+)
+from app.store.tables import seen_views, set_answers, set_entries, set_items, sets, tokens
+
+__all__ = ["SetStore"]
+
+_PLACE: Final = {"created_at": sets.c.created_at, "set_id": sets.c.set_id}
+"""What a cursor of a page of sets holds."""
+
+_IN: Final = 500
+"""Values in one IN list."""
+
+
+class SetStore:
+    """Reads and writes sets. Everything that is read raises CorruptLog for a row that cannot be read."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # --- sets and their items ---------------------------------------------------------------
+
+    async def insert(self, connection: AsyncConnection, row: SetRow, items: Sequence[SetItemRow]) -> None:
+        """Writes a set with its items, in the caller's transaction."""
+        await connection.execute(insert(sets), [values_of(row)])
+        await connection.execute(insert(set_items), [values_of(item) for item in items])
+
+    async def lock(self, connection: AsyncConnection, name: str) -> None:
+        """Makes other transactions that lock the name wait until this one ends; on SQLite they do anyway."""
+        if not self._database.is_sqlite:
+            await connection.execute(
+                select(func.pg_advisory_xact_lock(func.hashtextextended(f"set/{name}", 0)))
+            )
+
+    async def find(self, set_id: str) -> SetRow | None:
+        """The set's row; None for an unknown id."""
+        rows = await self._database.mappings(select(sets).where(sets.c.set_id == set_id))
+        return read_row(SetRow, rows[0]) if rows else None
+
+    async def find_in(self, connection: AsyncConnection, set_id: str) -> SetRow | None:
+        """As ``find``, in the caller's transaction; until that ends, nobody opens the set."""
+        query = select(sets).where(sets.c.set_id == set_id).with_for_update(read=True)
+        row = (await connection.execute(query)).mappings().first()
+        return None if row is None else read_row(SetRow, row)
+
+    async def page(self, limit: int, cursor: str | None) -> tuple[list[SetRow], str | None]:
+        """Sets, newest first, and the cursor of the next page."""
+        query = select(sets)
+        if cursor is not None:
+            at, set_id = read_cursor(cursor, _PLACE)
+            query = query.where(
+                or_(sets.c.created_at < at, and_(sets.c.created_at == at, sets.c.set_id < set_id))
+            )
+        query = query.order_by(sets.c.created_at.desc(), sets.c.set_id.desc()).limit(limit + 1)
+        rows = await self._database.mappings(query)
+        shown = [read_row(SetRow, row) for row in rows[:limit]]
+        return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
+
+    async def items_of(self, set_id: str, *, after: int = -1, limit: int | None = None) -> list[SetItemRow]:
+        """The set's items behind this position, in order; ``limit`` None: all."""
+        c = set_items.c
+        query = select(set_items).where(c.set_id == set_id, c.position > after).order_by(c.position)
+        rows = await self._database.mappings(query if limit is None else query.limit(limit))
+        return [read_row(SetItemRow, row) for row in rows]
+
+    async def games_of(self, set_id: str) -> int:
+        """How many games the set's items are of."""
+        query = select(func.count(set_items.c.game_id.distinct())).where(set_items.c.set_id == set_id)
+        return int((await self._database.column(query))[0])
+
+    async def dates_of(
+        self, connection: AsyncConnection, origins: Collection[str]
+    ) -> dict[str, list[tuple[int, int | None]]]:
+        """By origin: the date and the opening of each set that has items of its games."""
+        found: dict[str, list[tuple[int, int | None]]] = {}
+        for some in _parts(origins):
+            query = (
+                select(set_items.c.origin, sets.c.closes_at, sets.c.opened_at)
+                .join(sets, sets.c.set_id == set_items.c.set_id)
+                .where(set_items.c.origin.in_(some))
+                .distinct()
+            )
+            for origin, closes_at, opened_at in (await connection.execute(query)).all():
+                found.setdefault(origin, []).append((closes_at, opened_at))
+        return found
+
+    async def opened(self, items: Collection[str]) -> dict[str, list[SetRow]]:
+        """By item: the opened sets that it is in. Items of no opened set are left out."""
+        found: dict[str, list[SetRow]] = {}
+        for some in _parts(items):
+            query = (
+                select(set_items.c.item_id.label("item_id"), *sets.c)
+                .join(sets, sets.c.set_id == set_items.c.set_id)
+                .where(
+                    set_items.c.item_id.in_(some),
+                    # The index is on games.
+                    set_items.c.game_id.in_({item.partition("/")[0] for item in some}),
+                    sets.c.opened_at.is_not(None),
+                )
+            )
+            for row in await self._database.mappings(query):
+                found.setdefault(row["item_id"], []).append(read_row(SetRow, row))
+        return found
+
+    async def open(self, set_id: str, at: int) -> None:
+        """Opens a set whose date has passed, unless it is open: no answer is taken from then on."""
+        c = sets.c
+        await self._database.writer.execute(
+            update(sets)
+            .where(c.set_id == set_id, c.opened_at.is_(None), c.closes_at <= at)
+            .values(opened_at=at)
+        )
+
+    async def finish(self, set_id: str, at: int, excluded: Mapping[str, int]) -> None:
+        """Writes that the set's answers are scored, unless that is written."""
+        await self._database.writer.execute(
+            update(sets)
+            .where(sets.c.set_id == set_id, sets.c.scored_at.is_(None))
+            .values(scored_at=at, excluded=dict(excluded))
+        )
+
+    # --- entries ----------------------------------------------------------------------------
+
+    async def raters_of(self, connection: AsyncConnection, set_id: str, owner: str) -> set[str]:
+        """The raters under whose names this owner has answered, as the caller's transaction sees them."""
+        c = set_entries.c
+        query = select(c.rater).where(c.set_id == set_id, c.owner == owner)
+        return set((await connection.execute(query)).scalars())
+
+    async def hand_in(
+        self, connection: AsyncConnection, row: SetEntryRow, answers: Sequence[SetAnswersRow]
+    ) -> None:
+        """Writes an entry in the place of the rater's earlier one, in the caller's transaction."""
+        c = set_entries.c
+        this = (c.set_id == row.set_id, c.owner == row.owner, c.rater == row.rater)
+        earlier = (await connection.execute(select(c.entry_id).where(*this))).scalar_one_or_none()
+        if earlier is not None:
+            await connection.execute(delete(set_answers).where(set_answers.c.entry_id == earlier))
+            await connection.execute(delete(set_entries).where(*this))
+        await connection.execute(insert(set_entries), [values_of(row)])
+        await connection.execute(insert(set_answers), [values_of(answer) for answer in answers])
+
+    async def entries_of(self, set_id: str, owner: str | None = None) -> list[SetEntryRow]:
+        """The set's entries, by owner and rater; with ``owner``, only this owner's."""
+        c = set_entries.c
+        query = select(set_entries).where(c.set_id == set_id)
+        if owner is not None:
+            query = query.where(c.owner == owner)
+        rows = await self._database.mappings(query.order_by(c.owner, c.rater))
+        return [read_row(SetEntryRow, row) for row in rows]
+
+    async def entry(self, set_id: str, entry_id: str) -> SetEntryRow | None:
+        """One entry; None for an unknown one."""
+        c = set_entries.c
+        query = select(set_entries).where(c.set_id == set_id, c.entry_id == entry_id)
+        rows = await self._database.mappings(query)
+        return read_row(SetEntryRow, rows[0]) if rows else None
+
+    async def answers_of(self, entry_id: str) -> list[SetAnswersRow]:
+        """The entry's answers, by game."""
+        query = select(set_answers).where(set_answers.c.entry_id == entry_id).order_by(set_answers.c.game_id)
+        return [read_row(SetAnswersRow, row) for row in await self._database.mappings(query)]
+
+    async def keep_score(self, entry: SetEntryRow, result: Mapping[str, Any]) -> SetEntryRow:
+        """Writes an entry's scores, unless they are written. Returns the entry with them."""
+        c = set_entries.c
+        await self._database.writer.execute(
+            update(set_entries)
+            .where(c.entry_id == entry.entry_id, c.result.is_(None))
+            .values(result=dict(result))
+        )
+        return replace(entry, result=result)
+
+    # --- who has seen what ------------------------------------------------------------------
+
+    async def mark_views(self, owner: str, views: Iterable[tuple[str, int]]) -> None:
+        """Records that the owner was shown the views of these seats, as (game, seat)."""
+        shown = set(views)
+        known = await self.views_seen(owner, {game for game, _ in shown})
+        rows = [{"owner": owner, "game_id": game, "seat": seat} for game, seat in sorted(shown - known)]
+        if not rows:
+            return
+        dialect = sqlite if self._database.is_sqlite else postgresql
+
+        async def work(connection: AsyncConnection) -> None:
+            await connection.execute(dialect.insert(seen_views).on_conflict_do_nothing(), rows)
+
+        await self._database.writer.run(work)
+
+    async def views_seen(self, owner: str, games: Collection[str]) -> set[tuple[str, int]]:
+        """The views of seats of these games that the owner was shown, as (game, seat)."""
+        c = seen_views.c
+        found: set[tuple[str, int]] = set()
+        for some in _parts(games):
+            query = select(c.game_id, c.seat).where(c.owner == owner, c.game_id.in_(some))
+            found |= {(game, seat) for game, seat in await self._database.rows(query)}
+        return found
+
+    async def seats_held(self, owner: str, game_id: str) -> set[int]:
+        """The seats of this game for which the owner was given a token, whether or not it is valid now."""
+        c = tokens.c
+        query = select(c.seat).where(c.game_id == game_id, c.owner == owner, c.seat.is_not(None)).distinct()
+        return set(await self._database.column(query))
+
+
+def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
+    every = sorted(values)
+    for first in range(0, len(every), _IN):
+        yield every[first : first + _IN]

@@ -1,0 +1,444 @@
+"""Sealed sets: who is told what, and when; what was read counts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.store.deleting import Deleting
+from engine.chance import draw
+from engine.events import Event, IntentionsSelected
+from engine.intentions import CATALOGUE
+from tests.app.calling import problem
+from tests.app.edge.test_keys import bearer
+from tests.app.evaluations.sealing import (
+    BATCH,
+    DATE_MS,
+    GAMES,
+    Sliding,
+    ask,
+    handed_in,
+    items_in,
+    key_of,
+    lay_games,
+    new_set,
+    opened,
+    scripted_log,
+    sealed,
+    told,
+    with_games,
+)
+
+LOGS = [scripted_log(seed) for seed in range(70, 70 + GAMES)]
+PUBLIC_LOG, SECRET_LOG = scripted_log(1, "all"), scripted_log(1, "none")
+
+
+async def test_a_set_from_sealing_to_the_leaderboard(database_url: str) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}"
+        found = await items_in(caller, "ann", set_id)
+        assert len(found) == 200
+        # Of each game, one seat's view, and nobody's own speeches.
+        seats: dict[str, set[int]] = {}
+        for item in found:
+            seats.setdefault(item["game_id"], set()).add(item["reader"])
+            assert item["reader"] != item["speaker"]
+            assert item["think"] == ""
+        assert len(seats) == GAMES
+        assert all(len(of_game) == 1 for of_game in seats.values())
+        silent = handed_in({item["id"]: [] for item in found[:50]}, "silent")
+        receipt = await told(caller, "ann", f"{path}/answers", silent)
+        assert set(receipt) == {"entry_id", "set_id", "rater", "at", "answers", "items"}
+        same = handed_in({item["id"]: ["convince_leader"] for item in found}, "one")
+        await told(caller, "bob", f"{path}/answers", same)
+        for closed in ("/gold", f"/entries/{receipt['entry_id']}", "/entries/r_none"):
+            for who in ("ann", "owner", "operator"):
+                problem(await ask(caller, who, path + closed), 409, "set-sealed")
+        assert (await told(caller, "operator", path))["status"] == "sealed"
+
+        time.ahead_ms = DATE_MS
+        problem(await ask(caller, "bob", f"{path}/answers", same), 410, "set-closed")
+        board = (await opened(caller, "ann", set_id))["leaderboard"]
+        assert [(entry["rater"]["name"], entry["owner"]) for entry in board] == [
+            ("one", "project:bob"),
+            ("silent", "project:ann"),
+        ]
+        f1 = board[0]["totals"]["micro"]["f1"]
+        assert 0 < f1["low"] < f1["value"] < f1["high"] < 1
+        assert f1["games"] == GAMES
+        # What was not answered counts as silence.
+        assert board[1]["totals"]["items"] == board[0]["totals"]["items"] > 100
+        assert board[1]["totals"]["micro"]["f1"]["value"] == 0
+
+        gold = [line for page in range(0, 200, 100) for line in await gold_at(caller, path, page)]
+        counted = {line["item_id"]: set(line["gold"]) for line in gold if line["counted"]}
+        assert len(gold) == 200
+        assert len(counted) == board[0]["totals"]["items"]
+        hits = sum("convince_leader" in of_item for of_item in counted.values())
+        assert board[0]["totals"]["micro"]["matched"] == hits
+        shown = await told(caller, "bob", f"{path}/entries/{receipt['entry_id']}")
+        assert {line["item_id"] for line in shown["per_item"]} == {item["id"] for item in found}
+        # Whoever read the set can now practise on it, and is right.
+        practice = {"dimension": "guessing", **handed_in(counted, "late")}
+        scored = await told(caller, "bob", "/evaluations", practice)
+        assert scored["totals"]["micro"]["f1"]["value"] == 1.0
+        other = {**practice, "variant": {"options": "roles"}}
+        problem(await ask(caller, "bob", "/evaluations", other), 403, "forbidden")
+
+
+async def gold_at(caller: Any, path: str, place: int) -> list[dict[str, Any]]:
+    page = await told(caller, "bob", f"{path}/gold?limit=100&cursor={place}")
+    return list(page["items"])
+
+
+# --- before the date ----------------------------------------------------------------------------
+
+
+async def everything(caller: Any, set_id: str) -> dict[str, bytes]:
+    """Every answer about a set and its games that anybody gets, byte for byte, receipts aside."""
+    path = f"/evaluations/sets/{set_id}"
+    reads = [
+        path,
+        "/evaluations/sets",
+        f"{path}/items?limit=3",
+        f"{path}/gold",
+        f"{path}/entries/r_none",
+        "/evaluations",
+        f"/annotations?batch={BATCH}",
+        f"/annotations/progress?batch={BATCH}",
+        f"/evaluations/compare?batch={BATCH}&dimension=guessing&first=model&second=m2",
+        f"/reports?batch={BATCH}",
+        f"/batches/{BATCH}",
+        "/games?limit=3",
+    ]
+    found = {}
+    for who in ("owner", "ann", "bob2", "watcher", "operator"):
+        # What a rater reads beside the set would count.
+        beside = [] if who in ("ann", "bob2") else [f"/evaluations/items?batch={BATCH}&dimension=guessing"]
+        for read in (*reads, *beside):
+            answer = await ask(caller, who, read)
+            assert answer.status_code < 500, (read, answer.text)
+            body = answer.json()
+            body.pop("trace_id", None)
+            found[f"{who} {read}"] = repr((answer.status_code, answer.headers.get("etag"), body)).encode()
+    return found
+
+
+@pytest.mark.parametrize("submissions", [40, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_before_the_date_submissions_change_no_byte_that_anybody_gets(
+    tmp_path: Path, submissions: int
+) -> None:
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", LOGS) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}/answers"
+        ids = [item["id"] for item in await items_in(caller, "ann", set_id)]
+        await items_in(caller, "bob", set_id)
+        await everything(caller, set_id)  # what is read is remembered
+        before = await everything(caller, set_id)
+        receipts = set()
+        for place in range(submissions):
+            guess = CATALOGUE[place % len(CATALOGUE)].id
+            some = ids[place % 7 :: 7]
+            body = handed_in({id_: [guess] for id_ in some}, f"m{place % 3}")
+            receipt = await told(caller, ("ann", "bob")[place % 2], path, body)
+            receipts.add((receipt["answers"], receipt["items"]))
+            assert receipt["items"] == len(some)
+        assert await everything(caller, set_id) == before
+
+
+async def test_a_set_and_its_receipts_do_not_depend_on_gold(tmp_path: Path) -> None:
+    twins = [changed(log) for log in LOGS]
+    answers = []
+    for name, logs in (("one", LOGS), ("other", twins)):
+        still = Still()
+        async with with_games(f"sqlite:///{tmp_path / name}.sqlite", logs, still) as caller:
+            got = []
+            for dimension in ("guessing", "summarisation"):
+                set_id = await sealed(caller, dimension)
+                found = await items_in(caller, "ann", set_id)
+                got.append(found)
+                body = {"dimension": dimension, **handed_in({item["id"]: [] for item in found[:9]}, "own")}
+                assert (await told(caller, "owner", "/evaluations", body))["totals"]["items"]
+                body = handed_in({item["id"]: ["convince_leader"] for item in found})
+                receipt = await told(caller, "ann", f"/evaluations/sets/{set_id}/answers", body)
+                seen = await everything(caller, set_id)
+                # Only whoever may read the gold is told something else.
+                got += [
+                    receipt,
+                    {k: v for k, v in seen.items() if k.split()[0] in ("ann", "bob2", "watcher")},
+                ]
+            answers.append(got)
+    assert answers[0] == answers[1]
+
+
+class Still(Sliding):
+    """No time passes, and chance repeats itself."""
+
+    drawn = 0
+
+    def now_ms(self) -> int:
+        return 1_800_000_000_000 + self.ahead_ms
+
+    def random_bits(self, count: int) -> int:
+        self.drawn += 1
+        return draw(0, "chance", self.drawn) % (1 << count)
+
+
+def changed(log: Sequence[Event]) -> list[Event]:
+    """The same game with other final intentions behind every speech."""
+    ids = [one.id for one in CATALOGUE]
+    return [
+        replace(
+            event,
+            intentions=tuple(
+                replace(one, id=ids[(ids.index(one.id) + 7) % len(ids)]) for one in event.intentions
+            ),
+        )
+        if isinstance(event, IntentionsSelected) and event.stage == "final"
+        else event
+        for event in log
+    ]
+
+
+async def test_what_a_rater_hands_in_last_counts_and_three_raters_are_an_owners_most(
+    database_url: str,
+) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}"
+        found = await items_in(caller, "ann", set_id)
+        wrong = handed_in({item["id"]: [] for item in found}, "m")
+        sampled = handed_in({item["id"]: ["convince_leader"] for item in found}, "m")
+        for sample in (2, 3):
+            sampled["answers"] += [{**one, "sample": sample} for one in wrong["answers"]]
+        for body in (sampled, wrong, sampled):
+            key = {"idempotency-key": "again"} if body is wrong else {}
+            first = await ask(caller, "ann", f"{path}/answers", body, **key)
+            assert first.status_code == 201, first.text
+            again = await ask(caller, "ann", f"{path}/answers", body, **key) if key else first
+            assert again.json() == first.json()
+        for name in ("b", "c"):
+            await told(caller, "ann2", f"{path}/answers", handed_in({found[0]["id"]: []}, name))
+        fourth = await ask(caller, "ann2", f"{path}/answers", handed_in({found[0]["id"]: []}, "d"))
+        problem(fourth, 409, "too-many-raters", "/rater/name")
+        assert "b, c, m" in fourth.json()["detail"]
+        receipts = (await told(caller, "ann2", f"{path}/receipts"))["receipts"]
+        assert [(one["rater"]["name"], one["answers"]) for one in receipts] == [
+            ("b", 1),
+            ("c", 1),
+            ("m", 600),
+        ]
+        assert (await told(caller, "bob", f"{path}/receipts"))["receipts"] == []
+        twice = {**wrong, "answers": [wrong["answers"][0]] * 2}
+        problem(await ask(caller, "ann", f"{path}/answers", twice), 422, "invalid-request")
+        elsewhere = handed_in({found[0]["id"].rpartition("/")[0] + "/9": []}, "m")
+        problem(await ask(caller, "ann", f"{path}/answers", elsewhere), 422, "invalid-request")
+        time.ahead_ms = DATE_MS
+        (entry, *_) = (await opened(caller, "ann", set_id))["leaderboard"]
+        # Of three samples, one names it: no majority.
+        assert entry["totals"]["micro"]["predicted"] == 0
+        late = await ask(caller, "ann", f"{path}/answers", wrong, **{"idempotency-key": "again"})
+        assert late.headers["idempotent-replayed"] == "true"
+        assert set(late.json()) == {"entry_id", "set_id", "rater", "at", "answers", "items"}
+
+
+# --- who may make a set, of what ----------------------------------------------------------------
+
+
+async def test_only_who_may_read_the_gold_seals_it_and_a_game_has_one_date(database_url: str) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        path = "/evaluations/sets"
+        problem(await ask(caller, "ann", path, new_set()), 403, "forbidden")
+        few = await ask(caller, "owner", path, new_set(items=1000))
+        problem(few, 422, "invalid-request", "/items")
+        for date in ("2001-01-01T00:00:00Z", "2999-01-01T00:00:00Z", "2027-02-31T00:00:00Z"):
+            problem(
+                await ask(caller, "owner", path, {**new_set(), "closes_at": date}), 422, "invalid-request"
+            )
+        for wrong in ({"items": 199}, {"closes_at": "tomorrow"}, {"batches": []}):
+            problem(await ask(caller, "owner", path, new_set(**wrong)), 422, "invalid-request")
+        await lay_games(caller, [LOGS[0]] * 3, batch="b_others", owner="project:bob")
+        problem(await ask(caller, "owner", path, new_set(batches=["b_others"])), 403, "forbidden")
+        await lay_games(caller, [PUBLIC_LOG] * 20, batch="b_public")
+        problem(await ask(caller, "owner", path, new_set(batches=["b_public"])), 422, "invalid-request")
+        body = new_set()
+        first = await told(caller, "owner", path, body)
+        # The same games on the same date: what one set tells, the other has told.
+        second = await told(caller, "operator", path, {**body, "dimension": "summarisation"})
+        seats = [
+            {
+                (one["game_id"], one["reader"] or one["speaker"])
+                for one in await items_in(caller, "ann", one_id)
+            }
+            for one_id in (first["set_id"], second["set_id"])
+        ]
+        assert len(seats[0] | seats[1]) == GAMES
+        time.ahead_ms = 1000
+        problem(await ask(caller, "owner", path, new_set()), 422, "invalid-request", "/items")
+        time.ahead_ms = DATE_MS + 2000
+        problem(await ask(caller, "owner", path, new_set()), 422, "invalid-request", "/items")
+
+
+async def test_games_of_a_set_are_kept_until_it_is_scored(tmp_path: Path) -> None:
+    time = Sliding()
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", LOGS, time) as caller:
+        set_id = await sealed(caller)
+        (game,) = {item["game_id"] for item in (await items_in(caller, "ann", set_id))[:1]}
+        deleting = Deleting(caller.services.database)
+        refused = await caller.delete(f"/games/{game}", headers=bearer(key_of("owner")))
+        problem(refused, 409, "still-needed")
+        assert "sealed until" in refused.json()["detail"]
+        time.ahead_ms = DATE_MS
+        await opened(caller, "ann", set_id)
+        await deleting.check([game])
+        [_ async for _ in deleting.delete([game], "test")]
+        view = await told(caller, "ann", f"/evaluations/sets/{set_id}")
+        assert (view["items"], view["games"]) == (200, GAMES - 1)
+        gold = await told(caller, "ann", f"/evaluations/sets/{set_id}/gold?limit=200")
+        assert all(not line["item_id"].startswith(f"{game}/") for line in gold["items"])
+
+
+# --- what was read counts -----------------------------------------------------------------------
+
+
+async def test_whoever_knows_more_than_one_seats_view_may_not_answer(database_url: str) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}/answers"
+        found = await items_in(caller, "bob", set_id)
+        games = list(dict.fromkeys(item["game_id"] for item in found))
+        of = {game: next(item for item in found if item["game_id"] == game) for game in games}
+
+        async def refused(who: str, game: str) -> bool:
+            answer = await ask(caller, who, path, handed_in({of[game]["id"]: []}))
+            if answer.status_code != 201:
+                problem(answer, 409, "already-seen", "/answers/0/item_id")
+            return answer.status_code == 409
+
+        # Who may read the games in full: the owner's keys and who sees all.
+        for who in ("owner", "owner2", "operator"):
+            assert await refused(who, games[0])
+        assert not await refused("reader", games[0])
+
+        async def read(query: str) -> None:
+            assert (await ask(caller, "reader", f"/evaluations/items?{query}")).status_code == 200
+
+        seat, speaker = of[games[1]]["reader"], of[games[1]]["speaker"]
+        await read(f"game={games[1]}&dimension=guessing&reader={seat}")
+        assert not await refused("reader", games[1])
+        await read(f"game={games[1]}&dimension=guessing&reader={speaker}&limit=1")
+        assert await refused("reader2", games[1]), "another key of the same project read it"
+        await read(f"game={games[2]}&dimension=summarisation")
+        assert await refused("reader", games[2])
+        await read(f"game={games[3]}&dimension=selection&limit=200")
+        assert await refused("reader", games[3])
+        tasks = await told(caller, "reader", f"/annotations/tasks?game={games[4]}&rater=r&limit=50")
+        assert tasks["tasks"]
+        assert await refused("reader", games[4])
+        judge = {"dimension": "selection", "judge": {"kind": "rule"}, "game": games[5]}
+        assert (await told(caller, "reader", "/evaluations", judge))["totals"] is None
+        assert await refused("reader", games[5])
+        assert not await refused("reader", games[6])
+
+
+async def test_who_played_a_seat_knows_it(tmp_path: Path) -> None:
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", []) as caller:
+        taken = {str(seat): f"project:{name}" for seat, name in ((1, "ann"), (2, "bob"))}
+        await lay_games(caller, LOGS, batch="b_met", owner="server", taken=taken)
+        refusals: dict[str, set[tuple[str, bool]]] = {"guessing": set(), "summarisation": set()}
+        body = new_set(batches=["b_met"])
+        for dimension, found in refusals.items():
+            set_id = (await told(caller, "operator", "/evaluations/sets", {**body, "dimension": dimension}))[
+                "set_id"
+            ]
+            for item in await items_in(caller, "watcher", set_id):
+                eyes = item["reader"] or item["speaker"]
+                for seat, who in ((1, "ann"), (2, "bob"), (3, "reader")):
+                    if eyes in (1, 2, 3):
+                        answer = await ask(
+                            caller, who, f"/evaluations/sets/{set_id}/answers", handed_in({item["id"]: []})
+                        )
+                        relation = "nobody" if seat == 3 else "own" if eyes == seat else "other"
+                        found.add((relation, answer.status_code == 201))
+                if len(found) == 3:
+                    break
+        assert refusals["guessing"] == {("nobody", True), ("own", True), ("other", False)}
+        assert refusals["summarisation"] == {("nobody", True), ("own", False), ("other", False)}
+
+
+# --- practice -----------------------------------------------------------------------------------
+
+
+async def test_practice_is_for_gold_that_one_may_read_and_refusals_name_both_ways(database_url: str) -> None:
+    async with with_games(database_url, LOGS[:2]) as caller:
+        (public,) = await lay_games(caller, [PUBLIC_LOG], batch="b_public", owner="project:bob")
+        query = f"/evaluations/items?batch={BATCH}&dimension=guessing&limit=200"
+        ids = [item["id"] for item in (await told(caller, "owner", query))["items"]]
+        body = {"dimension": "guessing", **handed_in({id_: ["convince_leader"] for id_ in ids[:3]})}
+        details = set()
+        for who in ("ann", "reader", "watcher"):
+            answer = await ask(caller, who, "/evaluations", body)
+            problem(answer, 403, "forbidden")
+            details.add(answer.json()["detail"])
+        unknown = {"dimension": "guessing", **handed_in({ids[0].replace("g_", "g_x"): []})}
+        details.add((await ask(caller, "ann", "/evaluations", unknown)).json()["detail"])
+        told_ways = [detail for detail in details if "scope" not in detail]
+        assert len(told_ways) == 1, "an unknown game is refused in the same words"
+        assert "reveal: all" in told_ways[0]
+        assert "/evaluations/sets" in told_ways[0]
+        # The owner's, in full and as often as it likes; a few items are enough.
+        first = await told(caller, "owner", "/evaluations", body)
+        again = await told(caller, "owner2", "/evaluations", body)
+        third = await told(caller, "owner", "/evaluations", body)
+        assert (first["grade"], again["grade"], third["grade"]) == (1, 1, 2)
+        assert first["totals"] == third["totals"]
+        assert first["totals"]["items"] <= 3
+        path = f"/evaluations/{third['evaluation_id']}"
+        shown = await told(caller, "owner", f"{path}?per_item=true")
+        assert [line["item_id"] for line in shown["per_item"]] == sorted(ids[:3])
+        compared = await told(
+            caller, "owner", f"/evaluations/{first['evaluation_id']}/compare/{third['evaluation_id']}"
+        )
+        assert compared["items"] == first["totals"]["items"]
+        problem(await ask(caller, "ann", path), 404, "not-found")
+        # A game whose whole log is public, by anybody.
+        query = f"/evaluations/items?game={public}&dimension=guessing&limit=3"
+        mine = [item["id"] for item in (await told(caller, "watcher", query))["items"]]
+        practice = {"dimension": "guessing", **handed_in({id_: ["convince_leader"] for id_ in mine})}
+        scored = await told(caller, "ann", "/evaluations", practice)
+        assert scored["totals"]["items"] <= 3
+        problem(
+            await ask(
+                caller, "ann", "/evaluations", {**practice, "answers": practice["answers"] + body["answers"]}
+            ),
+            403,
+            "forbidden",
+        )
+
+
+async def test_role_guesses_are_kept_apart_where_roles_are_public(tmp_path: Path) -> None:
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", LOGS[:1]) as caller:
+        (secret,) = await lay_games(caller, [SECRET_LOG], batch="b_secret")
+        ids = []
+        for game in (secret, f"g_{BATCH.removeprefix('b_')}0"):
+            query = f"/evaluations/items?game={game}&dimension=guessing&reader=2&limit=200"
+            ids += [item["id"] for item in (await told(caller, "owner", query))["items"]]
+        body = {"dimension": "guessing", **handed_in({id_: [] for id_ in ids}, role="merlin")}
+        scored = await told(caller, "owner", "/evaluations", body)
+        assert scored["roles"]["accuracy"]["den"] > 0
+        assert scored["open_book"]["accuracy"]["den"] > 0
+        both = scored["roles"]["accuracy"]["den"] + scored["open_book"]["accuracy"]["den"]
+        assert both == scored["totals"]["items"]
+        only = {
+            **body,
+            "answers": [one for one in body["answers"] if one["item_id"].startswith(f"{secret}/")],
+        }
+        alone = await told(caller, "owner", "/evaluations", only)
+        assert alone["roles"] == scored["roles"]
+        assert alone["open_book"] is None

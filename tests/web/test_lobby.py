@@ -1,0 +1,60 @@
+"""People find each other, and bots, on the page for it."""
+
+import asyncio
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from scripts.web import WEB, install
+from tests.app.meeting.seekers import seek
+from tests.app.real_server import Served
+from tests.web.conftest import DESK, PHONE, Visits
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+
+
+async def test_a_person_joins_who_waits_and_another_takes_an_open_seat(served: Served, visit: Visits) -> None:
+    home = f"{served.url}/ui/#/lobby"
+    async with (
+        httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as client,
+        visit(home, viewport=PHONE) as page,
+        visit(home) as other,
+    ):
+        await expect(page.get_by_role("heading", name="Nobody waits at the moment")).to_be_visible()
+        for number in range(3):
+            await seek(client, f"bot{number}")
+        await page.get_by_role("button", name="Join them").click()
+        await expect(page.get_by_role("heading", name="Waiting for others")).to_be_visible()
+        await other.get_by_role("button", name="Seek a game").click()
+        # The fifth seek makes the game; both sit at it, in different seats.
+        for one in (page, other):
+            await expect(one.get_by_role("heading", name="You are")).to_be_visible(timeout=60_000)
+        assert page.url.rpartition("/")[2] == other.url.rpartition("/")[2]
+        seats = await asyncio.gather(
+            *(one.get_by_role("heading", name="Seat").first.text_content() for one in (page, other))
+        )
+        assert seats[0] != seats[1]
+        wish = {"seats": [{"agent": "open"}, {}, {}, {}, {}]}
+        await client.post("/games/open", json=wish)
+        async with visit(home) as third:
+            await third.get_by_role("button", name="Take a seat").click()
+            await expect(third.get_by_role("heading", name="You are")).to_be_visible(timeout=60_000)
+
+
+async def test_who_leaves_the_queue_waits_no_more(served: Served, visit: Visits) -> None:
+    install()
+    axe = (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+    async with visit(f"{served.url}/ui/#/lobby", viewport=DESK) as page:
+        await page.get_by_role("button", name="Seek a game").click()
+        await expect(page.get_by_role("heading", name="Waiting for others")).to_be_visible()
+        await page.evaluate(axe)
+        found = await page.evaluate(
+            """axe.run({ include: ['.begin'] })
+            .then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))"""
+        )
+        assert found == [], found
+        await page.get_by_role("button", name="Leave the queue").click()
+        await expect(page.get_by_role("button", name="Seek a game")).to_be_visible()
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+            assert (await client.get("/seeks")).json()["pools"] == []
