@@ -504,7 +504,13 @@ class Evaluations:
         if dimension not in SHOWING:
             await self.gold.needs(caller, games)
         return await self._comparisons.raters(
-            games, dimension, first, second, caller, followed=followed, exclude_above=exclude_above
+            games,
+            dimension,
+            first,
+            second,
+            whose=await self.whose(caller, games),
+            followed=followed,
+            exclude_above=exclude_above,
         )
 
     async def evaluations(
