@@ -428,6 +428,7 @@ class Composition:
             Unidentified(),
         )
         state.sockets = Sockets(
+            bots=self.bots,
             settings=self.settings,
             lifecycle=self.lifecycle,
             keys=self.keys,
