@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -10,11 +11,13 @@ import pytest
 from interintent_client import Server
 from playwright.async_api import expect
 
-from tests.app.real_server import Served
+from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import DESK, PHONE, SCREEN, WALL, Visits
 from tests.web.test_pages import SCREENS, faults_of, fits
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+KEY = "ik_" + "k" * 43
 
 STUDY = "Moods & <b>tables</b> / 1"
 """A name that would break an address or a page that took it for more than text."""
@@ -165,6 +168,56 @@ async def test_a_study_shows_no_result_before_every_planned_game_is_there(
             await table.click()
             await expect(page.get_by_role("region", name="Contrasts: figures")).to_contain_text("mood: ")
             assert await page.locator("main b").count() == 0
+
+
+async def test_a_judged_batch_is_reported_to_who_holds_a_key_and_to_nobody_else(
+    tmp_path: Path, visit: Visits
+) -> None:
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=KEY)
+    bearer = {"Authorization": f"Bearer {KEY}"}
+    async with (
+        running_server(settings) as served,
+        httpx.AsyncClient(base_url=served.url, headers=bearer, trust_env=False, timeout=60) as caller,
+    ):
+        made = (await caller.post("/games", json={"count": 4, "seeds": {"from": 1}})).json()
+        batch = made["batch_id"]
+        async with caller.stream("GET", f"/batches/{batch}/events", params={"follow": True}) as lines:
+            async for _ in lines.aiter_lines():
+                pass  # to its end
+        asks = {"batch": batch, "dimension": "following", "limit": 60}
+        items = (await caller.get("/evaluations/items", params=asks)).json()["items"]
+        for rater, scores in (("ottilie", (5, 4)), ("bob", (4, 2))):
+            judgements = [
+                {
+                    "item_id": item["id"],
+                    "intention": one["id"],
+                    "think": scores[0],
+                    "speak": scores[place % 2],
+                }
+                for place, item in enumerate(items)
+                for one in item["asked"]
+            ]
+            wish = {"rater": {"name": rater, "kind": "human"}, "judgements": judgements}
+            (await caller.post("/annotations", json=wish)).raise_for_status()
+        url = f"{served.url}/ui/#/reports?batch={batch}"
+        async with visit(url, faults=("401",)) as page:
+            await expect(page.get_by_role("heading", name="This server asks for a key")).to_be_visible()
+            assert "ottilie" not in await page.content()
+            await page.get_by_role("button", name="Enter a key").last.click()
+            await page.get_by_label("Key or token").fill(KEY)
+            await page.get_by_role("button", name="Use it").click()
+            # The address was kept: the report is made at once, with what the raters found.
+            report = (await caller.get("/reports", params={"batch": batch, "wait_s": 60})).json()
+            tables = [one for one in report["tables"] if "agreement" in one["name"] and one["rows"]]
+            assert tables
+            title = tables[0]["title"]
+            article = page.get_by_role("article", name=title, exact=True)
+            await expect(article).to_be_visible(timeout=60_000)
+            assert await faults_of(page) == []
+            await page.get_by_role("button", name="Change the key").click()
+            await page.get_by_role("button", name="Forget the present key").click()
+            await expect(page.get_by_role("heading", name="This server asks for a key")).to_be_visible()
+            await expect(article).to_have_count(0)
 
 
 @pytest.mark.parametrize(

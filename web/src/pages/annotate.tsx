@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Part, type Question, type Task, judgementOf, questionsOf, whole } from "../judge/questions.ts";
+import { RecordView } from "../judge/record.tsx";
 import { Speech } from "../parts/speech.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { go, href, place } from "../router.ts";
@@ -254,9 +255,7 @@ export const AnnotatePage = (): JSX.Element => {
         <section class="panel" aria-label="What the seat knew">
           <h2>What seat {task.speaker} knew</h2>
           {part === "reasonable" && stage.without && <p class="warning">{WITHOUT[stage.without]}</p>}
-          <div class="record" tabIndex={0} role="group" aria-label="The record" dir="auto">
-            {task.context}
-          </div>
+          <RecordView text={task.context} />
         </section>
       </div>
       <div class="mine">

@@ -3,6 +3,7 @@ import type { AnswerTotals, Comparison, Evaluation, Item, ItemPage, Role } from 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ROLE, plural } from "../game/words.ts";
+import { RecordView } from "../judge/record.tsx";
 import { Speech } from "../parts/speech.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { go, href, place } from "../router.ts";
@@ -271,7 +272,7 @@ export const GuessPage = (): JSX.Element => {
     );
   const send = (
     <button type="button" class={item ? "" : "primary"} disabled={sending || !unsent.length} onClick={() => void handIn()}>
-      {sending ? "Handing in …" : `Hand in ${plural(unsent.length, "guess", "guesses")}`}
+      {sending ? "Handing in …" : unsent.length ? `Hand in ${plural(unsent.length, "guess", "guesses")}` : "Hand in"}
     </button>
   );
   const bar = (
@@ -331,9 +332,7 @@ const ItemView = ({ item, guess, toggle, change, next, heading, last }: ItemProp
     <div class="material">
       <section class="panel" aria-label="What the reader saw">
         <h2>What seat {item.reader} saw</h2>
-        <div class="record" tabIndex={0} role="group" aria-label="The record" dir="auto">
-          {item.context}
-        </div>
+        <RecordView text={item.context} />
       </section>
     </div>
     <div class="mine">

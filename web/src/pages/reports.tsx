@@ -202,7 +202,8 @@ export const ReportsPage = (): JSX.Element => {
       <h1>{chosen.length ? "Report" : "Reports"}</h1>
       {!chosen.length && <p class="muted">The paper's tables and our own, over finished games of one or several batches.</p>}
       {fault !== undefined ? (
-        <Fault error={fault} />
+        // A chosen report tells its own faults.
+        chosen.length === 0 && <Fault error={fault} />
       ) : !found ? (
         <Loading what="the batches" />
       ) : chosen.length ? (

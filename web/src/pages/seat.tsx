@@ -16,12 +16,15 @@ import { href, place } from "../router.ts";
 import { key, server } from "../session.ts";
 
 const Talk = ({ source }: { source: SeatSource }): JSX.Element => {
-  const end = useRef<HTMLLIElement>(null);
+  const box = useRef<HTMLDivElement>(null);
   const log = source.log.value;
   const tables = source.tables.value;
-  useEffect(() => end.current?.scrollIntoView({ block: "nearest" }), [log.length]);
+  // The talk alone: who is being asked something stays where it is asked.
+  useEffect(() => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [log.length]);
   return (
-    <div class="feed" role="log" aria-label="What was said and done" tabIndex={0}>
+    <div class="feed" ref={box} role="log" aria-label="What was said and done" tabIndex={0}>
       <ol class="entries">
         {log.map((event, i) => {
           const table = tables[i]!;
@@ -54,7 +57,6 @@ const Talk = ({ source }: { source: SeatSource }): JSX.Element => {
             </li>
           ) : null;
         })}
-        <li ref={end} class="hidden" aria-hidden="true" />
       </ol>
     </div>
   );
