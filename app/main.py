@@ -443,6 +443,7 @@ class Composition:
             Unidentified(),
         )
         state.sockets = Sockets(
+            bots=self.bots,
             settings=self.settings,
             lifecycle=self.lifecycle,
             keys=self.keys,
