@@ -23,7 +23,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.clock import now_ms, random_bits, timestamp
 from app.base.errors import (
     AlreadySeen,
-    Forbidden,
     InvalidRequest,
     NotFound,
     SetClosed,
@@ -118,7 +117,7 @@ class EvaluationSets:
 
     async def make(self, new: NewSet, caller: Caller, key: RequestKey | None = None) -> SetView:
         """Draws a set and seals it. Raises InvalidRequest for a date that is past or too far off, and if the
-        games hold too few items; NotFound and Forbidden for batches whose gold the caller may not read.
+        games hold too few items; NotFound for batches whose gold the caller may not read.
         """
         now = now_ms()
         closes_at = _moment(new.closes_at)
@@ -131,12 +130,10 @@ class EvaluationSets:
         games: list[str] = []
         for place, batch_id in enumerate(new.batches):
             batch = await self._rows.batch(batch_id)
-            if batch is None:
-                raise NotFound("no such batch for this caller")
-            if not caller.may("export:full", batch.owner):
-                raise Forbidden(
-                    "a set publishes gold at its date, so whoever makes it must be allowed to read that: "
-                    f"/batches/{place} is not yours, or this key lacks export:full"
+            if batch is None or not caller.may("export:full", batch.owner):
+                raise NotFound(
+                    "a set publishes gold at its date, so it is made by whoever may read that: "
+                    f"/batches/{place} is no batch of yours"
                 )
             games += await self._rows.ids(batch_id, status=("finished",), invalid=False)
         candidates = await self._candidates(games, new.dimension, new.variant.model_dump(mode="json"))
