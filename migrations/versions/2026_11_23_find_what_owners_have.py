@@ -1,7 +1,7 @@
 """find what owners have
 
-Where there was only ever one key, what has no known owner, and what was made without a key, becomes its own: it
-reached all of that before.
+Where there was only ever one key, what has no known owner, and what was made without a key, becomes its
+own: it reached all of that before.
 """
 
 import sqlalchemy as sa

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_annotate import a_batch
-from tests.web.test_pages import faults_of, fits
+from tests.web.test_pages import SCREENS, faults_of, fits
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -66,6 +66,7 @@ async def test_a_person_guesses_with_the_keyboard_and_stands_beside_a_model(
             await expect(row).to_contain_text(f"{len(items)} items")
             await expect(row).to_contain_text(f"{100 * value:.1f} %")
             assert await faults_of(page) == []
+            await page.screenshot(path=SCREENS / "guessed-desk-light.png")
             # A changed guess alone is handed in again.
             await page.get_by_role("button", name="Back").click()
             await page.keyboard.press("d")
