@@ -141,11 +141,13 @@ class EvaluationSets:
                 "closes_at",
             )
         games: list[str] = []
-        for batch_id in new.batches:
+        for place, batch_id in enumerate(new.batches):
             batch = await self._rows.batch(batch_id)
-            # A set publishes gold at its date, so whoever makes it must be allowed to read that.
             if batch is None or not caller.may("export:full", batch.owner):
-                raise NotFound("no such batch for this caller")
+                raise NotFound(
+                    "a set publishes gold at its date, so it is made by whoever may read that: "
+                    f"/batches/{place} is no batch of yours"
+                )
             games += await self._rows.ids(batch_id, status=("finished",), invalid=False)
         seed = str(random_bits(128))
         candidates = await self._candidates(
