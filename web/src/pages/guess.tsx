@@ -105,7 +105,7 @@ const Leaderboard = ({ set }: { set: EvaluationSet }): JSX.Element => (
     <h2>Leaderboard</h2>
     {!set.leaderboard?.length && <p>Nobody answered.</p>}
     <div class="scroll" tabIndex={0} role="group" aria-label="Leaderboard, to be scrolled">
-      <table class="history">
+      <table class="history plain">
         <thead>
           <tr>
             {["Rater", "F1", "Items answered", "Roles right"].map((name) => (
@@ -142,7 +142,7 @@ const Others = ({ rater, beside }: { rater: string; beside: readonly Beside[] })
     <section class="panel wide" aria-label="Beside the others">
       <h2>Beside the others, on what both guessed</h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="The others, to be scrolled">
-        <table class="history">
+        <table class="history plain">
           <thead>
             <tr>
               {["Rater", "Shared", "Its F1", `F1 of ${rater}`, "Difference"].map((name) => (
