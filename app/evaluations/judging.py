@@ -191,11 +191,18 @@ class Judges:
         try:
             if await self._claims.take([evaluation_id]):
                 await self.run(evaluation_id)
+        except PASSING as fault:
+            if is_ours(fault):
+                raise
+            # The next look takes it up again.
+            log.warning("the database is away", evaluation=evaluation_id, cause=type(fault).__name__)
         finally:
             self._cancelled.discard(evaluation_id)
             # A process that is stopping keeps its claims until its last calls are stored.
             if self._looking is not None:
-                await self._claims.give_back(evaluation_id)
+                # Without a beat the claim is anybody's soon.
+                with contextlib.suppress(*PASSING):
+                    await self._claims.give_back(evaluation_id)
 
     def _give_up(self, evaluation_id: str) -> None:
         task = self._working.get(evaluation_id)

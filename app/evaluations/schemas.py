@@ -308,7 +308,10 @@ class EvaluationView(Shown):
     )
     regrade_of: str | None
     answers: int = Field(description="Answers handed in; each sample counts.")
-    items: int = Field(description="Items that they answer.")
+    items: int = Field(
+        description="Items that they answer; for somebody else's judge, 0 unless the caller may read its "
+        "games in full."
+    )
     totals: TotalsView | None = Field(
         description="Precision, recall and F1 with 95 % intervals, whole and by round, role, side, stage and "
         "category. Null for a judge of games that the caller may not read in full."

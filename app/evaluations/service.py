@@ -1,7 +1,7 @@
 """The service behind the routes of evaluations."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -172,11 +172,15 @@ class Evaluations:
         """
         if variant.context == "release":
             await self.gold.needs(caller, games)
-        if "annotate" in caller.scopes or (dimension not in SHOWING and not followed):
+        if dimension not in SHOWING and not followed:
             return
-        if await self.gold.unread(caller, games):
+        unread = await self.gold.unread(caller, games)
+        if unread and "annotate" not in caller.scopes:
             what = f"{dimension} items show" if dimension in SHOWING else "what was followed depends on"
             raise Forbidden(f"{what} what was chosen: this needs the scope annotate")
+        if followed:
+            # Which items there are tells what was chosen.
+            await self.gold.show_games(caller, unread)
 
     async def page(
         self,
@@ -529,12 +533,16 @@ class Evaluations:
         return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
 
 
+def _is_own(row: EvaluationRow, caller: Caller) -> bool:
+    return (row.owner or row.caller) == caller.owner
+
+
 def _in_full(row: EvaluationRow, caller: Caller) -> bool:
     """Whether the caller may see all of the evaluation: it is its own, and its gold was its own to read when
     it was made. Whoever reads others' evaluations needs the right to others' gold.
     """
     could = row.spec.get(PRACTICE) or row.spec.get("sees_all")
-    return caller.sees_all or bool(could and (row.owner or row.caller) == caller.owner)
+    return caller.sees_all or bool(could and _is_own(row, caller))
 
 
 def _readable_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
@@ -548,8 +556,14 @@ def _readable_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
 def evaluation_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
     """An evaluation as its caller sees it."""
     result = row.result or {}
-    # What earlier versions told of gold that was not the caller's to read is kept as ``limited``.
-    scores = result.get("full" if _in_full(row, caller) else "limited") or {}
+    scores: Mapping[str, Any] = {}
+    if _in_full(row, caller):
+        scores = result.get("full") or {}
+    elif _is_own(row, caller):
+        # What earlier versions told of gold that was not the caller's to read.
+        scores = result.get("limited") or {}
+    # How much a judge had to judge tells how much was chosen.
+    counted = caller.sees_all or _is_own(row, caller) or "judge" not in row.spec
     left_out = result.get("left_out", [])
     return EvaluationView(
         evaluation_id=row.evaluation_id,
@@ -561,14 +575,14 @@ def evaluation_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
         grade=row.grade,
         regrade_of=row.regrade_of,
         answers=result.get("answers", 0),
-        items=result.get("items", 0),
+        items=result.get("items", 0) if counted else 0,
         totals=scores.get("totals"),
         roles=scores.get("roles"),
         open_book=scores.get("open_book"),
         excluded=scores.get("excluded"),
         judge=row.spec.get("judge"),
         reason=result.get("reason"),
-        progress=_progress(row),
+        progress=_progress(row) if counted else None,
         left_out=[LeftOutView(**game) for game in left_out] if "judge" in row.spec else None,
     )
 

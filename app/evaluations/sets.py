@@ -80,7 +80,12 @@ LONGEST_MS: Final = 400 * 24 * 3600 * 1000
 """The longest time for which a set may be sealed: its games are kept that long."""
 
 _AT_ONCE: Final = 50
-"""Entries whose answers are in memory at a time while a set is scored."""
+"""Games that are looked at together, and entries whose answers are in memory at a time."""
+
+_PLENTY: Final = 10
+"""How many times as many items as are drawn are looked at, of batches that have so many. Reading on would
+take 20 ms a game and spread the items over few more games.
+"""
 
 INVALID: Final = "invalid"
 """The reason that is given for items of a game that was marked as invalid."""
@@ -139,8 +144,10 @@ class EvaluationSets:
                     f"/batches/{place} is not yours, or this key lacks export:full"
                 )
             games += await self._rows.ids(batch_id, status=("finished",), invalid=False)
-        candidates = await self._candidates(games, new.dimension, new.variant.model_dump(mode="json"))
         seed = str(random_bits(128))
+        candidates = await self._candidates(
+            sorted(dict.fromkeys(games), key=lambda game: draw(seed, "games", game)), new, closes_at
+        )
         row = SetRow(
             set_id=new_id("s"),
             created_at=self._database.writer.stamp(),
@@ -155,12 +162,8 @@ class EvaluationSets:
         async def work(connection: AsyncConnection) -> SetView:
             # Two sets that are drawn at once may not divide a game between two dates.
             await self._sets.lock(connection, "drawing")
-            taken = await self._sets.dates_of(connection, {one.origin for one in candidates})
-            free = [
-                one
-                for one in candidates
-                if all(date == (closes_at, None) for date in taken.get(one.origin, ()))
-            ]
+            taken = await self._sets.dates_of({one.origin for one in candidates}, connection)
+            free = [one for one in candidates if _is_free(taken, one.origin, closes_at)]
             if len(free) < new.items:
                 raise InvalidRequest(
                     f"these batches have {len(free)} items to draw, {new.items} are needed. What counts are "
@@ -194,35 +197,44 @@ class EvaluationSets:
 
         return await self._database.writer.run(work)
 
-    async def _candidates(
-        self, game_ids: Sequence[str], dimension: Dimension, variant: Mapping[str, Any]
-    ) -> list[_Candidate]:
-        """Every item that may be drawn, by game, in the order of the logs. It depends on no gold.
+    async def _candidates(self, game_ids: Sequence[str], new: NewSet, closes_at: int) -> list[_Candidate]:
+        """The items that may be drawn, from as many games, in their order, as give plenty of them. They
+        depend on no gold. In the result they are by game, in the order of the logs.
 
         The seat through whose eyes a game is shown is drawn by the game, so that it is the same in every set,
         and the same for games with a common past. A turn that several forks share is drawn once.
         """
+        variant = new.variant.model_dump(mode="json")
         found: list[_Candidate] = []
         turns: set[tuple[str, str]] = set()
-        for game_id in dict.fromkeys(game_ids):
-            try:
-                game = await self._games.by_id(game_id)
-            except AvalonError as fault:
-                log.warning("a game is left out of a set", game=game_id, cause=str(fault))
-                continue
-            if game.profile.reveal == "all":
-                continue
-            origin = await self._games.origin(game_id)
-            seat = pick(range(1, game.profile.players + 1), "the seat of sets", origin)
-            ids = await off_loop(_seen_by, game, dimension, seat, variant)
-            first = await self._games.first_played({(game_id, request_id) for request_id, _ in ids})
-            new = {turn for turn in first.values() if turn not in turns}
-            turns |= new
-            found += [
-                _Candidate(game_id, origin, request_id, item_id, seat)
-                for request_id, item_id in ids
-                if first[game_id, request_id] in new
-            ]
+        for first in range(0, len(game_ids), _AT_ONCE):
+            some = game_ids[first : first + _AT_ONCE]
+            if len(found) >= _PLENTY * new.items:
+                break
+            # A fork shows its source's past to everybody: not while the source is played.
+            ahead = await self._rows.ahead(some)
+            origins = {game_id: await self._games.origin(game_id) for game_id in some}
+            taken = await self._sets.dates_of(set(origins.values()))
+            for game_id, origin in origins.items():
+                if game_id in ahead or not _is_free(taken, origin, closes_at):
+                    continue
+                try:
+                    game = await self._games.by_id(game_id)
+                except AvalonError as fault:
+                    log.warning("a game is left out of a set", game=game_id, cause=str(fault))
+                    continue
+                if game.profile.reveal == "all":
+                    continue
+                seat = pick(range(1, game.profile.players + 1), "the seat of sets", origin)
+                ids = await off_loop(_seen_by, game, new.dimension, seat, variant)
+                played = await self._games.first_played({(game_id, request) for request, _ in ids})
+                fresh = set(played.values()) - turns
+                turns |= fresh
+                found += [
+                    _Candidate(game_id, origin, request_id, item_id, seat)
+                    for request_id, item_id in ids
+                    if played[game_id, request_id] in fresh
+                ]
         return found
 
     # --- what everybody sees ----------------------------------------------------------------
@@ -254,7 +266,7 @@ class EvaluationSets:
         """The set's row. A set whose date has passed is opened, and its scoring begun."""
         row = await self._row(set_id)
         if row.opened_at is None and row.closes_at <= now_ms():
-            await self._sets.open(set_id, self._database.writer.stamp())
+            await self._sets.open_due(self._database.writer.stamp())
             row = await self._row(set_id)
         if row.opened_at is not None and row.scored_at is None and set_id not in self._scoring:
             task = asyncio.create_task(self._score(row), name=f"scoring {set_id}")
@@ -475,6 +487,11 @@ class _Right(NamedTuple):
     """With gold; None: the item does not count."""
     why: str | None
     """Why it does not count, if that is not a matter of its turn."""
+
+
+def _is_free(taken: Mapping[str, Sequence[tuple[int, int | None]]], origin: str, closes_at: int) -> bool:
+    """Whether games of this origin are in no set of another date, and in none that is open."""
+    return all(date == (closes_at, None) for date in taken.get(origin, ()))
 
 
 def _dimension(row: SetRow) -> Dimension:

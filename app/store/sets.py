@@ -89,9 +89,11 @@ class SetStore:
         return int((await self._database.column(query))[0])
 
     async def dates_of(
-        self, connection: AsyncConnection, origins: Collection[str]
+        self, origins: Collection[str], connection: AsyncConnection | None = None
     ) -> dict[str, list[tuple[int, int | None]]]:
-        """By origin: the date and the opening of each set that has items of its games."""
+        """By origin: the date and the opening of each set that has items of its games; with ``connection``,
+        as that transaction sees them.
+        """
         found: dict[str, list[tuple[int, int | None]]] = {}
         for some in _parts(origins):
             query = (
@@ -100,7 +102,8 @@ class SetStore:
                 .where(set_items.c.origin.in_(some))
                 .distinct()
             )
-            for origin, closes_at, opened_at in (await connection.execute(query)).all():
+            rows = await (connection.execute(query) if connection else self._database.rows(query))
+            for origin, closes_at, opened_at in rows:
                 found.setdefault(origin, []).append((closes_at, opened_at))
         return found
 
@@ -122,13 +125,13 @@ class SetStore:
                 found.setdefault(row["item_id"], []).append(read_row(SetRow, row))
         return found
 
-    async def open(self, set_id: str, at: int) -> None:
-        """Opens a set whose date has passed, unless it is open: no answer is taken from then on."""
+    async def open_due(self, at: int) -> None:
+        """Opens all sets whose date has passed: none of them takes an answer from then on. Together, since
+        sets of one date may have games in common.
+        """
         c = sets.c
         await self._database.writer.execute(
-            update(sets)
-            .where(c.set_id == set_id, c.opened_at.is_(None), c.closes_at <= at)
-            .values(opened_at=at)
+            update(sets).where(c.opened_at.is_(None), c.closes_at <= at).values(opened_at=at)
         )
 
     async def finish(self, set_id: str, at: int, excluded: Mapping[str, int]) -> None:

@@ -163,6 +163,8 @@ async def test_a_set_and_its_receipts_do_not_depend_on_gold(tmp_path: Path) -> N
                 got.append(found)
                 body = {"dimension": dimension, **handed_in({item["id"]: [] for item in found[:9]}, "own")}
                 assert (await told(caller, "owner", "/evaluations", body))["totals"]["items"]
+                judge = {"dimension": "selection", "judge": {"kind": "rule"}, "batch": BATCH}
+                assert (await told(caller, "owner", "/evaluations", judge))["items"]
                 body = handed_in({item["id"]: ["convince_leader"] for item in found})
                 receipt = await told(caller, "ann", f"/evaluations/sets/{set_id}/answers", body)
                 seen = await everything(caller, set_id)
