@@ -306,7 +306,7 @@ class Evaluations:
             () if new.game is None else (new.game,),
             () if new.batch is None else (new.batch,),
             caller,
-            "eval:submit",
+            "eval:read" if caller.has_any("eval:read") else "eval:submit",
         )
         if new.dimension != STATEMENTS:
             await self.may_see(caller, games, new.dimension, Variant(), followed=False)

@@ -61,7 +61,7 @@ async def test_a_few_shared_items_tell_no_rater_what_another_said(tmp_path: Path
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=key) as caller:
         caller.headers["authorization"] = f"Bearer {key}"
         batch, _ = await caller.played(seeds={"from": 4})
-        _, weak = await make_key(KeyStore(caller.services.database), "annotate")
+        _, weak = await make_key(KeyStore(caller.services.database), "annotate:any")
         caller.headers["authorization"] = f"Bearer {weak}"
         for rater in ("ann", "bob"):
             await judge(caller, rater, batch, [3])
@@ -71,7 +71,7 @@ async def test_a_few_shared_items_tell_no_rater_what_another_said(tmp_path: Path
             assert one["items"] < ENOUGH
             assert one["kappa"] is None
             assert one["alpha"] is None
-        _, other = await make_key(KeyStore(caller.services.database), "annotate")
+        _, other = await make_key(KeyStore(caller.services.database), "annotate:any")
         stranger = {"authorization": f"Bearer {other}"}
         seen = (await caller.get(f"/annotations/progress?batch={batch}", headers=stranger)).json()
         assert seen["raters"] == []
