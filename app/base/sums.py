@@ -22,7 +22,7 @@ KEPT: Final = 100
 
 
 @dataclass(slots=True)
-class _Known(Generic[T]):
+class _KeptSum(Generic[T]):
     value: T
     over: bool
     at: float
@@ -40,7 +40,7 @@ class Sums(Generic[T]):
         """``make``: sums up a batch, by its id. ``clock``: seconds."""
         self._make = make
         self._clock = clock
-        self._made: dict[str, _Known[T]] = {}
+        self._made: dict[str, _KeptSum[T]] = {}
         self._making: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, batch_id: str, games: int, *, over: bool) -> T:
@@ -52,7 +52,7 @@ class Sums(Generic[T]):
             if known is None or known.over != over or began - known.at > PAUSE * known.took_s:
                 value = await self._make(batch_id)
                 now = self._clock()
-                known = _Known(value, over, now, now - began)
+                known = _KeptSum(value, over, now, now - began)
             self._made[batch_id] = known  # the last one again
         if len(self._made) > KEPT:
             del self._made[next(iter(self._made))]

@@ -1,7 +1,7 @@
 """Access of commands to settings and to a database, without a running service."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,10 +38,15 @@ def read_settings(database_url: str | None = None, **options: Any) -> Settings:
         fail(str(fault))
 
 
-def run_or_fail(work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work. Ends the command if the work is refused."""
+def run_or_fail(
+    work: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> T:
+    """The result of the work. Ends the command if the work is refused. ``loop``: makes the event loop; None:
+    the usual one.
+    """
     try:
-        return asyncio.run(work)
+        with asyncio.Runner(loop_factory=loop) as runner:
+            return runner.run(work)
     except AvalonError as fault:
         fail(str(fault))
 

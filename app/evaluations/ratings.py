@@ -151,6 +151,8 @@ class StoredRatings:
         """The ratings of everybody who played rated games. Raises NotReady without numpy and scipy."""
         if find_spec("scipy") is None:
             raise NotReady(MISSING)
+        if self._made is not None and self._lock.locked():
+            return self._made[1]  # it is being made anew: nobody waits for that
         async with self._lock:
             state = await self._store.state()
             if self._made is None or self._made[0] != state:

@@ -144,6 +144,8 @@ async def test_on_a_phone_the_pages_are_behind_a_menu(served: Served, visit: Vis
         await pages.get_by_role("button", name="Menu").press("Enter")
         await expect(pages.get_by_role("link", name="Watch")).to_have_attribute("aria-current", "page")
         await expect(pages.get_by_role("link", name="Side by side")).to_be_visible()
+        SCREENS.mkdir(parents=True, exist_ok=True)
+        await page.screenshot(path=SCREENS / "menu-phone-light.png")
         assert await faults_of(page) == []
         await page.keyboard.press("Escape")
         await expect(pages.get_by_role("link")).to_have_count(0)

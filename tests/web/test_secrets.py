@@ -18,6 +18,7 @@ from app.instruments.fake_model.brains import BRAINS
 from tests.app.modelling import endpoints, faking, stored_calls
 from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import Visits
+from tests.web.test_pages import SCREENS
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
@@ -161,6 +162,8 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
             await expect(public.get_by_role("heading", name="Quest 1, proposal 1")).to_be_visible()
             told = await net.drawn(public)
             await expect(researcher.get_by_role("row", name="Game")).to_have_text(re.compile(r"^Game\d\d"))
+            SCREENS.mkdir(parents=True, exist_ok=True)
+            await researcher.screenshot(path=SCREENS / "researcher-desk-light.png", full_page=True)
             took = await researcher.get_by_role("row", name="Game").get_by_role("cell").all_text_contents()
             making = await researcher.evaluate("window.made")
         view = (await caller.get(f"/games/{game}")).json()

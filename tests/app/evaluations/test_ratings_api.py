@@ -1,5 +1,6 @@
 """The ladder of rated games: who is on it, which games count, and what is left out."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +13,8 @@ from app.store.rows import PlayerRow, values_of
 from app.store.tables import game_players, games
 from engine.terms import FULL, side_of
 from tests.app.calling import Caller, calling
+from tests.app.meeting.seekers import checked_bot, owner, seek, shown
+from tests.app.seated import HttpBot
 
 
 @pytest.fixture
@@ -88,6 +91,34 @@ async def test_rated_games_make_the_ladder_and_others_are_counted_with_the_reaso
     await paired(caller.services, bots, rated=False, unrated="a stand-in played for an absent bot")
     ladder = await ratings(caller)
     assert (ladder["games"], ladder["left_out"]) == (11, {"marked as invalid": 1, "not rated": 1})
+
+
+async def test_a_game_for_which_two_strangers_were_paired_is_rated(database_url: str) -> None:
+    async with calling(database_url, api_key="ik_" + "o" * 43) as caller:
+        seekers = {name: await owner(caller.services) for name in ("owl", "fox")}
+        wish: dict[str, Any] = {
+            "version": "1",
+            "rated": True,
+            "at_least": 2,
+            "wait_s": 1,
+            "profile": "official",
+        }
+        seeks = {}
+        for name, headers in seekers.items():
+            await checked_bot(caller, caller.services, headers, name)
+            seeks[name] = await seek(caller, name, headers, **wish)
+        found = [await shown(caller, seeks[name], headers, wait_s=30) for name, headers in seekers.items()]
+        games_ = [one["game"] for one in found]
+        bots = [HttpBot(caller, one["game"], one["token"], one["seat"]) for one in games_]
+        await asyncio.gather(*(bot.play() for bot in bots))
+        ladder = (await caller.get("/ratings", headers=seekers["owl"])).json()
+        assert (ladder["games"], ladder["left_out"]) == (1, {})
+        named = {one["bot"]["name"]: one for one in ladder["players"] if one["bot"]}
+        assert named.keys() == {"owl", "fox"}
+        assert named["owl"]["bot"]["owner"] != named["fox"]["bot"]["owner"]
+        assert named["owl"]["decisions"] > 5
+        # Nobody is told apart from anybody by one game.
+        assert {(one["best_rank"], one["worst_rank"]) for one in ladder["players"]} == {(1, 3)}
 
 
 async def test_games_with_several_bots_of_one_owner_only_tell_of_favour(caller: Caller) -> None:
