@@ -23,7 +23,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.clock import now_ms, random_bits, timestamp
 from app.base.errors import (
     AlreadySeen,
-    Forbidden,
     InvalidRequest,
     NotFound,
     SetClosed,
@@ -34,6 +33,7 @@ from app.base.off_loop import off_loop
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.edge.quotas import Quotas
 from app.evaluations.gold import Gold
 from app.evaluations.items import (
     DAMAGED,
@@ -105,13 +105,20 @@ class EvaluationSets:
     """Makes sets, takes answers to them, and opens them."""
 
     def __init__(
-        self, database: Database, rows: GameStore, games: FinishedGames, sets: SetStore, gold: Gold
+        self,
+        database: Database,
+        rows: GameStore,
+        games: FinishedGames,
+        sets: SetStore,
+        gold: Gold,
+        quotas: Quotas,
     ) -> None:
         self._database = database
         self._rows = rows
         self._games = games
         self._sets = sets
         self._gold = gold
+        self._quotas = quotas
         self._audit = Audit(database)
         self._scoring: dict[str, asyncio.Task[None]] = {}
 
@@ -123,7 +130,7 @@ class EvaluationSets:
 
     async def make(self, new: NewSet, caller: Caller, key: RequestKey | None = None) -> SetView:
         """Draws a set and seals it. Raises InvalidRequest for a date that is past or too far off, and if the
-        games hold too few items; NotFound and Forbidden for batches whose gold the caller may not read.
+        games hold too few items; NotFound for batches whose gold the caller may not read.
         """
         now = now_ms()
         closes_at = _moment(new.closes_at)
@@ -136,12 +143,10 @@ class EvaluationSets:
         games: list[str] = []
         for place, batch_id in enumerate(new.batches):
             batch = await self._rows.batch(batch_id)
-            if batch is None:
-                raise NotFound("no such batch for this caller")
-            if not caller.may("export:full", batch.owner):
-                raise Forbidden(
-                    "a set publishes gold at its date, so whoever makes it must be allowed to read that: "
-                    f"/batches/{place} is not yours, or this key lacks export:full"
+            if batch is None or not caller.may("export:full", batch.owner):
+                raise NotFound(
+                    "a set publishes gold at its date, so it is made by whoever may read that: "
+                    f"/batches/{place} is no batch of yours"
                 )
             games += await self._rows.ids(batch_id, status=("finished",), invalid=False)
         seed = str(random_bits(128))
@@ -363,6 +368,7 @@ class EvaluationSets:
                     "/rater/name",
                 )
             await self._sets.hand_in(connection, entry, answers)
+            await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", set_id, answers=entry.answers)
             receipt = _receipt(entry)
             await keep(connection, key, 201, receipt)

@@ -232,6 +232,11 @@ def _guesses(laboratory: Laboratory, name: str) -> Any:
     return {"dimension": "guessing", "rater": {"name": new_id("r")}, "answers": given}
 
 
+def _answers(laboratory: Laboratory, name: str) -> Any:
+    given = _guesses(laboratory, name)
+    return {"rater": given["rater"], "answers": given["answers"]}
+
+
 def _judgements(laboratory: Laboratory, name: str) -> Any:
     asked = laboratory.item_ids(name, "selection") or [(f"{name}/selection/1.1.speak.1/final/-", "x")]
     given = [{"item_id": item, "intention": chosen, "reasonable": True} for item, chosen in asked]
@@ -250,6 +255,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /ws": [("", None)],
     "GET /intentions": [("", None)],
     "GET /profiles": [("", None)],
+    "GET /me": [("", None)],
     "GET /problems/{code}": [("", None)],
     "GET /asyncapi.json": [("", None)],
     "GET /schemas/{name}": [("", None)],
@@ -299,6 +305,24 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
         ("", {"after": after, "drive": "manual", **more})
         for after, more in zip(PLACES, ({"seats": OUTSIDE}, {}), strict=True)
     ],
+    "POST /evaluations/sets": [
+        (
+            "",
+            {
+                "name": "s",
+                "dimension": "guessing",
+                "batches": ["{batch}"],
+                "closes_at": "2027-06-01T00:00:00Z",
+            },
+        )
+    ],
+    "GET /evaluations/sets": [("", None)],
+    "GET /evaluations/sets/{set_id}": [("", None)],
+    "GET /evaluations/sets/{set_id}/items": [("", None)],
+    "POST /evaluations/sets/{set_id}/answers": [("", _answers)],
+    "GET /evaluations/sets/{set_id}/receipts": [("", None)],
+    "GET /evaluations/sets/{set_id}/gold": [("", None)],
+    "GET /evaluations/sets/{set_id}/entries/{entry_id}": [("", None)],
     "GET /tokens": [("", None), ("game={game}", None)],
     "DELETE /tokens/{token_id}": [("", None)],
     "POST /models/{name}/try": [("", {})],
@@ -381,7 +405,13 @@ class Explorer:
         self._moved = False
         self._claim = "none"
         """The last code for a seat that was handed out."""
-        self._made = {"{bot_id}": "p_none", "{seek_id}": "s_none", "{token_id}": "t_none"}
+        self._made = {
+            "{bot_id}": "p_none",
+            "{seek_id}": "s_none",
+            "{token_id}": "t_none",
+            "{set_id}": "s_none",
+            "{entry_id}": "r_none",
+        }
         """The last of each that was made."""
         self._targets = [
             _Target(sample.name, sample.game_id, sample.batch_id)

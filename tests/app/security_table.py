@@ -11,6 +11,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,11 +22,12 @@ import jwt
 from app.base.clock import now_ms
 from app.edge.auth import EVERY_SCOPE, SCOPES, hash_of, new_key
 from app.edge.tokens import Grant, kid_of
-from app.evaluations.schemas import VariantSpec
+from app.evaluations.set_schemas import SetVariant
 from app.games.schemas import NewGames
 from app.store.games import new_id
 from app.store.keys import KeyStore
-from app.store.rows import ApiKey, EvaluationRow
+from app.store.rows import ApiKey, SetItemRow, SetRow
+from app.store.sets import SetStore
 from tests.app.calling import Caller, calling
 from tests.app.reach import RECORD
 
@@ -48,13 +50,25 @@ class Ask:
     path: str
     body: Any = None
     method: str = "GET"
+    instead: str = ""
+    """The scope that does as well as the last one."""
+    others: str = ""
+    """The scope that is needed besides for what others have made."""
     personal: bool = False
     """Whether it is done for oneself alone: nobody seeks a game in another's name."""
 
+    @property
+    def in_words(self) -> str:
+        """The needed scopes, as the table names them."""
+        named = ", ".join(f"`{scope}`" for scope in self.scopes)
+        if self.others:
+            return f"{named}; others' also `{self.others}`"
+        return f"{named} or `{self.instead}`" if self.instead else named
 
-def _ask(scopes: str, request: str, body: Any = None, *, personal: bool = False) -> Ask:
+
+def _ask(scopes: str, request: str, body: Any = None, **more: Any) -> Ask:
     method, _, path = request.partition(" ")
-    return Ask(tuple(scopes.split()), path, body, method, personal)
+    return Ask(tuple(scopes.split()), path, body, method, **more)
 
 
 OPEN_ROUTES: Final = (
@@ -125,7 +139,9 @@ ROUTES: Final[Mapping[str, Ask]] = {
     ),
     "GET /evaluations/items": _ask("eval:read", "GET /evaluations/items?dimension=guessing&game={finished}"),
     "GET /evaluations/items, with what was chosen": _ask(
-        "eval:read annotate", "GET /evaluations/items?dimension=selection&game={finished}"
+        "eval:read annotate",
+        "GET /evaluations/items?dimension=selection&game={finished}",
+        instead="export:full",
     ),
     "POST /evaluations": _ask("eval:submit", "POST /evaluations", ANSWERS),
     "POST /evaluations, a judge": _ask(
@@ -136,16 +152,18 @@ ROUTES: Final[Mapping[str, Ask]] = {
     "GET /evaluations": _ask("eval:read", "GET /evaluations"),
     "GET /evaluations/{evaluation_id}": _ask("eval:read", "GET /evaluations/{evaluation}"),
     "GET /evaluations/{evaluation_id}, per_item": _ask(
-        "eval:read export:full", "GET /evaluations/{evaluation}?per_item=true"
+        "eval:read", "GET /evaluations/{evaluation}?per_item=true", others="export:full"
     ),
     "GET /evaluations/{evaluation_id}/statements": _ask(
         "eval:read", "GET /evaluations/{statements}/statements"
     ),
     "GET /evaluations/{evaluation_id}/compare/{other}": _ask(
-        "eval:read", "GET /evaluations/{evaluation}/compare/{evaluation}"
+        "eval:read", "GET /evaluations/{evaluation}/compare/{evaluation}", others="export:full"
     ),
     "GET /evaluations/compare": _ask(
-        "eval:read", "GET /evaluations/compare?dimension=guessing&batch={played}&first=a&second=b"
+        "eval:read export:full",
+        "GET /evaluations/compare?dimension=guessing&batch={played}&first=a&second=b",
+        instead="annotate",
     ),
     "POST /evaluations/{evaluation_id}/cancel": _ask("eval:submit", "POST /evaluations/{evaluation}/cancel"),
     "GET /reports": _ask("eval:read", "GET /reports?batch={played}"),
@@ -158,6 +176,29 @@ ROUTES: Final[Mapping[str, Ask]] = {
     "GET /annotations": _ask("annotate", "GET /annotations?game={finished}"),
     "POST /annotations": _ask(
         "annotate", "POST /annotations", {"rater": {"name": "r", "kind": "human"}, "judgements": []}
+    ),
+    "POST /evaluations/sets": _ask(
+        "export:full",
+        "POST /evaluations/sets",
+        {
+            "name": "s",
+            "dimension": "guessing",
+            "batches": ["{played}"],
+            "closes_at": f"{datetime.now(UTC) + timedelta(days=9):%Y-%m-%dT%H:%MZ}",
+        },
+    ),
+    "GET /evaluations/sets": _ask("eval:read", "GET /evaluations/sets"),
+    "GET /evaluations/sets/{set_id}": _ask("eval:read", "GET /evaluations/sets/{set}"),
+    "GET /evaluations/sets/{set_id}/items": _ask("eval:read", "GET /evaluations/sets/{set}/items"),
+    "POST /evaluations/sets/{set_id}/answers": _ask(
+        "eval:submit",
+        "POST /evaluations/sets/{set}/answers",
+        {"rater": {"name": "r", "kind": "human"}, "answers": [{"item_id": "x", "intentions": ["a"]}]},
+    ),
+    "GET /evaluations/sets/{set_id}/receipts": _ask("eval:read", "GET /evaluations/sets/{set}/receipts"),
+    "GET /evaluations/sets/{set_id}/gold": _ask("eval:read", "GET /evaluations/sets/{set}/gold"),
+    "GET /evaluations/sets/{set_id}/entries/{entry_id}": _ask(
+        "eval:read", "GET /evaluations/sets/{set}/entries/r_none"
     ),
     "GET /tokens": _ask("tokens:mint", "GET /tokens?game={game}"),
     "DELETE /tokens/{token_id}": _ask("tokens:mint", "DELETE /tokens/{token}"),
@@ -238,14 +279,16 @@ class Place:
                 self._tokens(side)
         if {"finished", "played", "open"} & set(names):
             for name, reveal in (("finished", "roles"), ("open", "all")):
-                wish = {"drive": "manual", "seats": [{"agent": "random"}], "reveal": reveal}
+                wish = {"drive": "manual", "reveal": reveal}
                 made = await services.games.create(NewGames.model_validate(wish), owner=owner)
                 await services.games.step(made.games[0].game_id, "end", -1, None)
                 side.names |= {name: made.games[0].game_id}
                 if name == "finished":
                     side.names |= {"played": made.batch_id}
         if {"evaluation", "statements"} & set(names):
-            await self._evaluate(caller, side, owner)
+            await self._evaluate(caller, side)
+        if "set" in names:
+            await self._seal(caller, side, owner)
         for name, path, body in (
             ("bot", "/bots", {"name": new_id("n"), "version": "1"}),
             ("seek", "/seeks", {"players": 10, "wait_s": 3600, "bot": new_id("n")}),
@@ -265,31 +308,47 @@ class Place:
             return {}
         return {"authorization": f"Bearer {await self.key(sorted(SCOPES), side.project)}"}
 
-    async def _evaluate(self, caller: Caller, side: Side, owner: str) -> None:
-        """An evaluation of answers, and one of a judge."""
-        side.names["evaluation"] = new_id("e")
-        row = EvaluationRow(
-            evaluation_id=side.names["evaluation"],
+    async def _seal(self, caller: Caller, side: Side, owner: str) -> None:
+        """A set of one item, which is sealed for nine days."""
+        side.names["set"], game = new_id("s"), side.names["finished"]
+        row = SetRow(
+            set_id=side.names["set"],
             created_at=1,
-            finished_at=1,
-            caller=owner,
+            closes_at=now_ms() + 9 * 86_400_000,
             owner=owner,
+            name="s",
             dimension="guessing",
-            rater="r",
-            kind="human",
-            grade=1,
-            regrade_of=None,
-            status="scored",
-            spec={"variant": VariantSpec().model_dump(mode="json")},
-            result={"full": {}, "limited": {}},
+            variant=SetVariant().model_dump(mode="json"),
+            items=1,
         )
+        item = SetItemRow(
+            set_id=row.set_id,
+            position=0,
+            item_id=f"{game}/guessing/1.1.speak.1/final/2",
+            game_id=game,
+            origin=game,
+            request_id="1.1.speak.1",
+            seat=2,
+        )
+        services = caller.services
 
         async def work(connection: Any) -> None:
-            await caller.services.evaluations.store.insert(connection, row)
+            await SetStore(services.database).insert(connection, row, [item])
 
-        await caller.services.database.writer.run(work)
+        await services.database.writer.run(work)
+
+    async def _evaluate(self, caller: Caller, side: Side) -> None:
+        """An evaluation of answers, and one of a judge."""
+        headers = await self._bearer(side)
+        path = f"/evaluations/items?dimension=guessing&game={side.names['finished']}&limit=3"
+        items = (await caller.get(path, headers=headers)).json()["items"]
+        assert items
+        given = [{"item_id": item["id"], "intentions": ["defend_self"]} for item in items]
+        answer = await caller.post("/evaluations", json={**ANSWERS, "answers": given}, headers=headers)
+        assert answer.is_success, answer.text
+        side.names["evaluation"] = answer.json()["evaluation_id"]
         judge = {"dimension": "statements", "judge": {"kind": "rule"}, "batch": side.names["played"]}
-        answer = await caller.post("/evaluations", json=judge, headers=await self._bearer(side))
+        answer = await caller.post("/evaluations", json=judge, headers=headers)
         assert answer.is_success, answer.text
         side.names["statements"] = answer.json()["evaluation_id"]
 
@@ -314,7 +373,7 @@ async def place(folder: Path) -> AsyncIterator[Place]:
     ):
         found = Place(keyed, keyless, Side("ours"), Side("theirs"), Side(""))
         for side in (found.ours, found.theirs, found.mine):
-            await found.renew(side, "game", "finished", "evaluation", "bot", "seek", "hosted", "token")
+            await found.renew(side, "game", "finished", "evaluation", "set", "bot", "seek", "hosted", "token")
         found.nobodys = await _nobodys(found)
         found.seated = await _seated(found)
         yield found
@@ -426,13 +485,13 @@ async def observed(place: Place, name: str, ask: Ask) -> list[Cell]:
         others = sorted(one for one in EVERY_SCOPE if one.removesuffix(":any") not in bare)
         await look("other scopes", "all others", ours, bearer(await place.key(others, "ours")))
         for scope in sorted(bare) if len(bare) > 1 else ():
-            lacking = sorted(SCOPES - {scope})
+            lacking = sorted(SCOPES - {scope, ask.instead if scope == ask.scopes[-1] else scope})
             await look("other scopes", f"all but {scope}", ours, bearer(await place.key(lacking, "ours")))
     narrow = await place.key(ask.scopes, "ours")
     await look("own", "narrow key", ours, bearer(narrow))
     await look("foreign", "narrow key", theirs, bearer(narrow))
     await look("foreign", "key of no project", theirs, bearer(await place.key(ask.scopes, None)))
-    wide = [f"{scope.removesuffix(':any')}:any" for scope in ask.scopes]
+    wide = [f"{scope.removesuffix(':any')}:any" for scope in (*ask.scopes, ask.others) if scope]
     if bare:
         await look("any", ":any key", theirs, bearer(await place.key(wide, None)))
     await look("any", "operator", theirs, bearer(OPERATOR))
@@ -504,7 +563,7 @@ async def _main() -> None:
         async with place(Path(folder)) as found:
             for name, ask in ROUTES.items():
                 words, odd = table_of(await observed(found, name, ask))
-                scopes = ", ".join(f"`{scope}`" for scope in ask.scopes)
+                scopes = ask.in_words
                 route, comma, rest = name.partition(",")
                 click.echo(f"| `{route}`{comma}{rest} | {scopes} | {' | '.join(words)} |")
                 for one in odd:

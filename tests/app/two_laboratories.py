@@ -55,7 +55,14 @@ THEIR_GAMES: Final = (
 
 
 INVITING: Final = frozenset(
-    {"POST /bots", "POST /bots/{bot_id}/check", "POST /seeks", "DELETE /seeks/{seek_id}", "POST /games/open"}
+    {
+        "POST /evaluations/sets",
+        "POST /bots",
+        "POST /bots/{bot_id}/check",
+        "POST /seeks",
+        "DELETE /seeks/{seek_id}",
+        "POST /games/open",
+    }
 )
 """What others see by design: bots are listed, and whoever seeks a game is counted."""
 
