@@ -178,7 +178,9 @@ async def _examine(database: Database, told: Mapping[str, str], found: Pairings)
             found.lost += 1
         elif logs.get(game_id) != heads.get(game_id) or seats.get((game_id, row["seat"])) != seek_id:
             found.without_game += 1
-    found.orphans = sum(1 for game_id in heads if game_id not in told.values())
+    # A seek whose answer was cut off is not among those that were told, and has its game all the same.
+    known = {row["game_id"] for row in rows.values()}
+    found.orphans = sum(1 for game_id in heads if game_id not in known)
 
 
 def main() -> int:
