@@ -266,7 +266,7 @@ async def test_only_who_may_read_the_gold_seals_it_and_a_game_has_one_date(datab
         for wrong in ({"items": 199}, {"closes_at": "tomorrow"}, {"batches": []}):
             problem(await ask(caller, "owner", path, new_set(**wrong)), 422, "invalid-request")
         await lay_games(caller, [LOGS[0]] * 3, batch="b_others", owner="project:bob")
-        problem(await ask(caller, "owner", path, new_set(batches=["b_others"])), 403, "forbidden")
+        problem(await ask(caller, "owner", path, new_set(batches=["b_others"])), 404, "not-found")
         await lay_games(caller, [PUBLIC_LOG] * 20, batch="b_public")
         problem(await ask(caller, "owner", path, new_set(batches=["b_public"])), 422, "invalid-request")
         body = new_set()
