@@ -487,7 +487,8 @@ class Explorer:
                     },
                 )
                 self.calls += 1
-                assert answer.status_code < 500, (method, url, answer.text)
+                # Whether the service is ready depends on how busy the machine is.
+                assert answer.status_code < 500 or path == "/readyz", (method, url, answer.text)
                 if answer.is_success:
                     self.operations.add(operation)
                     if method == "POST":
