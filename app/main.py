@@ -24,6 +24,7 @@ from app.base import metrics, problems
 from app.base.clock import random_name
 from app.base.errors import NotReady
 from app.base.lifecycle import Lifecycle
+from app.base.pace import Pace
 from app.base.problems import problem_response
 from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import Keys
@@ -31,6 +32,8 @@ from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
 from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
+from app.edge.me import router as me_router
+from app.edge.quotas import QuotaCheck, Quotas
 from app.evaluations.rating import router as rating_router
 from app.evaluations.ratings import StoredRatings
 from app.evaluations.ratings import router as ratings_router
@@ -83,6 +86,7 @@ from app.store.listing import Listing
 from app.store.log import LogReader
 from app.store.model_calls import CallStore
 from app.store.outages import OutageStore
+from app.store.quotas import QuotaStore
 from app.store.ratings import RatingStore
 from app.store.rows import GameRow
 from app.store.schema import UnknownSchema
@@ -200,12 +204,14 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     app.include_router(ratings_router, tags=["bots"])
     app.include_router(seats_router, tags=["seats"])
     app.include_router(trials_router, tags=["models"])
+    app.include_router(me_router, tags=["reference"])
     app.include_router(reference_router, tags=["reference"])
     app.include_router(pages_router, tags=["pages"])
     app.include_router(ui_router, tags=["pages"])
     app.include_router(lobby_router, tags=["meeting"])
     app.include_router(socket_router, tags=["seats"])
     app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
+    app.add_middleware(QuotaCheck, state=app.state)
     return app
 
 
@@ -299,6 +305,8 @@ class Composition:
         self.database = Database(settings)
         self.store = GameStore(self.database)
         self.keys = Keys(settings, KeyStore(self.database), self.store)
+        pace = Pace()
+        self.quotas = Quotas(settings, QuotaStore(self.database))
         self.reader = LogReader(self.database)
         self.feed = Feed()
         self.inbox = InboxStore(self.database)
@@ -321,6 +329,7 @@ class Composition:
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
             onlookers=self.live,
+            over_quota=self.quotas.over_quota,
         )
         inboxes = Inboxes(
             self.inbox,
@@ -337,6 +346,7 @@ class Composition:
             self.models,
             inboxes,
             settings.parallel_games,
+            pace,
         )
         self.pickup: Pickup | Queued
         self.claims: Claims
@@ -357,7 +367,9 @@ class Composition:
             )
             self.claims = self.pickup.claims
         self.runner.on_suspended = self.pickup.let_go
-        self.evaluations = Evaluations(self.database, self.store, self.reader, self.models, self.claims)
+        self.evaluations = Evaluations(
+            self.database, self.store, self.reader, self.models, self.claims, self.quotas
+        )
         self.games = Games(
             self.database,
             self.store,
@@ -367,6 +379,8 @@ class Composition:
             inboxes,
             self.runner,
             self.pickup,
+            self.quotas,
+            pace,
         )
         self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, self.database)
         bots = BotStore(self.database)
@@ -397,6 +411,7 @@ class Composition:
         state.gauges = DatabaseGauges(self.database)
         state.repeats = Repeats(self.database)
         state.keys = self.keys
+        state.quotas = self.quotas
         state.access = self.access
         state.audit = Audit(self.database)
         state.games = self.games
@@ -428,6 +443,7 @@ class Composition:
             Unidentified(),
         )
         state.sockets = Sockets(
+            bots=self.bots,
             settings=self.settings,
             lifecycle=self.lifecycle,
             keys=self.keys,
@@ -472,6 +488,7 @@ class Composition:
             await self.database.agree_on_time()
             self.keys.on_change = self.feed.ring_all
             await self.keys.start()
+            await self.quotas.start()
             await self.models.endpoints.open()
         except (*PASSING, UnknownSchema) as fault:
             trouble = self.database.health.failed("schema", fault)
@@ -537,5 +554,6 @@ class Composition:
             await self.bell.stop()
         await self.live.stop()
         await self.pulse.stop()
+        await self.quotas.stop()
         await self.keys.stop()
         await self.database.stop()

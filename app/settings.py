@@ -1,13 +1,14 @@
 """The settings of an operator: environment variables, or a ``.env`` file beside the service."""
 
 import json
+import math
 import os
 import re
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -33,15 +34,49 @@ __all__ = [
     "EndpointSettings",
     "InvalidEndpoints",
     "InvalidPrompts",
+    "InvalidQuotas",
+    "QuotaName",
     "Settings",
     "read_endpoints",
     "read_prompts",
+    "read_quotas",
 ]
 
 MIN_SECRET: Final = 32
 """The fewest characters of a secret: HS256 needs a key as long as its hash."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+QuotaName = Literal[
+    "requests",
+    "sockets",
+    "bytes_a_day",
+    "batch_size",
+    "open_games",
+    "games_a_day",
+    "submissions_a_day",
+    "model_tokens_a_day",
+    "model_cost_a_day",
+]
+"""What an owner can have a quota of; ``app/edge/quotas.py`` says what each limits."""
+
+DEFAULT_QUOTAS: Final[Mapping[QuotaName, float | None]] = {
+    "requests": 100,
+    "sockets": 2_000,
+    "bytes_a_day": 5_000_000_000,
+    "batch_size": 10_000,
+    "open_games": 20_000,
+    "games_a_day": 100_000,
+    "submissions_a_day": 20_000,
+    "model_tokens_a_day": None,
+    "model_cost_a_day": None,
+}
+"""What holds unless the operator sets something else. None: no limit."""
+
+
+class InvalidQuotas(ValueError):
+    """Quotas that do not exist, or whose limits are no numbers."""
 
 
 class InvalidEndpoints(ValueError):
@@ -197,6 +232,26 @@ def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str
     return read
 
 
+def read_quotas(given: Mapping[str, Any]) -> dict[QuotaName, float | None]:
+    """Reads quotas by name; null: no limit. Raises InvalidQuotas."""
+    read: dict[QuotaName, float | None] = {}
+    names: tuple[QuotaName, ...] = get_args(QuotaName)
+    for name, limit in given.items():
+        if name not in names:
+            raise InvalidQuotas(f"there is no quota {name!r}: name some of {', '.join(names)}")
+        whole = name not in ("model_cost_a_day", "requests")
+        is_number = type(limit) is int or (type(limit) is float and math.isfinite(limit) and not whole)
+        if limit is not None and not (is_number and 0 <= limit <= 2**53 and (limit or name != "requests")):
+            least = (
+                "a number above 0"
+                if name == "requests"
+                else f"{'an integer' if whole else 'a number'} from 0"
+            )
+            raise InvalidQuotas(f"the quota {name} is {least}, or null for no limit; got {limit!r:.40}")
+        read[name] = limit
+    return read
+
+
 def read_prompts(folders: Mapping[str, Path]) -> dict[str, "Templates"]:
     """Reads sets of prompts from their directories, by name. Raises InvalidPrompts."""
     if not folders:
@@ -282,6 +337,11 @@ class Settings(BaseSettings):
         False,
         description="Store what models were asked, not only the answers. Takes several times the space.",
     )
+    quotas: Annotated[dict[str, Any], NoDecode] = Field(
+        {},
+        description="What each owner may use, as a JSON object: limits by name of the quota, null for none. "
+        "What is left out keeps its default; keys may have others.",
+    )
     synchronous_full: bool = Field(
         False, description="SQLite: survive power loss too, not only the death of the process. Slower."
     )
@@ -341,7 +401,7 @@ class Settings(BaseSettings):
             else value
         )
 
-    @field_validator("models", "prompts", mode="before")
+    @field_validator("models", "prompts", "quotas", mode="before")
     @classmethod
     def _read_object(cls, value: object, field: ValidationInfo) -> object:
         if not isinstance(value, str):
@@ -351,7 +411,7 @@ class Settings(BaseSettings):
         except json.JSONDecodeError:
             read = None
         if not isinstance(read, dict):
-            of = "endpoints" if field.field_name == "models" else "directories"
+            of = {"models": "endpoints", "prompts": "directories"}.get(str(field.field_name), "limits")
             raise ValueError(f"INTERINTENT_{str(field.field_name).upper()} is a JSON object of {of} by name")
         return read
 
@@ -364,6 +424,15 @@ class Settings(BaseSettings):
     def _prompts_are_sound(self) -> Self:
         self.templates()
         return self
+
+    @model_validator(mode="after")
+    def _quotas_are_sound(self) -> Self:
+        self.owner_quotas()
+        return self
+
+    def owner_quotas(self) -> dict[QuotaName, float | None]:
+        """The quotas of every owner that has no others. Raises InvalidQuotas."""
+        return {**DEFAULT_QUOTAS, **read_quotas(self.quotas)}
 
     def templates(self) -> dict[str, "Templates"]:
         """The configured prompts by name, read now. Raises InvalidPrompts."""

@@ -19,10 +19,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -33,7 +35,7 @@ from bench.onlookers import masked
 from bench.row import Row
 from bench.watchers import percentile
 
-__all__ = ["bot_rows"]
+__all__ = ["Servers", "bot_rows"]
 
 SEATS: Final = 5
 WITHIN_S: Final = 120.0
@@ -63,8 +65,11 @@ class Bot:
         self.is_in = False
         """Whether it has been welcomed."""
         self.open = True
+        self.clock: Callable[[], float] = time.monotonic
         self.waits: list[float] = []
-        """Seconds from each answer to its acknowledgement."""
+        """Seconds of the clock from each answer to its acknowledgement."""
+        self.asked_at: float | None = None
+        """When the last request came that was answered at once."""
         self.sock.send(
             (
                 f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -110,7 +115,7 @@ class Bot:
                 raise RuntimeError(f"closed: {body!r}")
             self.open = False
         elif body.startswith(b'{"t":"ack"'):
-            self.waits.append(time.monotonic() - self._sent_at)
+            self.waits.append(self.clock() - self._sent_at)
         elif body.startswith(b'{"t":"request"'):
             self._answer(answer_to(orjson.loads(body)))
         elif body.startswith(b'{"t":"welcome"'):
@@ -122,7 +127,7 @@ class Bot:
         if self.holds:
             self._held = act
             return
-        self._sent_at = time.monotonic()
+        self._sent_at = self.asked_at = self.clock()
         self.sock.send(masked(_TEXT, act))
 
 
@@ -141,7 +146,9 @@ class HttpBot:
         self.is_in = False
         """Whether its first request has been answered: with a request, or with none after a second."""
         self.open = True
+        self.clock: Callable[[], float] = time.monotonic
         self.waits: list[float] = []
+        self.asked_at: float | None = None
         self._ask(1)
 
     def _ask(self, wait_s: int) -> None:
@@ -165,7 +172,7 @@ class HttpBot:
             raise RuntimeError(f"refused: {body!r}")
         told = orjson.loads(body)
         if self._sent_at is not None:
-            self.waits.append(time.monotonic() - self._sent_at)
+            self.waits.append(self.clock() - self._sent_at)
             self._sent_at = None
             self._ask(60)
         elif told["status"] not in ("created", "running"):
@@ -183,7 +190,7 @@ class HttpBot:
         body = orjson.dumps({"action": action_for(asked)})
         path = f"{self._path}/{asked['request_id']}/action"
         head = f"POST {path} HTTP/1.1\r\n{self._head}Content-Type: application/json\r\n"
-        self._sent_at = time.monotonic()
+        self._sent_at = self.asked_at = self.clock()
         self.sock.send(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
 
 
@@ -220,7 +227,9 @@ class Round:
 class Servers:
     """Processes that serve, on one database."""
 
-    def __init__(self, database_url: str, processes: int) -> None:
+    def __init__(self, database_url: str, processes: int, key: str | None = None) -> None:
+        """``key``: with which the bots' games are made. None: the service needs none."""
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._command = [
             *(sys.executable, "-m", "app.cli", "serve", "--port", "0", "--database-url", database_url)
         ]
@@ -235,12 +244,19 @@ class Servers:
         assert process.stderr is not None
         line = process.stderr.readline().decode()
         self.ports.append(int(line.split("http://")[1].split("/")[0].split()[0].rsplit(":", 1)[1]))
+        # Nobody reads its log: a full pipe would stop the service.
+        threading.Thread(target=process.stderr.read, daemon=True).start()
         self._processes.append(process)
 
     def cpu_s(self) -> float:
         """CPU-seconds of all processes so far."""
         used = [psutil.Process(process.pid).cpu_times() for process in self._processes]
         return sum(one.user + one.system for one in used)
+
+    def loop_s(self) -> float:
+        """CPU-seconds of the first process's event loop so far."""
+        told = Path(f"/proc/{self._processes[0].pid}/schedstat").read_text()
+        return int(told.split()[0]) / 1e9
 
     def rss(self) -> int:
         """Bytes in memory of all processes."""
@@ -250,7 +266,7 @@ class Servers:
         for process in self._processes:
             process.terminate()
         for process in self._processes:
-            process.communicate(timeout=30)
+            process.wait(timeout=30)
 
     def games(self, count: int) -> list[dict[str, Any]]:
         """New games whose seats are all remote."""
@@ -258,7 +274,7 @@ class Servers:
         while len(laid_out) < count:
             order = {"count": min(50, count - len(laid_out)), "seats": [{"agent": "remote"}]}
             connection = HTTPConnection("127.0.0.1", self.ports[0], timeout=60)
-            connection.request("POST", "/games", json.dumps(order | {"profile": "official"}))
+            connection.request("POST", "/games", json.dumps(order | {"profile": "official"}), self._headers)
             response = connection.getresponse()
             text = response.read()
             connection.close()

@@ -221,32 +221,32 @@ class AdaptiveLimit:
 
 
 class Slots:
-    """Hands out the slots of a limit. Groups of callers take turns; within a group, first come, first
-    served.
+    """Hands out the slots of a limit. Owners take turns; so do the groups of callers of one owner; within a
+    group, first come, first served.
     """
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self._limit = limit
         self.used = 0
         self.waiting = 0
-        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-        """Those who wait, by group; the group whose turn is next comes first."""
+        self._queues: OrderedDict[str, OrderedDict[str, deque[asyncio.Future[None]]]] = OrderedDict()
+        """Those who wait, by owner and group; whose turn is next comes first."""
 
     @asynccontextmanager
-    async def turn(self, group: str = "") -> AsyncIterator[None]:
+    async def turn(self, group: str = "", owner: str = "") -> AsyncIterator[None]:
         """Holds a slot while the block lasts."""
-        await self._take(group)
+        await self._take(owner, group)
         try:
             yield
         finally:
             self._release()
 
-    async def _take(self, group: str) -> None:
+    async def _take(self, owner: str, group: str) -> None:
         if self.used < self._limit.now and not self.waiting:
             self.used += 1
             return
         turn = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(group, deque()).append(turn)
+        self._queues.setdefault(owner, OrderedDict()).setdefault(group, deque()).append(turn)
         self.waiting += 1
         if self.waiting == 1 and self._limit.on_short is not None:
             self._limit.on_short()
@@ -256,16 +256,19 @@ class Slots:
             if turn.done() and not turn.cancelled():
                 self._release()
             else:
-                self._leave(group, turn)
+                self._leave(owner, group, turn)
             raise
 
-    def _leave(self, group: str, turn: asyncio.Future[None]) -> None:
-        queue = self._queues.get(group, ())
+    def _leave(self, owner: str, group: str, turn: asyncio.Future[None]) -> None:
+        groups = self._queues.get(owner, OrderedDict())
+        queue = groups.get(group, ())
         if turn in queue:  # else `hand_out` has passed over it already
             self.waiting -= 1
-            self._queues[group].remove(turn)
+            groups[group].remove(turn)
             if not queue:
-                del self._queues[group]
+                del groups[group]
+            if not groups:
+                del self._queues[owner]
 
     def _release(self) -> None:
         self.used -= 1
@@ -274,12 +277,15 @@ class Slots:
     def hand_out(self) -> None:
         """Lets in those who wait, as far as the limit allows now."""
         while self.waiting and self.used < self._limit.now:
-            group, queue = next(iter(self._queues.items()))
-            self._leave(group, turn := queue[0])
+            owner, groups = next(iter(self._queues.items()))
+            group, queue = next(iter(groups.items()))
+            self._leave(owner, group, turn := queue[0])
             if turn.cancelled():
                 continue  # its task has not run since
             if queue:
-                self._queues.move_to_end(group)
+                groups.move_to_end(group)
+            if groups:
+                self._queues.move_to_end(owner)
             self.used += 1
             turn.set_result(None)
 

@@ -11,7 +11,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 
-__all__ = ["APART_MS", "Clock", "agree", "now_ms", "random_bits", "random_name", "timestamp", "use_clock"]
+__all__ = [
+    "APART_MS",
+    "DAY_MS",
+    "Clock",
+    "agree",
+    "now_ms",
+    "random_bits",
+    "random_name",
+    "timestamp",
+    "use_clock",
+]
 
 
 class Clock:
@@ -24,6 +34,7 @@ class Clock:
         return secrets.randbits(count)
 
 
+DAY_MS = 86_400_000
 APART_MS = 50
 """Clocks that differ by no more than this agree."""
 

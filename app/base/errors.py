@@ -26,6 +26,7 @@ AvalonError                (engine.errors)
     ├── AlreadyAnswered    another answer to this request was accepted before
     ├── TooLate            the request is closed: no answer counts any more
     ├── RateLimited        too many requests in too short a time
+    ├── QuotaExceeded      more than the caller's quota allows
     ├── NotAnswered        a step while a remote seat has not answered
     ├── BudgetSpent        the budget for models is spent
     ├── MissingAnswer      a recording without an answer to the question
@@ -64,6 +65,7 @@ __all__ = [
     "NotFound",
     "NotReady",
     "NotSuspended",
+    "QuotaExceeded",
     "RateLimited",
     "RefusedRequest",
     "SetClosed",
@@ -166,6 +168,16 @@ class RateLimited(RefusedRequest):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class QuotaExceeded(RateLimited):
+    """More than the quota of the caller's owner allows."""
+
+    def __init__(self, message: str, retry_after_s: float, quota: str, limit: float) -> None:
+        super().__init__(message, retry_after_s)
+        self.quota = quota
+        """The quota's name."""
+        self.limit = limit
 
 
 class NotAnswered(RefusedRequest):

@@ -34,6 +34,7 @@ __all__ = [
     "judges_waiting",
     "method_label",
     "phase_seconds",
+    "quota_refusals",
     "requests",
     "watch_loop",
 ]
@@ -114,6 +115,12 @@ decisions_defaulted = Counter(
 
 games_created = Counter(
     "interintent_games_created_total", "Games created, by origin", ["origin"], registry=REGISTRY
+)
+quota_refusals = Counter(
+    "interintent_quota_refusals_total",
+    "Requests, sockets and calls that a quota refused, by quota",
+    ["quota"],
+    registry=REGISTRY,
 )
 games_ended = Counter(
     "interintent_games_ended_total",

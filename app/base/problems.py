@@ -83,6 +83,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.TooLate: ProblemKind("too-late", "That request is closed", 410),
     edge.CodeSpent: ProblemKind("code-spent", "This claim code is no longer good", 410),
     edge.RateLimited: ProblemKind("rate-limited", "Too many requests in too short a time", 429),
+    edge.QuotaExceeded: ProblemKind("quota-exceeded", "More than your quota allows", 429),
     edge.NotAnswered: ProblemKind("not-answered", "A remote seat has not answered yet", 409),
     edge.AlreadyJudged: ProblemKind("already-judged", "This rater has judged it before", 409),
     edge.AlreadySeen: ProblemKind("already-seen", "Too much of this was shown to a key of yours", 409),
@@ -153,6 +154,8 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
     problem = problem_of(error)
     if isinstance(error, rules.IllegalRecord):
         more |= {name: getattr(error, name) for name in _RECORD_MEMBERS}
+    if isinstance(error, edge.QuotaExceeded):
+        more |= {"quota": error.quota, "limit": error.limit}
     body = problem_body(problem, str(error) or problem.title, _fields(error), **more)
     headers = {}
     if problem.status == 401:
@@ -270,14 +273,14 @@ class ProblemView(BaseModel):
     )
 
 
-_ALWAYS: Final = (400, 401, 403, 422, 503)
+_ALWAYS: Final = (400, 401, 403, 422, 429, 503)
 
 
 def documented(
     *statuses: int, also: Mapping[int | str, dict[str, Any]] | None = None
 ) -> dict[int | str, dict[str, Any]]:
     """The responses of a route's OpenAPI entry: those in ``also``, and a problem for each of these statuses
-    and for 400, 401, 403, 422 and 503. If 413 is among them, 408 is added.
+    and for 400, 401, 403, 422, 429 and 503. If 413 is among them, 408 is added.
     """
     responses = dict(also or {})
     # A body that can be too large can be too slow.

@@ -18,6 +18,7 @@ from app.base.clock import now_ms, timestamp
 from app.base.names import check_name
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.key_quotas import change_quotas, quota, read_changes
 from app.cli.terminal import checked, fail, note, print_json
 from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key, new_secret, owner_of
 from app.edge.tokens import MAX_SEAT_S
@@ -36,6 +37,7 @@ keys_app = typer.Typer(
 )
 commands = typer.Typer()
 commands.add_typer(keys_app, name="keys")
+keys_app.command("quota")(quota)
 
 
 _PROJECT: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -147,6 +149,10 @@ def create(
     expires: Annotated[
         str | None, typer.Option(help="When the key expires: 30d, 12h, or a time in UTC. Left out: never.")
     ] = None,
+    quotas: Annotated[
+        list[str] | None,
+        typer.Option("--quota", help="NAME=LIMIT, as in `keys quota`; repeatable. Left out: the settings'."),
+    ] = None,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
@@ -171,7 +177,10 @@ def create(
         expires_at=_expiry(expires, now),
         project=project,
     )
+    changes = read_changes(quotas or [])
     _with_store(database_url, lambda store: store.add(key), make=True)
+    if changes.limits:
+        change_quotas(database_url, owner_of(key), changes)
     _note_deed(database_url, "create key", key.key_id, owner_of(key))
     if as_json:
         print_json({**_shown(key, now), "key": text})

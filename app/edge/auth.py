@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import structlog
+from starlette.types import Scope
 
 from agents.model.hosts import is_loopback
 from app.base.clock import now_ms
@@ -256,6 +257,26 @@ class Keys:
         if key is not None:
             return self._by_key(key)
         return await self._by_token(credential)
+
+    def known_owner(self, scope: Scope) -> tuple[str, bool] | None:
+        """To whom the credential of an HTTP request belongs, and whether it is a token, without asking the
+        database. None for requests without a credential, or with one that is not known. Whether it is still
+        valid is not checked.
+        """
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                credential = value[7:].decode("latin-1")
+                digest = hash_of(credential)
+                if digest == self._operator:
+                    return OPERATOR.owner, False
+                if (key := self._by_hash.get(digest)) is not None:
+                    return owner_of(key), False
+                try:
+                    assert self._secrets is not None
+                    return self._owner(self._secrets.read(credential, now_ms() / 1000).by), True
+                except Unauthenticated:
+                    return None
+        return None
 
     def _may_be_stored(self, credential: str) -> bool:
         """Whether the database may hold this credential although our copy of it does not."""

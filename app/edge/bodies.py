@@ -24,6 +24,7 @@ from app.base.off_loop import off_loop
 from app.base.schemas import MAX_MEMBERS
 from app.edge.deps import Guard, caller_of, forget_caller
 from app.edge.queries import check_query
+from app.edge.quotas import Quotas
 from app.settings import Settings
 
 __all__ = ["BodyRoute", "Bounds", "takes"]
@@ -123,6 +124,9 @@ class BodyRoute(APIRoute):
                 await guard.check(request, caller)
             began = time.monotonic()
             body = await _read(request, bounds.size, request.app.state.settings)
+            if caller is not None and body:
+                quotas: Quotas = request.app.state.quotas
+                quotas.receive(caller.owner, len(body))
             if time.monotonic() - began > _RECHECK_S:
                 forget_caller(request)
             value = None

@@ -12,6 +12,7 @@ from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
 from app.edge.idempotency import RequestKey
 from app.edge.queries import check_query, dependant_of
+from app.edge.quotas import Quotas
 
 __all__ = [
     "CallerDep",
@@ -59,6 +60,10 @@ async def caller_of(request: Request) -> Caller:
         keys: Keys = request.app.state.keys
         known = await keys.caller(None if credential is None else credential.credentials)
         check_query(request)
+        if "counted" not in request.scope:
+            request.scope["counted"] = True
+            quotas: Quotas = request.app.state.quotas
+            quotas.admit(known.owner, by_token=known.grant is not None)
         request.state.caller = known
     return known
 

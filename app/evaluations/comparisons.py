@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from app.base.errors import InvalidRequest, NotComparable, NotFound
 from app.base.off_loop import off_loop
-from app.edge.auth import Caller
 from app.evaluations.items import FinishedGames, Items
 from app.evaluations.judge_scores import rulings_as_judgements
 from app.evaluations.judge_work import STATEMENTS
@@ -146,12 +145,13 @@ class Comparisons:
         dimension: Dimension,
         first: str,
         second: str,
-        caller: Caller,
         *,
+        whose: str | None,
         followed: bool,
         exclude_above: float,
     ) -> ComparisonView:
-        """Compares two raters on all their valid judgements or answers about these games.
+        """Compares two raters on all their valid judgements or answers about these games; ``whose``: only
+        what this credential handed in; None: what anybody did.
 
         Raises InvalidRequest for a name that no rater visible to the caller has; NotComparable if both names
         are the same, if the two raters have nothing in common, or if their answers are to different
@@ -159,7 +159,7 @@ class Comparisons:
         """
         if first == second:
             raise NotComparable(f"{first} is named twice: name another rater")
-        reader = await RaterWorkReader.games(self._store, games, None if caller.sees_all else caller.name)
+        reader = await RaterWorkReader.games(self._store, games, whose)
         names = (first, second)
         known: set[str] = set()
         kinds: dict[str, RaterKind] = {}

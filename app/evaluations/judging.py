@@ -30,7 +30,7 @@ from app.evaluations.judge_scores import judged_scores
 from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
 from app.evaluations.schemas import WaitingView
 from app.models.account import Account
-from app.models.registry import ModelRegistry, budget_of
+from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
 from app.store.call import BUDGET_SPENT, Call
 from app.store.db import PASSING, Database, is_ours
@@ -344,8 +344,7 @@ class Judges:
             return
         work = work_of(row.dimension)
         left = row.spec["games"][progress.games_done :]
-        calls = self._models.calls
-        account = Account(budget_of(row.spec), await calls.uses_of(evaluation_id))
+        account = await self._models.judge_account(evaluation_id, row.spec, row.owner)
         stored = await self._stored(evaluation_id, left)
         begun: deque[asyncio.Task[_Outcome]] = deque()
         waiting = iter(left)
@@ -394,7 +393,9 @@ class Judges:
         stored: Mapping[CallKey, Call],
         account: Account,
     ) -> _Outcome:
-        session = self._models.judge_session(row.evaluation_id, row.spec["judge"]["model"], stored, account)
+        session = self._models.judge_session(
+            row.evaluation_id, row.spec["judge"]["model"], stored, account, row.owner
+        )
         outcome = _Outcome(game_id)
         try:
             questions = await self._questions(work, game_id, row.spec["judge"])

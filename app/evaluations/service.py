@@ -18,6 +18,7 @@ from app.base.errors import (
 )
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.edge.quotas import Quotas
 from app.evaluations.comparisons import Comparisons
 from app.evaluations.gold import PRACTICE_OR_SET, Gold
 from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems, check_answers
@@ -67,17 +68,24 @@ class Evaluations:
     """Items, answers, judgements."""
 
     def __init__(
-        self, database: Database, games: GameStore, reader: LogReader, models: ModelRegistry, claims: Claims
+        self,
+        database: Database,
+        games: GameStore,
+        reader: LogReader,
+        models: ModelRegistry,
+        claims: Claims,
+        quotas: Quotas,
     ) -> None:
         self._database = database
         self._models = models
         self._rows = games
+        self._quotas = quotas
         self._audit = Audit(database)
         self.store = EvaluationStore(database)
         self.games = FinishedGames(games, reader)
         sets = SetStore(database)
         self.gold = Gold(games, self.games, self.store, sets, KeyStore(database))
-        self.sets = EvaluationSets(database, games, self.games, sets, self.gold)
+        self.sets = EvaluationSets(database, games, self.games, sets, self.gold, quotas)
         self.items = Items(self.games, self.store)
         self.tasks = Tasks(database, self.games, self.store, games, self.gold)
         self.reports = Reports(games, reader, self.store, models, self.gold)
@@ -264,6 +272,7 @@ class Evaluations:
             view = evaluation_view(graded, caller)
             await self.store.insert(connection, graded)
             await self.store.insert_answers(connection, [replace(one, grade=grade) for one in answers])
+            await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", evaluation_id, answers=len(answers))
             await keep(connection, key, 201, view)
             return view
@@ -312,6 +321,8 @@ class Evaluations:
             )
         if model is not None and model.model not in self._models.endpoints.settings:
             raise InvalidRequest(str(self._models.endpoints.unknown_endpoint()), "/judge/model", "model")
+        if model is not None:
+            await self._quotas.check_models(caller.owner)
         rater = RULES if model is None else model.name or f"judge {model.model}"
         grade = 1
         if new.regrade_of is not None:
@@ -356,6 +367,7 @@ class Evaluations:
                         "/judge",
                     )
             await self.store.insert(connection, row)
+            await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", evaluation_id, judge=rater)
             await keep(connection, key, 202 if model else 201, view)
 
@@ -504,7 +516,13 @@ class Evaluations:
         if dimension not in SHOWING:
             await self.gold.needs(caller, games)
         return await self._comparisons.raters(
-            games, dimension, first, second, caller, followed=followed, exclude_above=exclude_above
+            games,
+            dimension,
+            first,
+            second,
+            whose=await self.whose(caller, games),
+            followed=followed,
+            exclude_above=exclude_above,
         )
 
     async def evaluations(

@@ -33,6 +33,7 @@ from app.base.off_loop import off_loop
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.edge.quotas import Quotas
 from app.evaluations.gold import Gold
 from app.evaluations.items import (
     DAMAGED,
@@ -104,13 +105,20 @@ class EvaluationSets:
     """Makes sets, takes answers to them, and opens them."""
 
     def __init__(
-        self, database: Database, rows: GameStore, games: FinishedGames, sets: SetStore, gold: Gold
+        self,
+        database: Database,
+        rows: GameStore,
+        games: FinishedGames,
+        sets: SetStore,
+        gold: Gold,
+        quotas: Quotas,
     ) -> None:
         self._database = database
         self._rows = rows
         self._games = games
         self._sets = sets
         self._gold = gold
+        self._quotas = quotas
         self._audit = Audit(database)
         self._scoring: dict[str, asyncio.Task[None]] = {}
 
@@ -360,6 +368,7 @@ class EvaluationSets:
                     "/rater/name",
                 )
             await self._sets.hand_in(connection, entry, answers)
+            await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", set_id, answers=entry.answers)
             receipt = _receipt(entry)
             await keep(connection, key, 201, receipt)

@@ -77,7 +77,8 @@ async def check_bot(
     bot play all of them at once. It has passed when the game has ended, every request was answered in time,
     and no answer or thought was refused; `GET /bots/{b}` shows how it went.
 
-    `interintent bot-check` tries more, on your machine: lost connections, repeated requests, close codes.
+    Each seat's socket is cut once, in place of the `ack` of its first vote (1012): come back, and play on.
+    `interintent bot-check` tries more, on your machine: repeated requests, refused answers, every close code.
     """
     response.headers.update(NO_STORE)
     response.headers["Location"] = f"/bots/{bot_id}"

@@ -31,6 +31,10 @@ CHECK_LABEL: Final = "bot-check"
 """The label of the batches of checks; its value is the bot's id."""
 
 
+CUT: Final = "1.1.vote."
+"""How the requests begin whose acknowledgement a check cuts off."""
+
+
 class Bots:
     """Registers bots, has them checked, and shows them."""
 
@@ -87,6 +91,12 @@ class Bots:
         game = (await self._tokens.with_tokens(created, caller)).games[0]
         await self._store.begin_check(bot.bot_id, game.game_id, [seat.seat for seat in game.seats])
         return BotCheck(bot_id=bot.bot_id, game_id=game.game_id, profile=new.profile, seats=game.seats)
+
+    async def cuts(self, game_id: str, request_id: str) -> bool:
+        """Whether the connection of a seat is cut in place of the acknowledgement of this answer: in checks,
+        that of each seat's first vote. Whoever does not come back leaves the rest to the defaults.
+        """
+        return request_id.startswith(CUT) and await self._store.is_check(game_id)
 
     async def _bot(self, bot_id: str) -> BotRow:
         bot = await self._store.bot(bot_id)

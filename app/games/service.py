@@ -35,11 +35,13 @@ from app.base.errors import (
 )
 from app.base.names import look_of
 from app.base.off_loop import off_loop
+from app.base.pace import Pace
 from app.base.schemas import OnUnusable
 from app.base.sums import Sums
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
+from app.edge.quotas import Quotas
 from app.games.access import Sight
 from app.games.defaults import batch_defaults, is_excluded
 from app.games.forking import cut_after_phase, cut_after_request
@@ -118,6 +120,9 @@ log = structlog.get_logger()
 CHUNK: Final = 200
 """Games created in one transaction: few enough that nobody else waits long for the writer."""
 
+DEALT_AT_ONCE: Final = 5
+"""Games that are dealt at one turn: a few milliseconds."""
+
 LEFT_S: Final = 0.1
 LEFT_LAST_S: Final = 10.0
 """Seconds before this process retries games that somebody else wrote to: the first delay, the longest."""
@@ -154,6 +159,8 @@ class Games:
         inboxes: Inboxes,
         runner: LocalRunner,
         pickup: Driver,
+        quotas: Quotas,
+        pace: Pace,
     ) -> None:
         self._database = database
         self._store = store
@@ -163,6 +170,8 @@ class Games:
         self._inboxes = inboxes
         self._runner = runner
         self._pickup = pickup
+        self._quotas = quotas
+        self._pace = pace
         self._deleting = Deleting(database)
         self._defaults = Sums(self._count_defaults)
         # A lock lives as long as somebody steps its game or waits to step it.
@@ -176,14 +185,16 @@ class Games:
         """Creates a batch: every game of a small one, the first games of a large one. ``owner``: whose it is
         (``Caller.owner``).
 
-        Raises InvalidProfile, InvalidAgent or InvalidRequest before anything is written.
+        Raises InvalidProfile, InvalidAgent, InvalidRequest or QuotaExceeded; then nothing is written.
         """
+        self._quotas.check_batch(owner, new.count)
         new = self._with_models(new)
         self.check(new)
+        await self._check_models_quota(owner, (spec.agent for spec in new.seats))
         batch_id = new_id("b")
         seed = random_bits(128)
         models = self._model_seats(new)
-        first = [_new_game(new, seed, position, models) for position in range(min(new.count, CHUNK))]
+        first = await self._new_games(new, seed, range(min(new.count, CHUNK)), models, owner)
         at = self._database.writer.stamp()
         created = BatchCreated(
             batch_id=batch_id,
@@ -200,6 +211,7 @@ class Games:
             await self._store.insert_games(connection, batch_id, first, at)
             if self._store.jobs is not None and len(first) < new.count:
                 await self._store.jobs.lay_out(connection, batch_id)
+            await self._quotas.take_games(connection, owner, new.count)
             await keep(connection, key, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
@@ -209,6 +221,21 @@ class Games:
         if new.drive == "auto" or not complete:
             await self._pickup.offer(batch_id, [game.game_id for game in first] if complete else None)
         return created
+
+    async def _new_games(
+        self, new: NewGames, seed: int, positions: Sequence[int], models: ModelSeats, owner: str
+    ) -> list[NewGame]:
+        """Deals games, a few at a time: others go on in between."""
+        games: list[NewGame] = []
+        for first in range(0, len(positions), DEALT_AT_ONCE):
+            await self._pace.turn(owner)
+            some = positions[first : first + DEALT_AT_ONCE]
+            games += [_new_game(new, seed, position, models) for position in some]
+        return games
+
+    async def _check_models_quota(self, owner: str, agents: Iterable[str]) -> None:
+        if any(map(asks_model, agents)):
+            await self._quotas.check_models(owner)
 
     def lay(
         self,
@@ -304,11 +331,14 @@ class Games:
         ``game_ids``: all of its games; None to read them from the database.
         """
         driven: dict[str, asyncio.Future[Ended]] = {}
+        owner = (await self.batch_row(batch_id)).owner
         try:
             if game_ids is None:
-                await self._lay_out(batch_id, lambda ids: driven.update(self._runner.submit(ids)))
+                await self._lay_out(
+                    batch_id, lambda ids: driven.update(self._runner.submit(ids, owner=owner))
+                )
             else:
-                driven |= self._runner.submit(game_ids)
+                driven |= self._runner.submit(game_ids, owner=owner)
             delay_s = 0.0
             while driven:
                 await asyncio.wait(driven.values())
@@ -318,7 +348,7 @@ class Games:
                 if not played and (left := await self._store.to_drive(batch_id)):
                     delay_s = min(2 * delay_s + LEFT_S, LEFT_LAST_S)
                     await asyncio.sleep(delay_s)
-                    driven |= self._runner.submit(left)
+                    driven |= self._runner.submit(left, owner=owner)
         finally:
             for game_id, over in driven.items():
                 if not over.done():
@@ -358,10 +388,8 @@ class Games:
         new = _stored_request(row)
         models = self._model_seats(new)
         while laid < new.count:
-            chunk = [
-                _new_game(new, int(row.seed), position, models)
-                for position in range(laid, min(new.count, laid + CHUNK))
-            ]
+            positions = range(laid, min(new.count, laid + CHUNK))
+            chunk = await self._new_games(new, int(row.seed), positions, models, row.owner)
             at = self._database.writer.stamp()
 
             async def work(
@@ -399,7 +427,7 @@ class Games:
     ) -> GameImported:
         """Stores a foreign record as a finished game of this owner.
 
-        Raises InvalidRecord or IllegalRecord before anything is written.
+        Raises InvalidRecord, IllegalRecord or QuotaExceeded; then nothing is written.
         """
         record, state = await off_loop(_replayed, data)
         game_id, batch_id, at = new_id("g"), new_id("b"), self._database.writer.stamp()
@@ -427,9 +455,12 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
+            row = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=owner)
+            await self._store.insert_batch(connection, row)
             batch = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=owner)
             await self._store.insert_batch(connection, batch)
             await self._store.insert_games(connection, batch_id, [game], at)
+            await self._quotas.take_games(connection, owner, 1, opened=False)
             await keep(connection, key, 201, imported)
 
         await self._database.writer.run(work)
@@ -475,6 +506,7 @@ class Games:
                 "an imported game has no agents to continue with: name them in seats", "/seats", "missing"
             )
         self._check_models(seats, spec["models"], fork.budget)
+        await self._check_models_quota(caller.owner, (seat["agent"] for seat in seats))
         models = self._models.check(spec["models"])
         seat_agents(seats, "check", models, NoInbox())
         state = fold(events[:taken])
@@ -506,6 +538,7 @@ class Games:
             )
             await self._store.insert_batch(connection, forked)
             await self._store.insert_games(connection, batch_id, [game], at)
+            await self._quotas.take_games(connection, caller.owner, 1, opened=not table.over)
 
         await self._database.writer.run(work)
         metrics.games_created.labels("forked").inc()
@@ -847,6 +880,10 @@ class Games:
         ]
         free = await self._store.free_position(batch_id)
         anew = await off_loop(self._anew, row, free, excluded) if excluded else []
+        if anew:
+            await self._database.writer.run(
+                lambda connection: self._quotas.take_games(connection, row.owner, len(anew))
+            )
         at = self._database.writer.stamp()
         if not await self._store.resume(batch_id, _changed(on_unusable), Retry(row.count, anew, at)):
             raise NotSuspended(

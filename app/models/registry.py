@@ -13,7 +13,7 @@ from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
 from app.models.provenance import stored_provenance
 from app.models.recording import UNUSED_SESSION
-from app.models.sessions import Flights, GameSessions, Onlookers
+from app.models.sessions import Flights, GameSessions, Onlookers, OverQuota
 from app.seats.seating import ModelSeats, has_models
 from app.store.call import Call, Use, UseKey, total, use_of
 from app.store.db import PASSING
@@ -73,8 +73,12 @@ class ModelRegistry:
         keep_messages: bool,
         prompts: Mapping[str, "Templates"] | None = None,
         onlookers: Onlookers | None = None,
+        over_quota: OverQuota | None = None,
     ) -> None:
-        """``onlookers``: hear what seats' models say while they say it; None: nobody does."""
+        """``onlookers``: hear what seats' models say while they say it; None: nobody does. ``over_quota``:
+        see ``GameSessions``.
+        """
+        self._over_quota = over_quota
         self.endpoints = endpoints
         self._onlookers = onlookers
         self.calls = calls
@@ -104,7 +108,8 @@ class ModelRegistry:
         spec = whole(batch.spec)
         stored = await self.calls.of_game(game.game_id)
         spent = total(map(use_of, stored.values()))
-        await self.calls.open_account(game.game_id, batch.batch_id, spent.tokens, spent.cost)
+        owner = batch.owner
+        await self.calls.open_account(game.game_id, batch.batch_id, spent.tokens, spent.cost, owner or None)
         account = await self._account(batch.batch_id, budget_of(spec))
         sessions = GameSessions(
             game.game_id,
@@ -120,6 +125,8 @@ class ModelRegistry:
             pause=asyncio.sleep,
             onlookers=self._onlookers,
             group=batch.batch_id,
+            owner=owner,
+            over_quota=self._over_quota,
         )
         return ModelSeats(
             lambda name, sampling: sessions.session(self.endpoints.source(name), sampling),
@@ -133,8 +140,15 @@ class ModelRegistry:
         served = await self.calls.served(game.game_id) if has_models(whole(game.seats)) else {}
         return stored_provenance(game, batch, log, served, self.endpoints.settings)
 
+    async def judge_account(self, evaluation_id: str, spec: Mapping[str, Any], owner: str) -> Account:
+        """The account of a judge, with what it has spent before."""
+        uses = await self.calls.uses_of(evaluation_id)
+        spent = total(uses.values())
+        await self.calls.open_account(evaluation_id, evaluation_id, spent.tokens, spent.cost, owner or None)
+        return Account(budget_of(spec), uses)
+
     def judge_session(
-        self, evaluation_id: str, name: str, stored: Mapping[CallKey, Call], account: Account
+        self, evaluation_id: str, name: str, stored: Mapping[CallKey, Call], account: Account, owner: str
     ) -> ModelSession:
         """A judge's session about one game; its calls are stored under the evaluation's id.
 
@@ -151,6 +165,8 @@ class ModelRegistry:
             keep_messages=self._keep_messages,
             stops=False,
             group=evaluation_id,
+            owner=owner,
+            over_quota=self._over_quota,
         )
         return sessions.session(source)
 

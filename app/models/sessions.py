@@ -12,22 +12,26 @@ from agents.llm.session import CallKey, ModelSession
 from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling
 from agents.model.overhearing import SpokenText, listening
 from app.base.clock import now_ms
+from app.base.errors import BudgetSpent
 from app.base.schemas import OnUnusable
 from app.models import metrics
 from app.models.account import Account
 from app.models.endpoints import Source
 from app.models.recording import another_question
-from app.models.stops import UNUSABLE, BatchStops, GameFails, GameStops, Stop
+from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
-__all__ = ["LONGEST_PAUSE_S", "Answers", "Flights", "GameSessions", "Onlookers", "Pause"]
+__all__ = ["LONGEST_PAUSE_S", "Answers", "Flights", "GameSessions", "Onlookers", "OverQuota", "Pause"]
 
 log = structlog.get_logger()
 
 Pause = Callable[[float], Awaitable[None]]
 """Sleeps for this many seconds."""
+
+OverQuota = Callable[[str], Awaitable[str | None]]
+"""Says which quota an owner has used up, or None while it may spend more on models."""
 
 LONGEST_PAUSE_S: Final = 30.0
 """The longest pause in place of an answer; an answer that took longer was unusual."""
@@ -207,6 +211,8 @@ class GameSessions:
         pause: Pause | None = None,
         onlookers: Onlookers | None = None,
         group: str = "",
+        owner: str = "",
+        over_quota: OverQuota | None = None,
     ) -> None:
         """``lent``: answers of the games that this one repeats up to some point. Each is used where exactly
         the same question is asked, and is not paid for again.
@@ -227,7 +233,9 @@ class GameSessions:
         ``pause``: sleeps as long as an answer would take, so that the timing does not show which seats were
         not asked. None: nobody can time this game.
 
-        ``group``: the batch or judging that the game's calls belong to. Groups take turns at an endpoint.
+        ``group``: the batch or judging that the game's calls belong to; ``owner``: whose it is. Owners take
+        turns at an endpoint, and so do the groups of one owner. ``over_quota``: whether the owner may spend
+        nothing more today; then BatchStops is raised, or for a judge BudgetSpent. None: there are no quotas.
         """
         self.game, self.seed = game, seed
         self.strict = strict
@@ -240,7 +248,8 @@ class GameSessions:
         self.on_unusable = on_unusable
         self.pause = pause
         self.onlookers = onlookers
-        self.group = group
+        self.group, self.owner = group, owner
+        self.over_quota = over_quota
         account.open_game(game, self.stored)
 
     def session(self, source: Source, sampling: Sampling = PLAIN_SAMPLING) -> ModelSession:
@@ -430,13 +439,25 @@ class _GameSession:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(account.caller(self.game))
                 await account.enter(stack)
-                await stack.enter_async_context(self._source.slots.turn(self._sessions.group))
+                await stack.enter_async_context(
+                    self._source.slots.turn(self._sessions.group, self._sessions.owner)
+                )
                 account.check(self.game)
+                await self._check_quota()
                 # Meanwhile this process's part of the budget may have been spent. Who waits for more holds no
                 # slot: those who spend what is left need one.
                 if account.may_call:
                     await call.enter_async_context(stack.pop_all())
                     return
+
+    async def _check_quota(self) -> None:
+        sessions = self._sessions
+        words = None if sessions.over_quota is None else await sessions.over_quota(sessions.owner)
+        if words is None:
+            return
+        if sessions.stops:
+            raise BatchStops(self._source.name, QUOTA, words)
+        raise BudgetSpent(words)
 
     async def _ask(self, question: StoredQuestion) -> Reply:
         onlookers, aloud = self._sessions.onlookers, question.form.aloud

@@ -12,10 +12,14 @@ Stop
 
 from typing import Final
 
-__all__ = ["UNUSABLE", "BatchStops", "GameFails", "GameParks", "GameStops", "Stop"]
+__all__ = ["QUOTA", "UNUSABLE", "BatchStops", "GameFails", "GameParks", "GameStops", "Stop"]
 
 UNUSABLE: Final = "unusable_answers"
 """The cause of a stop because of answers that could not be used."""
+
+
+QUOTA: Final = "owner_quota"
+"""The cause of a stop because the owner has used up what it may spend on models today."""
 
 
 class Stop(Exception):

@@ -60,6 +60,7 @@ LINKS: Final = (
     _guide("evaluation", "Items, scores, raters and judges"),
     _guide("raters", "For people who judge"),
     _guide("reports", "Reports of your own games"),
+    _guide("ratings", "Ratings of bots and models"),
     _guide("datasets", "Games as tables: data sets"),
     _guide("models", "Language models as players"),
     _guide("operating", "Settings, databases, metrics, containers"),

@@ -31,6 +31,7 @@ from app.base.problems import ProblemResponse, documented, problem_response
 from app.edge.auth import Caller, Keys
 from app.edge.bodies import BodyRoute
 from app.games.access import Access, Sight
+from app.games.bots import Bots
 from app.protocol.actions import text_fault
 from app.protocol.close_codes import Code
 from app.protocol.messages import (
@@ -101,6 +102,7 @@ class Sockets:
     turns: Turns
     live: Live
     doorway: Doorway
+    bots: Bots
 
 
 @router.websocket("/ws")
@@ -456,6 +458,10 @@ class Connection(SocketTalk):
             remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
             await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
         else:
+            if not outcome.duplicate and await self._sockets.bots.cuts(
+                self._view.game_id, outcome.request_id
+            ):
+                raise Closing(Code.STOPPING, "the check of bots cuts here: come back, and play on")
             ack = ActAck(
                 re=re,
                 request_id=outcome.request_id,

@@ -1,6 +1,6 @@
 """Drives one game from the end of its log to the end of the game."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from typing import Final
 
@@ -66,11 +66,12 @@ class TellingJournal:
 
 class GatheringJournal:
     """Appends several steps together, as fits a game whose seats answer at once: each append waits for its
-    commit, which takes as long as ten steps.
+    commit, which takes as long as ten steps. Then the game waits for its turn to go on.
     """
 
-    def __init__(self, journal: TellingJournal) -> None:
+    def __init__(self, journal: TellingJournal, turn: Callable[[], Awaitable[None]]) -> None:
         self._journal = journal
+        self._turn = turn
         self._gathered: list[Event] = []
         self._steps = 0
 
@@ -80,6 +81,11 @@ class GatheringJournal:
         if self._steps == STEPS_TOGETHER or isinstance(events[-1], GameEnded):
             gathered, self._gathered, self._steps = self._gathered, [], 0
             await self._journal.append(gathered)
+            await self._turn()
+
+
+async def _at_once() -> None:
+    return None
 
 
 async def drive(
@@ -92,12 +98,14 @@ async def drive(
     game_id: str,
     on_wait: Callable[[], None] = lambda: None,
     job: int | None = None,
+    turn: Callable[[], Awaitable[None]] = _at_once,
 ) -> None:
     """Plays the game to its end. Returns at once for a game that is over or manual.
 
     A game whose budget no longer pays for a model's answer is cancelled for that reason. ``on_wait`` is
     called each time the game waits for a remote seat, or for an endpoint that does not answer. ``job``: of
-    the queue; nothing is appended unless it drives the game. None: there is no queue.
+    the queue; nothing is appended unless it drives the game. None: there is no queue. ``turn``: waits until
+    a game of scripts may compute its next steps, which takes a few milliseconds.
 
     Raises Conflict when somebody else drives the game too, GameWaits when a remote seat takes long, Unfounded
     when an answer that an agent took was not committed, SeatAbsent when a stand-in has taken a seat over and
@@ -127,7 +135,11 @@ async def drive(
         log.append(agents_now)
     with nullcontext() if inbox is None else inboxes.driving(inbox, len(log)):
         try:
-            await play(log, agents, GatheringJournal(journal) if has_only_scripts(seats) else journal)
+            if has_only_scripts(seats):
+                await turn()
+                await play(log, agents, GatheringJournal(journal, turn))
+            else:
+                await play(log, agents, journal)
         except BudgetSpent:
             await journal.append(cancel(BUDGET_SPENT))
         except SeatAbsent as absent:

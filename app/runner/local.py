@@ -9,10 +9,12 @@ import structlog
 
 from app.base import metrics
 from app.base.clock import now_ms, random_name
+from app.base.pace import Pace
 from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
 from app.models.stops import BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
+from app.runner.line import Line
 from app.seats.inboxes import GameWaits, Inboxes, SeatAbsent
 from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
@@ -41,7 +43,8 @@ released or suspended; otherwise it goes on once that wait is over.
 
 
 class LocalRunner:
-    """Drives up to ``parallel`` games at the same time; the other games queue.
+    """Drives up to ``parallel`` games at the same time; the other games queue, and owners take turns. An
+    owner of whom no game is driven does not wait: its first game gets a place beyond these.
 
     A game that waits for a remote seat gives its place to the next game: people take their time. So does a
     game whose model does not answer, except for one that tries whether it answers again.
@@ -56,14 +59,19 @@ class LocalRunner:
         models: ModelRegistry,
         inboxes: Inboxes,
         parallel: int,
+        pace: Pace,
     ) -> None:
+        """``pace``: makes games of scripts take turns, so that they do not hold up everything else."""
+        self._pace = pace
         self._database = database
         self._store = store
         self._reader = reader
         self._feed = feed
         self._models = models
         self._inboxes = inboxes
-        self._line: asyncio.Queue[str] = asyncio.Queue()
+        self._line = Line()
+        self._owners: dict[str, str] = {}
+        """The owners of the games in ``_over``."""
         self._waiting: set[str] = set()
         self._active: dict[str, asyncio.Task[Ended]] = {}
         self._freed: dict[str, asyncio.Future[None]] = {}
@@ -85,15 +93,20 @@ class LocalRunner:
         return len(self._waiting) < self._parallel
 
     @property
+    def _has_place(self) -> bool:
+        return len(self._freed) < self._parallel
+
+    @property
     def taken(self) -> int:
         """The places that are taken, or will be at once."""
         return len(self._waiting) + len(self._freed)
 
     def submit(
-        self, game_ids: Iterable[str], jobs: Mapping[str, int] | None = None
+        self, game_ids: Iterable[str], jobs: Mapping[str, int] | None = None, owner: str = ""
     ) -> dict[str, asyncio.Future[Ended]]:
         """Queues games. A game that is queued or driven already is not queued twice. ``jobs``: the job of
-        each game; nothing is appended to a game that its job does not drive any more.
+        each game; nothing is appended to a game that its job does not drive any more. ``owner``: whose they
+        are.
 
         Returns a future for each game, which is done when this process has finished with the game. A game
         without a job is kept while it waits, so that its future gives True, or False after ``release``.
@@ -104,6 +117,7 @@ class LocalRunner:
         for game_id in game_ids:
             if game_id not in self._over:
                 self._over[game_id] = asyncio.get_running_loop().create_future()
+                self._owners[game_id] = owner
                 new.append(game_id)
             over[game_id] = self._over[game_id]
         self._queue(new)
@@ -112,10 +126,12 @@ class LocalRunner:
     def _queue(self, game_ids: Iterable[str]) -> None:
         for game_id in game_ids:
             self._waiting.add(game_id)
-            self._line.put_nowait(game_id)
+            self._line.add(game_id, self._owners.get(game_id, ""))
         metrics.games_waiting.set(len(self._waiting))
         # Workers live while there is work: an idle service holds no tasks.
         while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._freed)):
+            self._workers.add(asyncio.create_task(self._worker(), name="runner"))
+        if self._line.is_urgent and len(self._freed) >= self._parallel:
             self._workers.add(asyncio.create_task(self._worker(), name="runner"))
 
     async def _worker(self) -> None:
@@ -126,13 +142,14 @@ class LocalRunner:
             self._workers.discard(asyncio.current_task())
 
     async def _work(self) -> None:
-        while not self._stopping and not self._line.empty():
-            game_id = self._line.get_nowait()
+        while not self._stopping and self._line and (self._has_place or self._line.is_urgent):
+            game_id, owner = self._line.take()
             if game_id not in self._waiting:
                 continue  # released while it was queued
             self._waiting.discard(game_id)
             freed = asyncio.get_running_loop().create_future()
             self._freed[game_id] = freed
+            self._line.seat(game_id, owner)
             task = asyncio.create_task(self._guarded(game_id), name=f"drive {game_id}")
             self._active[game_id] = task
             task.add_done_callback(lambda task, game_id=game_id: self._ended(game_id, task))  # type: ignore[misc]
@@ -141,6 +158,7 @@ class LocalRunner:
 
     def _step_aside(self, game_id: str) -> None:
         """Lets the worker of a game that waits for a remote seat go on to the next game."""
+        self._line.leave(game_id)
         freed = self._freed.pop(game_id, None)
         if freed is not None and not freed.done():
             freed.set_result(None)
@@ -162,6 +180,7 @@ class LocalRunner:
 
     def _leave(self, game_id: str, ended: Ended) -> None:
         self._jobs.pop(game_id, None)
+        self._owners.pop(game_id, None)
         waited = self._over.pop(game_id, None)
         if waited is not None and not waited.done():
             waited.set_result(ended)
@@ -199,7 +218,7 @@ class LocalRunner:
         """Drives the game until it has ended or failed, or somebody else has to do something."""
         # Not the request that happened to start this task's worker.
         structlog.contextvars.clear_contextvars()
-        delay_s = RETRY_FIRST_S
+        delay_s, owner = RETRY_FIRST_S, self._owners.get(game_id, "")
         while True:
             try:
                 await drive(
@@ -212,6 +231,7 @@ class LocalRunner:
                     game_id,
                     lambda: self._step_aside(game_id),
                     self._jobs.get(game_id),
+                    lambda: self._pace.turn(owner),
                 )
             except (GameParks, GameWaits) as wait:
                 return wait

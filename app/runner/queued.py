@@ -295,7 +295,7 @@ class Queued:
         self._held[job.id] = job
         self._driven[begun.game_id] = begun
         self._count()
-        future = self._runner.submit([begun.game_id], {begun.game_id: begun.job})[begun.game_id]
+        future = self._runner.submit([begun.game_id], {begun.game_id: begun.job}, begun.owner)[begun.game_id]
         future.add_done_callback(lambda ended: self._done(job, begun, ended))
 
     def _begin_beside(self, job: "Job", work: Coroutine[Any, Any, None], name: str) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from app.base.allowance import Allowance
 from app.base.errors import RateLimited
 
-__all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Allowance", "Guesses", "Strikes", "Unidentified"]
+__all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Guesses", "Strikes", "Unidentified"]
 
 RATE: Final = 10.0
 BURST: Final = 20
@@ -28,44 +29,6 @@ GUESSES_S: Final = 60.0
 keeps guessing from being work for the database."""
 
 _FORGET_AT: Final = 10_000
-
-
-class Allowance:
-    """A token bucket: ``burst`` at once, ``rate`` a second in the long run. Times are one clock's seconds."""
-
-    def __init__(self, rate: float, burst: int, now: float) -> None:
-        self._rate = rate
-        self._burst = burst
-        self._left = float(burst)
-        self._seen = now
-
-    def spend(self, now: float) -> bool:
-        """Takes one token, and returns whether there was one."""
-        self._left = min(self._burst, self._left + (now - self._seen) * self._rate)
-        self._seen = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-    def wait_s(self, now: float) -> float:
-        """Seconds until there is a token, without taking one; 0: there is one."""
-        left = self._left + (now - self._seen) * self._rate
-        return max(0.0, (1 - left) / self._rate)
-
-    @property
-    def next_s(self) -> float:
-        """Seconds until the next token; 0: there is one."""
-        return max(0.0, (1 - self._left) / self._rate)
-
-    def is_full(self, now: float) -> bool:
-        """Whether the bucket is full, as if it had never been used."""
-        return self._left + (now - self._seen) * self._rate >= self._burst
-
-    @property
-    def refill_s(self) -> float:
-        """Seconds until an empty bucket is full again."""
-        return self._burst / self._rate
 
 
 class Guesses:

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from agents.table import ATTEMPTS
+from app.base.allowance import Allowance
 from app.base.clock import random_name
 from app.base.errors import AlreadyAnswered, Forbidden, NotFound, RateLimited, TooLate, UnknownRequest
 from app.base.problems import problem_of
@@ -24,7 +25,7 @@ from app.protocol.actions import (
 )
 from app.protocol.messages import Answer, Asked
 from app.seats.inboxes import Inboxes
-from app.seats.limits import BURST, RATE, Allowance
+from app.seats.limits import BURST, RATE
 from app.seats.remote_seat import RemoteSeat, allowances
 from app.seats.seating import REMOTE
 from app.store.db import Conflict

@@ -3,22 +3,25 @@
 import asyncio
 import math
 import time
-from collections.abc import Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import structlog
 from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
+from app.base.allowance import Allowance
 from app.base.clock import random_name
-from app.base.errors import Draining, NotReady, RateLimited, Unauthenticated
+from app.base.errors import Draining, NotReady, QuotaExceeded, RateLimited, Unauthenticated
 from app.base.lifecycle import Lifecycle
 from app.base.problems import problem_response
 from app.edge.auth import Caller, Keys
 from app.edge.callers import check_caller, check_url
 from app.edge.queries import check_query
+from app.edge.quotas import Quotas
 from app.protocol.close_codes import Code
 from app.protocol.messages import (
     MAX_IDENTIFY,
@@ -31,7 +34,7 @@ from app.protocol.messages import (
     refusal,
     refusal_text,
 )
-from app.seats.limits import BURST, RATE, Allowance, Strikes, Unidentified
+from app.seats.limits import BURST, RATE, Strikes, Unidentified
 from app.store.trouble import trouble_of
 from app.stream.metrics import close_label, frames_in, frames_out, socket_closes
 from app.stream.writer import send_at_once
@@ -113,6 +116,12 @@ async def accepted(websocket: WebSocket, doorway: Doorway) -> bool:
     return True
 
 
+def _over_quota(refused: QuotaExceeded) -> Closing:
+    return Closing(
+        Code.RATE, f"retry_after_ms={math.ceil(refused.retry_after_s * 1000)} quota={refused.quota}"
+    )
+
+
 def check_version(value: Any) -> None:
     """Raises Closing for another version. Comes first: a newer client's identify may have unknown fields."""
     version = value.get("v") if isinstance(value, dict) and value.get("t") == "identify" else None
@@ -129,9 +138,17 @@ class SocketTalk:
         self._last_sent = time.monotonic()
         self._allowance = Allowance(RATE, BURST, self._last_sent)
         self._strikes = Strikes(STRIKES, STRIKES_S)
+        self._counted = ExitStack()
+        """Until when it counts towards a quota."""
+        self._receives: Callable[[int], None] = lambda count: None
+        """Counts bytes that came in."""
 
     async def run(self) -> None:
         """Serves the connection until it has ended. Raises only when cancelled."""
+        with self._counted:
+            await self._serve()
+
+    async def _serve(self) -> None:
         try:
             await self._talk()
         except Closing as end:
@@ -174,11 +191,21 @@ class SocketTalk:
         return text
 
     async def _caller_with(self, keys: Keys, token: str | None) -> Caller:
+        """The caller; its connection counts towards its owner's quotas from now on. Raises Closing."""
         try:
-            return await keys.caller(token)
+            caller = await keys.caller(token)
         except Unauthenticated as refused:
             reason = str(refused) if token is not None else "identify with a token"
             raise Closing(Code.UNAUTHENTICATED, reason) from None
+        quotas: Quotas = self._websocket.app.state.quotas
+        by_token = caller.grant is not None
+        try:
+            quotas.admit(caller.owner, by_token=by_token)
+            self._counted.enter_context(quotas.open(caller.owner, by_token=by_token))
+        except QuotaExceeded as refused:
+            raise _over_quota(refused) from None
+        self._receives = partial(quotas.receive, caller.owner)
+        return caller
 
     async def _both(
         self, listen: Coroutine[Any, Any, NoReturn], follow: Coroutine[Any, Any, NoReturn]
@@ -215,6 +242,10 @@ class SocketTalk:
         text: str | None = message.get("text")
         if text is None:
             raise Closing(Code.BINARY, "text frames only")
+        try:
+            self._receives(len(text))
+        except QuotaExceeded as refused:
+            raise _over_quota(refused) from None
         if not self._allowance.spend(time.monotonic()):
             fault = RateLimited("too many messages", self._allowance.refill_s)
             value: Any = None

@@ -106,6 +106,15 @@ class BotStore:
 
         await self._database.writer.run(work)
 
+    async def is_check(self, game_id: str) -> bool:
+        """Whether the game is the latest check of a bot."""
+        query = (
+            select(bots.c.bot_id)
+            .join(bot_seats, bot_seats.c.bot_id == bots.c.bot_id)
+            .where(bot_seats.c.game_id == game_id, bot_seats.c.seat == 1, bots.c.check_game == game_id)
+        )
+        return bool(await self._database.column(query))
+
     async def pass_check(self, bot_id: str, at: int) -> None:
         """Notes when the bot passed a check, unless it has passed one before."""
         await self._database.writer.execute(

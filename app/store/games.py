@@ -39,6 +39,7 @@ from evaluators.measures.defaults import DecisionCounter
 __all__ = [
     "ABSENT",
     "DRIVEN",
+    "IS_OPEN",
     "OPEN",
     "GameStore",
     "Invalidation",
@@ -60,18 +61,18 @@ ENDED: Final = ("finished", "cancelled")
 """The statuses of games that never go on. One that failed may."""
 
 # As the index has it: a bound value would not be known to be one of those that it holds.
-_IS_OPEN: Final = literal_column("games.status IN ('created', 'running', 'suspended')", Boolean)
+IS_OPEN: Final = literal_column("games.status IN ('created', 'running', 'suspended')", Boolean)
 
 _IS_DRIVEN: Final = literal_column("games.drive = 'auto' AND games.status IN ('created', 'running')", Boolean)
 
 
 def _batches_with_open_games() -> CTE:
     """Each batch with an open game, found by leaps from one to the next in the index of open games."""
-    first = select(func.min(games.c.batch_id).label("batch_id")).where(_IS_OPEN)
+    first = select(func.min(games.c.batch_id).label("batch_id")).where(IS_OPEN)
     leaps = first.cte("open_batches", recursive=True)
     following = (
         select(func.min(games.c.batch_id))
-        .where(_IS_OPEN, games.c.batch_id > leaps.c.batch_id)
+        .where(IS_OPEN, games.c.batch_id > leaps.c.batch_id)
         .correlate(leaps)
         .scalar_subquery()
     )
@@ -322,6 +323,8 @@ class GameStore:
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def shared(self, batch_id: str) -> list[GameRow]:
+        """The batch's open games with remote seats that are not the owner's."""
+        query = select(games).where(games.c.batch_id == batch_id, IS_OPEN, games.c.taken.is_not(None))
         """The batch's games with remote seats that are not the owner's, without those that have ended."""
         c = games.c
         query = select(games).where(c.batch_id == batch_id, c.taken.is_not(None), c.status.not_in(ENDED))

@@ -83,6 +83,7 @@ class Begun(NamedTuple):
     job: int
     game_id: str
     batch_id: str
+    owner: str
 
 
 _TAKE: Final = text(
@@ -90,7 +91,7 @@ _TAKE: Final = text(
     "WHERE batches.batch_id = games.batch_id AND games.job = ANY(:jobs) AND games.driver IS NULL "
     "AND games.status IN ('created', 'running') AND games.drive = 'auto' "
     "AND batches.suspended IS NULL AND NOT batches.cancelled "
-    "RETURNING games.job, games.game_id, games.batch_id"
+    "RETURNING games.job, games.game_id, games.batch_id, batches.owner"
 )
 _KEPT: Final = text(
     "SELECT games.job FROM games JOIN batches ON batches.batch_id = games.batch_id "

@@ -6,13 +6,14 @@ from dataclasses import asdict, astuple
 from typing import Any, Final, NamedTuple
 
 import structlog
-from sqlalchemy import and_, bindparam, case, false, func, insert, or_, select, tuple_, update
+from sqlalchemy import and_, bindparam, case, false, func, insert, or_, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement
 
 from agents.llm.session import CallKey
 from agents.model.model import Usage
+from app.base.clock import DAY_MS
 from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
 from app.store.rows import is_readable, row_name
@@ -35,7 +36,17 @@ _SPEND: Final = (
         cost=model_spending.c.cost + bindparam("more_cost"),
     )
 )
-"""Adds a call to what its game has spent. A judge's calls belong to no game, and change no row."""
+"""Adds a call to what its game, or its judge, has spent."""
+
+_SPEND_TODAY: Final = text(
+    "INSERT INTO owner_spending (account, day, owner, tokens, cost) "
+    "SELECT game_id, CAST(:today AS integer), owner, CAST(:more_tokens AS bigint), "
+    "CAST(:more_cost AS double precision) FROM model_spending "
+    "WHERE game_id = :of_game AND owner IS NOT NULL "
+    "ON CONFLICT (account, day) DO UPDATE SET tokens = owner_spending.tokens + excluded.tokens, "
+    "cost = owner_spending.cost + excluded.cost"
+)
+"""Adds a call to what its owner has spent today. The row is the game's own: no two processes wait for it."""
 
 _PAGE: Final = 500
 """The number of calls to read at once when there may be very many."""
@@ -52,6 +63,10 @@ class CalledGame(NamedTuple):
 def _spent(game: str, call: Call) -> dict[str, Any]:
     tokens = call.usage.prompt + call.usage.completion
     return {"of_game": game, "more_tokens": tokens, "more_cost": call.cost}
+
+
+def _spent_today(game: str, call: Call, at: int) -> dict[str, Any]:
+    return {**_spent(game, call), "today": at // DAY_MS}
 
 
 def _row(game: str, call: Call) -> dict[str, Any]:
@@ -195,7 +210,11 @@ class CallStore:
         row = _row(game, call)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
-            return [(_INSERT, [{**row, "at": at}]), (_SPEND, [_spent(game, call)])]
+            return [
+                (_INSERT, [{**row, "at": at}]),
+                (_SPEND, [_spent(game, call)]),
+                (_SPEND_TODAY, [_spent_today(game, call, at)]),
+            ]
 
         try:
             await self._database.writer.append(write)
@@ -208,9 +227,10 @@ class CallStore:
 
         async def work(connection: AsyncConnection) -> None:
             aside = await _lowest(connection, game) - 1
-            row = {**_row(game, call), "attempt": aside, "at": self._database.writer.stamp()}
-            await connection.execute(_INSERT, row)
+            at = self._database.writer.stamp()
+            await connection.execute(_INSERT, {**_row(game, call), "attempt": aside, "at": at})
             await connection.execute(_SPEND, _spent(game, call))
+            await connection.execute(_SPEND_TODAY, _spent_today(game, call, at))
 
         await self._database.writer.run(work)
 
@@ -232,16 +252,22 @@ class CallStore:
             raise CorruptLog(f"{row_name(model_calls, row)} cannot be read")
         return _call(row)
 
-    async def open_account(self, game: str, batch_id: str, tokens: int, cost: float) -> None:
-        """Notes what the game has spent so far, unless more is noted; calls stored from now on are added.
+    async def open_account(
+        self, game: str, batch_id: str, tokens: int, cost: float, owner: str | None = None
+    ) -> None:
+        """Notes what the game has spent so far, unless more is noted; calls stored from now on are added, and
+        to what the owner has spent today. A judge has an account under its evaluation's id, in place of both.
 
         An earlier version of the program, which may run beside this one, stores calls without adding them.
         """
         dialect: Any = sqlite if self._database.is_sqlite else postgresql
         larger = func.max if self._database.is_sqlite else func.greatest
-        put = dialect.insert(model_spending).values(game_id=game, batch_id=batch_id, tokens=tokens, cost=cost)
+        put = dialect.insert(model_spending).values(
+            game_id=game, batch_id=batch_id, tokens=tokens, cost=cost, owner=owner
+        )
         # Not simply set: a call may have been stored since these sums were made.
         changes = {name: larger(model_spending.c[name], put.excluded[name]) for name in ("tokens", "cost")}
+        changes["owner"] = func.coalesce(put.excluded.owner, model_spending.c.owner)
         await self._database.writer.execute(
             put.on_conflict_do_update(index_elements=["game_id"], set_=changes)
         )

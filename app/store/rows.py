@@ -66,6 +66,7 @@ __all__ = [
     "OpenGameRow",
     "Outage",
     "PlayerRow",
+    "QuotaRow",
     "RepeatedJsonColumn",
     "SeekRow",
     "SetAnswersRow",
@@ -567,6 +568,16 @@ class ApiKey:
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= now_ms else "active"
+
+
+@_stored("quotas")
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """The quotas of an owner that differ from the settings."""
+
+    owner: Annotated[str, ColumnSpec(String(120), key=True)]
+    limits: Annotated[Mapping[str, float | None], ColumnSpec(JsonColumn(dict))]
+    """By name; null: no limit."""
 
 
 @_stored("token_secrets")

@@ -23,6 +23,7 @@ from app.store.rows import (
     OpenGameRow,
     Outage,
     PlayerRow,
+    QuotaRow,
     SeekRow,
     SetAnswersRow,
     SetEntryRow,
@@ -56,6 +57,9 @@ __all__ = [
     "model_outages",
     "model_spending",
     "open_games",
+    "owner_spending",
+    "quota_use",
+    "quotas",
     "refusals",
     "schema_programs",
     "seeks",
@@ -82,6 +86,7 @@ set_items: Final = table_of(SetItemRow)
 set_entries: Final = table_of(SetEntryRow)
 set_answers: Final = table_of(SetAnswersRow)
 api_keys: Final = table_of(ApiKey)
+quotas: Final = table_of(QuotaRow)
 token_secrets: Final = table_of(TokenSecret)
 model_outages: Final = table_of(Outage)
 bots: Final = table_of(BotRow)
@@ -206,9 +211,49 @@ class ModelSpendingTable(SQLModel, table=True):
     tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
     """Of prompts and completions."""
     cost: float
+    owner: str | None = Field(default=None, max_length=120)
+    """Whose quota its calls count towards. Null: nobody's, or not known yet (an earlier version)."""
 
 
 model_spending: Final = METADATA.tables["model_spending"]
+
+
+class OwnerSpendingTable(SQLModel, table=True):
+    """What one game, or one judge, has spent on models on one day: sums over its calls, changed in the
+    transaction that stores a call. An owner's sum over a day tells every process what is left of its quota.
+
+    These rows stay when a game is deleted, since what it cost was spent all the same.
+    """
+
+    __tablename__ = "owner_spending"
+    __table_args__ = (Index("ix_owner_spending_owner", "owner", "day"),)
+
+    account: str = Field(primary_key=True, max_length=40)
+    """A game, or the evaluation of a judge."""
+    day: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    """Of UTC, counted from 1970."""
+    owner: str = Field(max_length=120)
+    tokens: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """Of prompts and completions."""
+    cost: float
+
+
+owner_spending: Final = METADATA.tables["owner_spending"]
+
+
+class QuotaUseTable(SQLModel, table=True):
+    """How much of one quota an owner has used on one day."""
+
+    __tablename__ = "quota_use"
+
+    owner: str = Field(primary_key=True, max_length=120)
+    day: int = Field(sa_column=Column(Integer, primary_key=True, autoincrement=False))
+    """Of UTC, counted from 1970."""
+    name: str = Field(primary_key=True, max_length=40)
+    amount: int = Field(sa_column=Column(BigInteger, nullable=False))
+
+
+quota_use: Final = METADATA.tables["quota_use"]
 
 
 class ModelLeasesTable(SQLModel, table=True):

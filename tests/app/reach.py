@@ -255,6 +255,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /ws": [("", None)],
     "GET /intentions": [("", None)],
     "GET /profiles": [("", None)],
+    "GET /me": [("", None)],
     "GET /problems/{code}": [("", None)],
     "GET /asyncapi.json": [("", None)],
     "GET /schemas/{name}": [("", None)],

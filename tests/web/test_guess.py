@@ -1,17 +1,33 @@
 """A person guesses what speakers meant, beside a model that guessed the same."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.app.real_server import Served
+from app.base.clock import use_clock
+from tests.app.evaluations.sealing import (
+    DATE_MS,
+    GAMES,
+    Sliding,
+    add_keys,
+    key_of,
+    lay_games,
+    new_set,
+    scripted_log,
+)
+from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_annotate import a_batch
 from tests.web.test_pages import SCREENS, faults_of, fits
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+
+
+ANN = {"Authorization": f"Bearer {key_of('ann')}"}
 
 
 async def a_model_guesses(caller: httpx.AsyncClient, batch: str) -> list[dict[str, Any]]:
@@ -78,6 +94,56 @@ async def test_a_person_guesses_with_the_keyboard_and_stands_beside_a_model(
         first = items[0]
         assert set(given[first["id"]]) == {first["options"][0]["id"], first["options"][2]["id"]}
         assert found["rater"] == {"name": "ann", "kind": "human"}
+
+
+async def test_a_sealed_set_keeps_what_a_person_guesses_and_tells_it_on_its_date(
+    tmp_path: Path, visit: Visits
+) -> None:
+    time = Sliding()
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key="ik_" + "o" * 43)
+    with use_clock(time):
+        async with (
+            running_server(settings) as served,
+            httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller,
+        ):
+            # In a thread, since each log is played in a loop of its own.
+            logs = await asyncio.to_thread(lambda: [scripted_log(seed) for seed in range(1, GAMES + 1)])
+            await lay_games(served, logs)
+            await add_keys(served)
+            owner = {"Authorization": f"Bearer {key_of('owner')}"}
+            made = await caller.post("/evaluations/sets", json=new_set(), headers=owner)
+            assert made.status_code == 201, made.text
+            place = f"/evaluations/sets/{made.json()['set_id']}"
+            url = f"{served.url}/ui/#/guess?rater=ann&of={made.json()['set_id']}&limit=2"
+            async with visit(url, faults=("401",)) as page:
+                await page.get_by_role("button", name="Enter a key").last.click()
+                await page.get_by_label("Key or token").fill(key_of("ann"))
+                await page.get_by_role("button", name="Use it").click()
+                await expect(page.get_by_text("sealed until")).to_be_visible()
+                for letters in ("ab", "c"):
+                    for letter in letters:
+                        await page.keyboard.press(letter)
+                    await page.keyboard.press("Enter")
+                await page.get_by_role("button", name="Hand in 2 guesses").click()
+                await expect(page.get_by_text("2 guesses to 2 items are kept.")).to_be_visible()
+                assert "F1" not in await page.locator("main").inner_text()
+                receipts = (await caller.get(f"{place}/receipts", headers=ANN)).json()["receipts"]
+                assert [(one["rater"]["name"], one["items"]) for one in receipts] == [("ann", 2)]
+                assert await faults_of(page) == []
+                time.ahead_ms = 2 * DATE_MS
+                async with asyncio.timeout(60):
+                    while (await caller.get(place, headers=ANN)).json()["status"] != "open":  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
+                # Where the key was forgotten with the page, it is asked for again.
+                await page.reload()
+                await page.get_by_role("button", name="Enter a key").last.click()
+                await page.get_by_label("Key or token").fill(key_of("ann"))
+                await page.get_by_role("button", name="Use it").click()
+                board = page.get_by_role("region", name="Leaderboard")
+                row = board.get_by_role("row", name="ann human")
+                told = (await caller.get(place, headers=ANN)).json()["leaderboard"][0]
+                await expect(row).to_contain_text(f"{100 * told['totals']['micro']['f1']['value']:.1f} %")
+                await expect(row).to_contain_text("2 of 200")
 
 
 async def test_axe_finds_nothing_where_people_guess(served: Served, visit: Visits) -> None:

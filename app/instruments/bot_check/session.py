@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agents.table import ATTEMPTS
+from app.base.allowance import Allowance
 from app.instruments.bot_check.findings import Findings, close_check
 from app.instruments.bot_check.game import MockGame
 from app.instruments.bot_check.proxy import Proxy
 from app.protocol.actions import RefusedThought, read_action
 from app.protocol.messages import ActAck
-from app.seats.limits import Allowance
 from app.store.inbox import canonical
 from engine.errors import AvalonError
 from engine.terms import Kind

@@ -19,6 +19,9 @@ __all__ = ["Http"]
 AGAIN: Final = frozenset({429, 502, 503, 504})
 """Statuses after which a call is repeated later."""
 
+LONGEST_WAIT_S: Final = 120.0
+"""The longest `Retry-After` that is waited for: a quota of a day is the caller's business."""
+
 WAIT_S: Final = 50.0
 """Seconds for which the service may hold a request while it makes the answer; proxies cut off at a minute."""
 
@@ -139,6 +142,8 @@ class Http:
             fault = _problem(answer)
             if answer.status_code not in AGAIN and fault.code != IN_USE:
                 raise fault
+            if _asked_wait_s(fault) > LONGEST_WAIT_S:
+                raise fault
         if isinstance(fault, ApiError) and not repeat:
             raise fault
         raise Unreachable(f"{method} {path}: {fault or 'no answer'}") from fault
@@ -187,7 +192,7 @@ class Http:
             except httpx.TransportError as broken:
                 why = broken
             except ApiError as refused:
-                if refused.status not in AGAIN:
+                if refused.status not in AGAIN or _asked_wait_s(refused) > LONGEST_WAIT_S:
                     raise
                 why = refused
             failures += 1

@@ -128,7 +128,9 @@ async def everything(caller: Any, set_id: str) -> dict[str, bytes]:
     return found
 
 
-@pytest.mark.parametrize("submissions", [40, pytest.param(10_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "submissions", [40, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(1800)])]
+)
 async def test_before_the_date_submissions_change_no_byte_that_anybody_gets(
     tmp_path: Path, submissions: int
 ) -> None:

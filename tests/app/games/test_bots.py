@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.app.calling import Caller, calling, problem
-from tests.app.seated import HttpBot
+from tests.app.real_server import local_settings, running_server
+from tests.app.seated import Bot, HttpBot, http_to, remote_game
 
 KEY = "ik_" + "b" * 43
 BEARER = {"authorization": f"Bearer {KEY}"}
@@ -91,6 +92,24 @@ async def test_a_refused_answer_fails_the_check_and_a_cancelled_game_says_nothin
     shown = (await caller.get(f"/bots/{bot}")).json()
     assert shown["check"]["game_id"] == other["game_id"]
     assert (shown["check"]["outcome"], shown["checked_at"]) == ("void", None)
+
+
+async def test_a_check_cuts_each_socket_once_and_the_bot_comes_back(database_url: str) -> None:
+    async with running_server(local_settings(database_url)) as served, http_to(served.url) as client:
+        bot = (await client.post("/bots", json={"name": "owl", "version": "1"})).json()["bot_id"]
+        check = (await client.post(f"/bots/{bot}/check", json={"profile": "official"})).json()
+        seats = [
+            Bot(lambda: served.ws_url, check["game_id"], one["token"], one["seat"]) for one in check["seats"]
+        ]
+        await asyncio.gather(*(seat.play() for seat in seats))
+        assert [seat.connections for seat in seats] == [2] * 5
+        shown = (await client.get(f"/bots/{bot}")).json()
+        assert (shown["check"]["outcome"], shown["check"]["why"]) == ("passed", [])
+        # Nobody else is cut.
+        game, tokens = await remote_game(client, profile="official")
+        others = [Bot(lambda: served.ws_url, game, token, seat) for seat, token in tokens.items()]
+        await asyncio.gather(*(other.play() for other in others))
+        assert [other.connections for other in others] == [1] * 5
 
 
 async def test_nobody_checks_anothers_bot(database_url: str) -> None:

@@ -17,11 +17,12 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
+from app.base.allowance import Allowance
 from app.base.clock import now_ms
 from app.play import socket as socket_module
 from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
 from app.seats import wire
-from app.seats.limits import BURST, Allowance, Strikes
+from app.seats.limits import BURST, Strikes
 from app.serving import server as server_module
 from app.serving.socket_limits import SocketProtocol
 from app.store.games import NewGame, new_id

@@ -49,6 +49,8 @@ export type ItemPage = H["ItemsPage"];
 export type AnswerTotals = H["AnswerTotals"];
 export type Evaluation = H["EvaluationView"];
 export type Comparison = H["ComparisonView"];
+export type EvaluationSet = H["SetView"];
+export type Receipt = H["Receipt"];
 export type Judgement = H["JudgementView"];
 export type SeatUse = H["SeatModelUse"];
 

@@ -63,7 +63,7 @@ const Title = ({ game, view, source }: { game: string; view: GameView; source: G
           Connection lost; coming back …
         </span>
       )}
-      {source.watchers.value !== undefined && <span class="muted">{source.watchers.value} watching</span>}
+      {source.watchers.value !== undefined && source.running.value && <span class="muted">{source.watchers.value} watching</span>}
     </div>
   );
 };

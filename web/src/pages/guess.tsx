@@ -1,7 +1,8 @@
 /** People guess what a speaker meant: the same items that models are asked, and how well both do. */
-import type { AnswerTotals, Comparison, Evaluation, Item, ItemPage, Role } from "@interintent/client";
+import type { AnswerTotals, Comparison, Evaluation, EvaluationSet, Item, ItemPage, Receipt, Role } from "@interintent/client";
+import { signal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ROLE, plural } from "../game/words.ts";
 import { RecordView } from "../judge/record.tsx";
 import { Speech } from "../parts/speech.tsx";
@@ -16,18 +17,6 @@ interface Guess {
 }
 
 const NONE: Guess = { intentions: [], role: "", confidence: null };
-
-/** What a sealed set says of answers: that they are kept, until its date. */
-interface Receipt {
-  answers: number;
-  items: number;
-}
-
-interface Sealed {
-  name: string;
-  status: "sealed" | "scoring" | "open";
-  closes_at: string;
-}
 
 const SURE = ["a mere guess", "hardly sure", "rather unsure", "rather sure", "sure", "certain"];
 
@@ -110,6 +99,41 @@ const Score = ({ found }: { found: Evaluation }): JSX.Element => {
   );
 };
 
+/** Everybody's last answers to an open set, the best first. */
+const Leaderboard = ({ set }: { set: EvaluationSet }): JSX.Element => (
+  <section class="panel wide" aria-label="Leaderboard">
+    <h2>Leaderboard</h2>
+    {!set.leaderboard?.length && <p>Nobody answered.</p>}
+    <div class="scroll" tabIndex={0} role="group" aria-label="Leaderboard, to be scrolled">
+      <table class="history plain">
+        <thead>
+          <tr>
+            {["Rater", "F1", "Items answered", "Roles right"].map((name) => (
+              <th scope="col" key={name}>
+                {name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {set.leaderboard?.map(({ entry_id, rater, items, totals, roles }) => (
+            <tr key={entry_id}>
+              <th scope="row">
+                <bdi>{rater.name}</bdi> <span class="muted">{rater.kind}</span>
+              </th>
+              <td>{totals ? estimate(totals.micro.f1) : "–"}</td>
+              <td>
+                {items} of {set.items}
+              </td>
+              <td>{roles ? `${roles.accuracy.num} of ${roles.accuracy.den}` : "–"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  </section>
+);
+
 type Beside = { name: string; kind: string; found?: Comparison; fault?: string };
 
 /** Beside each of the others who guessed the same items. */
@@ -118,7 +142,7 @@ const Others = ({ rater, beside }: { rater: string; beside: readonly Beside[] })
     <section class="panel wide" aria-label="Beside the others">
       <h2>Beside the others, on what both guessed</h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="The others, to be scrolled">
-        <table class="history">
+        <table class="history plain">
           <thead>
             <tr>
               {["Rater", "Shared", "Its F1", `F1 of ${rater}`, "Difference"].map((name) => (
@@ -159,14 +183,15 @@ const Others = ({ rater, beside }: { rater: string; beside: readonly Beside[] })
 
 export const GuessPage = (): JSX.Element => {
   const { rater, of, limit } = place.value.query;
-  const sealed = of?.startsWith("s_") ?? false;
+  const isSet = of?.startsWith("s_") ?? false;
   const among = of ? { [of.startsWith("g_") ? "game" : "batch"]: of } : {};
   const [page, setPage] = useState<ItemPage | undefined>(undefined);
-  const [about, setAbout] = useState<Sealed | undefined>(undefined);
+  const [about, setAbout] = useState<EvaluationSet | undefined>(undefined);
   const [fault, setFault] = useState<unknown>(undefined);
-  const [at, setAt] = useState(0);
-  const [guesses, setGuesses] = useState<ReadonlyMap<string, Guess>>(new Map());
-  const [sent, setSent] = useState<ReadonlySet<string>>(new Set());
+  // Signals: a key that is pressed before the page has drawn the last one must find what that one did.
+  const at = useMemo(() => signal(0), []);
+  const guesses = useMemo(() => signal<ReadonlyMap<string, Guess>>(new Map()), []);
+  const sent = useMemo(() => signal<ReadonlySet<string>>(new Set()), []);
   const [sending, setSending] = useState(false);
   const [refused, setRefused] = useState<unknown>(undefined);
   const [score, setScore] = useState<Evaluation | Receipt | undefined>(undefined);
@@ -175,17 +200,19 @@ export const GuessPage = (): JSX.Element => {
   useEffect(() => {
     setPage(undefined);
     setFault(undefined);
-    setAt(0);
+    at.value = 0;
     if (!rater || !of) return;
     const asked = { limit: limit ?? 20 };
-    if (sealed) {
+    if (isSet) {
       server.get<ItemPage>(`/evaluations/sets/${of}/items`, asked).then(setPage, setFault);
-      server.get<Sealed>(`/evaluations/sets/${of}`).then(setAbout, setFault);
+      server.get<EvaluationSet>(`/evaluations/sets/${of}`).then(setAbout, setFault);
     } else server.items({ dimension: "guessing", ...among, ...asked }).then(setPage, setFault);
   }, [rater, of, limit, key.value]);
 
+  // When a set is open, its items can be practised on as others.
+  const sealed = about?.status === "sealed";
   const items = page?.items ?? [];
-  const unsent = [...guesses.keys()].filter((id) => !sent.has(id));
+  const unsent = [...guesses.value.keys()].filter((id) => !sent.value.has(id));
   // What was not handed in is lost with the page: the browser asks.
   useEffect(() => {
     if (!unsent.length) return undefined;
@@ -211,17 +238,17 @@ export const GuessPage = (): JSX.Element => {
     setSending(true);
     setRefused(undefined);
     // A set keeps a rater's last answers alone, so it is given all of them.
-    const ids = sealed ? [...guesses.keys()] : unsent;
+    const ids = sealed ? [...guesses.value.keys()] : unsent;
     const answers = ids.map((item_id) => {
-      const { intentions, role, confidence } = guesses.get(item_id)!;
+      const { intentions, role, confidence } = guesses.value.get(item_id)!;
       return { item_id, intentions, ...(role ? { role, ...(confidence === null ? {} : { confidence }) } : {}) };
     });
     const body = { rater: { name: rater, kind: "human" }, answers };
     try {
       if (sealed) setScore(await server.post<Receipt>(`/evaluations/sets/${of}/answers`, body));
       else setScore(await server.post<Evaluation>("/evaluations", { ...body, dimension: "guessing", variant: page!.variant }));
-      setSent(new Set([...sent, ...ids]));
-      if (!sealed) await compare();
+      sent.value = new Set([...sent.value, ...ids]);
+      if (!isSet) await compare();
     } catch (error) {
       setRefused(error);
     } finally {
@@ -229,29 +256,36 @@ export const GuessPage = (): JSX.Element => {
     }
   };
 
-  const item = items[at];
-  const guess = (item && guesses.get(item.id)) ?? NONE;
+  const item = items[at.value];
+  const guessOf = (one: Item): Guess => guesses.value.get(one.id) ?? NONE;
   const change = (changed: Partial<Guess>): void => {
-    if (!item) return;
-    setGuesses(new Map(guesses).set(item.id, { ...guess, ...changed }));
+    const now = items[at.value];
+    if (!now) return;
+    guesses.value = new Map(guesses.value).set(now.id, { ...guessOf(now), ...changed });
     // A changed guess is handed in again.
-    if (sent.has(item.id)) setSent(new Set([...sent].filter((id) => id !== item.id)));
+    if (sent.value.has(now.id)) sent.value = new Set([...sent.value].filter((id) => id !== now.id));
   };
-  const toggle = (id: string): void =>
-    change({ intentions: guess.intentions.includes(id) ? guess.intentions.filter((one) => one !== id) : [...guess.intentions, id] });
+  const toggle = (id: string): void => {
+    const now = items[at.value];
+    if (!now) return;
+    const { intentions } = guessOf(now);
+    change({ intentions: intentions.includes(id) ? intentions.filter((one) => one !== id) : [...intentions, id] });
+  };
   const next = (): void => {
-    if (item && !guesses.has(item.id)) setGuesses(new Map(guesses).set(item.id, NONE));
-    setAt(Math.min(at + 1, items.length));
+    const now = items[at.value];
+    if (now && !guesses.value.has(now.id)) guesses.value = new Map(guesses.value).set(now.id, NONE);
+    at.value = Math.min(at.value + 1, items.length);
   };
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
-      if (event.ctrlKey || event.metaKey || event.altKey || !item) return;
+      const now = items[at.value];
+      if (event.ctrlKey || event.metaKey || event.altKey || !now) return;
       const target = event.target as HTMLElement;
       if (event.key === "Enter" && !target.closest("button, a, summary, select")) {
         event.preventDefault();
         return next();
       }
-      const option = event.key.length === 1 ? item.options?.[LETTERS.indexOf(event.key.toLowerCase())] : undefined;
+      const option = event.key.length === 1 ? now.options?.[LETTERS.indexOf(event.key.toLowerCase())] : undefined;
       if (!option || target.closest("select, input:not([type=checkbox])")) return;
       event.preventDefault();
       toggle(option.id);
@@ -263,7 +297,7 @@ export const GuessPage = (): JSX.Element => {
 
   if (!rater || !of) return <Begin />;
   if (fault !== undefined) return <Fault whole error={fault} again={() => location.reload()} />;
-  if (!page) return <Loading what="the speeches" />;
+  if (!page || (isSet && !about)) return <Loading what="the speeches" />;
   if (!items.length)
     return (
       <Empty whole title="There is nothing to guess here">
@@ -277,9 +311,9 @@ export const GuessPage = (): JSX.Element => {
   );
   const bar = (
     <div class="row judged">
-      <progress max={items.length} value={guesses.size} aria-label="Progress" />
-      <span>{item ? `Speech ${at + 1} of ${items.length}` : `${guesses.size} of ${plural(items.length, "speech", "speeches")} guessed`}</span>
-      <button type="button" disabled={at === 0} onClick={() => setAt(at - 1)}>
+      <progress max={items.length} value={guesses.value.size} aria-label="Progress" />
+      <span>{item ? `Speech ${at.value + 1} of ${items.length}` : `${guesses.value.size} of ${plural(items.length, "speech", "speeches")} guessed`}</span>
+      <button type="button" disabled={at.value === 0} onClick={() => (at.value -= 1)}>
         Back
       </button>
       {send}
@@ -293,12 +327,12 @@ export const GuessPage = (): JSX.Element => {
           <bdi>{about.name}</bdi>:{" "}
           {about.status === "sealed"
             ? `sealed until ${new Date(about.closes_at).toLocaleString()}. Nothing is told before. What you hand in takes the place of what you handed in before under this name.`
-            : "no answer is taken any more."}
+            : "open. Everybody's figures stand below; you may practise on its items."}
         </p>
       )}
       {refused !== undefined && <Fault error={refused} />}
       {item ? (
-        <ItemView key={item.id} item={item} guess={guess} toggle={toggle} change={change} next={next} heading={heading} last={at + 1 === items.length} />
+        <ItemView key={item.id} item={item} guess={guessOf(item)} toggle={toggle} change={change} next={next} heading={heading} last={at.value + 1 === items.length} />
       ) : (
         <section class="state">
           <h1>{unsent.length ? "That was all. Hand it in." : "That was all. Thank you."}</h1>
@@ -313,6 +347,7 @@ export const GuessPage = (): JSX.Element => {
           </section>
         ))}
       <Others rater={rater} beside={beside} />
+      {about?.leaderboard && <Leaderboard set={about} />}
     </div>
   );
 };

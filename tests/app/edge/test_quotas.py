@@ -1,0 +1,320 @@
+"""Quotas of owners: what is refused, how it is said, and that several processes count together."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+
+from app.base.clock import DAY_MS, now_ms
+from app.base.errors import QuotaExceeded
+from app.base.pace import Pace
+from app.edge.auth import hash_of, new_key
+from app.edge.quotas import QUOTAS
+from app.games.schemas import NewGames
+from app.runner.line import Line
+from app.settings import InvalidQuotas, read_quotas
+from app.store.quotas import QuotaStore
+from app.store.tables import owner_spending
+from tests.app.calling import Caller, calling, problem
+from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
+from tests.app.real_server import local_settings, running_server
+from tests.app.typed import interintent
+from tests.app.watcher import watching
+
+GAME = {"drive": "manual", "seats": [{"agent": "random"}]}
+
+
+@pytest.fixture
+async def caller(database_url: str) -> AsyncIterator[Caller]:
+    async with calling(database_url, api_key=OPERATOR) as one:
+        yield one
+
+
+async def limited(caller: Caller, **limits: float | None) -> tuple[str, dict[str, str]]:
+    """A key with these quotas: its owner, and its header."""
+    key_id, key = await make_key(store_of(caller))
+    quotas = caller.services.quotas
+    await QuotaStore(caller.services.database).change(f"key:{key_id}", limits, frozenset())
+    await quotas.read()
+    return f"key:{key_id}", bearer(key)
+
+
+def over(answer: httpx.Response, name: str) -> dict[str, Any]:
+    """The problem of an answer beyond this quota."""
+    told = problem(answer, 429, "quota-exceeded")
+    assert told["quota"] == name
+    assert name in told["detail"]
+    assert 1 <= int(answer.headers["retry-after"]) <= DAY_MS // 1000
+    return told
+
+
+async def mine(caller: Caller, headers: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """The quotas that GET /me shows, by name."""
+    answer = await caller.get("/me", headers=headers)
+    assert answer.status_code == 200
+    return {quota["name"]: quota for quota in answer.json()["quotas"]}
+
+
+async def test_each_quota_of_games_is_refused_by_name_and_nothing_is_written(caller: Caller) -> None:
+    _, headers = await limited(caller, games_a_day=5, open_games=3, batch_size=4)
+
+    async def post(count: int) -> httpx.Response:
+        return await caller.post("/games", json={**GAME, "count": count}, headers=headers)
+
+    over(await post(5), "batch_size")
+    assert (await post(3)).status_code == 201
+    before = await caller.rows()
+    over(await post(1), "open_games")
+    assert await caller.rows() == before
+    shown = (await mine(caller, headers))["open_games"]
+    assert (shown["limit"], shown["used"], shown["left"]) == (3, 3, 0)
+    batch = (await caller.get("/batches", headers=headers)).json()["batches"][0]["batch_id"]
+    assert (await caller.post(f"/batches/{batch}/cancel", headers=headers)).status_code == 202
+    async with asyncio.timeout(60):
+        while (await mine(caller, headers))["open_games"]["used"]:  # noqa: ASYNC110  # no event for it
+            await asyncio.sleep(0.02)
+    # What is over is not open any more, but was created today.
+    assert (await post(2)).status_code == 201
+    told = over(await post(1), "games_a_day")
+    assert told["limit"] == 5
+    assert (await mine(caller, headers))["games_a_day"]["left"] == 0
+
+
+async def test_two_processes_never_exceed_a_quota_together(database_url: str) -> None:
+    async with (
+        calling(database_url, api_key=OPERATOR) as one,
+        calling(database_url, laid_out=False, api_key=OPERATOR, runner=False) as other,
+    ):
+        _, headers = await limited(one, games_a_day=7)
+        await other.services.quotas.read()
+        asked = [
+            process.post("/games", json=GAME, headers=headers) for process in (one, other) for _ in range(8)
+        ]
+        statuses = [answer.status_code for answer in await asyncio.gather(*asked)]
+        assert sorted(statuses) == [201] * 7 + [429] * 9
+        assert (await mine(other, headers))["games_a_day"]["used"] == 7
+
+
+async def test_open_games_of_two_processes_count_together(database_url: str) -> None:
+    async with (
+        calling(database_url, api_key=OPERATOR) as one,
+        calling(database_url, laid_out=False, api_key=OPERATOR, runner=False) as other,
+    ):
+        _, headers = await limited(one, open_games=3)
+        await other.services.quotas.read()
+        asked = [
+            process.post("/games", json=GAME, headers=headers) for process in (one, other) for _ in range(4)
+        ]
+        statuses = [answer.status_code for answer in await asyncio.gather(*asked)]
+        assert sorted(statuses) == [201] * 3 + [429] * 5
+
+
+async def test_the_keys_of_a_project_share_its_quotas(caller: Caller) -> None:
+    made = [await _key_of(caller, "lab") for _ in range(2)]
+    await QuotaStore(caller.services.database).change("project:lab", {"games_a_day": 1}, frozenset())
+    await caller.services.quotas.read()
+    first, second = map(bearer, made)
+    assert (await caller.post("/games", json=GAME, headers=first)).status_code == 201
+    over(await caller.post("/games", json=GAME, headers=second), "games_a_day")
+
+
+async def _key_of(caller: Caller, project: str) -> str:
+    """A key of this project."""
+    key_id, _ = await make_key(store_of(caller))
+    (old,) = [key for key in await store_of(caller).keys() if key.key_id == key_id]
+    text = new_key()
+    await store_of(caller).add(replace(old, key_id=f"{key_id}x", hash=hash_of(text), project=project))
+    return text
+
+
+async def test_requests_beyond_the_quota_are_refused_and_others_are_not(caller: Caller) -> None:
+    _, headers = await limited(caller, requests=5)
+    _, others = await limited(caller)
+    # However slow the machine: of so many at once some are too many.
+    answers = await asyncio.gather(*(caller.get("/me", headers=headers) for _ in range(200)))
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert len(answers) - len(refused) >= 5
+    for answer in refused[:3]:
+        assert over(answer, "requests")["limit"] == 5
+    assert len(refused) > 100
+    assert (await caller.get("/games", headers=others)).status_code == 200
+
+
+async def test_submissions_and_bytes_are_counted(caller: Caller) -> None:
+    owner, headers = await limited(caller, submissions_a_day=0, bytes_a_day=300)
+    made = await caller.post("/games", json={"seats": [{"agent": "scripted"}]}, headers=headers)
+    batch = made.json()["batch_id"]
+    lines = await caller.get(f"/batches/{batch}/events?follow=true", headers=headers)
+    assert json.loads(lines.content.splitlines()[-1])["status"] == "done"
+    judge = {"dimension": "selection", "batch": batch, "judge": {"kind": "rule"}}
+    over(await caller.post("/evaluations", json=judge, headers=headers), "submissions_a_day")
+    answers = [await caller.post("/evaluations", json=judge, headers=headers) for _ in range(8)]
+    over(answers[-1], "bytes_a_day")
+    used = (await mine(caller, headers))["bytes_a_day"]["used"]
+    assert 0 < used <= 300
+    # What was counted in memory is in the database when the service has stopped.
+    await caller.services.quotas.stop()
+    stored = await QuotaStore(caller.services.database).used(owner, now_ms() // DAY_MS)
+    assert stored["bytes_a_day"] == used
+
+
+async def test_nothing_limits_a_service_without_keys_unless_it_is_set(tmp_path: Path) -> None:
+    tight = {"games_a_day": 1, "requests": 1, "batch_size": 1}
+    async with calling(f"sqlite:///{tmp_path}/games.sqlite", quotas=tight) as caller:
+        for _ in range(3):
+            answer = await caller.post("/games", json={**GAME, "count": 2})
+            assert answer.status_code == 201
+        me = (await caller.get("/me")).json()
+        assert me["owner"] == "keyless"
+        assert all(quota["limit"] is None for quota in me["quotas"])
+        await QuotaStore(caller.services.database).change("keyless", {"batch_size": 1}, frozenset())
+        await caller.services.quotas.read()
+        over(await caller.post("/games", json={**GAME, "count": 2}), "batch_size")
+
+
+async def test_me_says_who_is_asking(caller: Caller) -> None:
+    owner, headers = await limited(caller, requests=7.5)
+    told = (await caller.get("/me", headers=headers)).json()
+    assert told["owner"] == told["name"] == owner
+    assert [quota["name"] for quota in told["quotas"]] == list(QUOTAS)
+    assert {quota["name"]: quota["limit"] for quota in told["quotas"]}["requests"] == 7.5
+    made = await caller.post("/games", json={**GAME, "seats": [{"agent": "remote"}]}, headers=headers)
+    token = made.json()["games"][0]["seats"][1]["token"]
+    told = (await caller.get("/me", headers=bearer(token))).json()
+    # Whoever holds a token need not know how much its owner uses.
+    assert (told["owner"], told["viewer"], told["quotas"]) == (None, "seat:2", [])
+    assert told["game"] == made.json()["games"][0]["game_id"]
+    assert (await caller.get("/me")).status_code == 401
+
+
+async def test_a_socket_beyond_the_quota_is_closed_with_its_name(tmp_path: Path) -> None:
+    async with running_server(local_settings(f"sqlite:///{tmp_path}/a.db", api_key=OPERATOR)) as served:
+        key_id, key = await make_key(store_of(served))
+        await QuotaStore(served.services.database).change(f"key:{key_id}", {"sockets": 1}, frozenset())
+        await served.services.quotas.read()
+        made = await served.services.games.create(NewGames.model_validate(GAME), owner=f"key:{key_id}")
+        game = made.games[0].game_id
+        async with watching(served.ws_url) as first, watching(served.ws_url) as second:
+            await first.identify(game, token=key)
+            await second.send(t="identify", v=1, game=game, token=key)
+            with pytest.raises(ConnectionClosed) as closed:
+                await second.receive()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4429
+            assert "quota=sockets" in closed.value.rcvd.reason
+
+
+# --- what models cost ------------------------------------------------------------------------
+
+
+async def test_what_models_cost_today_counts_and_what_they_cost_yesterday_does_not(caller: Caller) -> None:
+    owner, _ = await limited(caller, model_cost_a_day=1.5, model_tokens_a_day=None)
+    quotas, today = caller.services.quotas, now_ms() // DAY_MS
+
+    async def spend(account: str, day: int, cost: float) -> None:
+        await caller.services.database.writer.execute(
+            owner_spending.insert().values(account=account, day=day, owner=owner, tokens=100, cost=cost)
+        )
+
+    await spend("g_a", today - 1, 9.0)
+    await spend("g_a", today, 1.0)
+    await quotas.check_models(owner)
+    await spend("g_b", today, 0.5)
+    with pytest.raises(QuotaExceeded, match="model_cost_a_day"):
+        await quotas.check_models(owner)
+    assert "model_cost_a_day" in str(await quotas.over_quota(owner))
+    assert await quotas.over_quota("operator") is None
+
+
+# --- the pieces ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"games": 1},
+        {"open_games": -1},
+        {"open_games": 1.5},
+        {"requests": 0},
+        {"requests": True},
+        {"sockets": "9"},
+    ],
+)
+def test_a_quota_that_makes_no_sense_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidQuotas, match=next(iter(given))):
+        read_quotas(given)
+
+
+def test_the_places_of_games_go_to_the_owner_with_the_fewest() -> None:
+    line = Line()
+    for number in range(6):
+        line.add(f"g_a{number}", "a")
+    taken = []
+    for _ in range(3):
+        game, owner = line.take()
+        line.seat(game, owner)
+        taken.append(game)
+    line.add("g_b0", "b")
+    line.add("g_b1", "b")
+    assert line.is_urgent
+    for _ in range(4):
+        game, owner = line.take()
+        line.seat(game, owner)
+        taken.append(game)
+    # b has no place and catches up; then both take turns.
+    assert taken == ["g_a0", "g_a1", "g_a2", "g_b0", "g_b1", "g_a3", "g_a4"]
+    assert not line.is_urgent
+    line.leave("g_a0")
+    line.leave("g_unknown")
+
+
+async def test_owners_take_turns_at_what_takes_the_loop_long() -> None:
+    pace, order = Pace(), list[str]()
+
+    async def work(owner: str, number: int) -> None:
+        await pace.turn(owner)
+        order.append(f"{owner}{number}")
+
+    many = [asyncio.create_task(work("a", number)) for number in range(5)]
+    await asyncio.sleep(0)
+    many[1].cancel()
+    few = [asyncio.create_task(work("b", number)) for number in range(2)]
+    await asyncio.gather(*many, *few, return_exceptions=True)
+    assert order == ["a0", "b0", "a2", "b1", "a3", "a4"]
+
+
+# --- the commands ----------------------------------------------------------------------------
+
+
+def test_quotas_are_set_by_commands(tmp_path: Path) -> None:
+    url = ["--database-url", f"sqlite:///{tmp_path}/games.sqlite"]
+    made = interintent(
+        "keys", "create", "--name", "a", "--scope", "games:create", "--quota", "open_games=7", *url, "--json"
+    )
+    key_id = json.loads(made.stdout)["id"]
+
+    def limits(*changes: str) -> dict[str, float | None]:
+        shown = interintent("keys", "quota", key_id, *changes, *url, "--json")
+        assert shown.exit_code == 0, shown.output
+        return {quota["name"]: quota["limit"] for quota in json.loads(shown.stdout)["quotas"]}
+
+    assert limits()["open_games"] == 7
+    changed = limits("open_games=default", "model_cost_a_day=2.5", "requests=none")
+    assert changed["open_games"] == limits()["open_games"] != 7
+    assert (changed["model_cost_a_day"], changed["requests"]) == (2.5, None)
+    for words, said in (
+        ((key_id, "open_games"), "NAME=LIMIT"),
+        ((key_id, "open_games=many"), "'many'"),
+        ((key_id, "games=1"), "games_a_day"),
+        (("k_nothere",), "keys list"),
+        (("anna",), "project:NAME"),
+    ):
+        refused = interintent("keys", "quota", *words, *url)
+        assert refused.exit_code == 2
+        assert said in refused.output
