@@ -271,7 +271,8 @@ def test_the_readme_begins_with_the_two_commands() -> None:
 
 
 def test_links_between_documents_lead_somewhere() -> None:
-    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    for document in [*pages, *sorted((ROOT / "docs").rglob("*.md"))]:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
             if document.name != "template.md":
                 assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"

@@ -455,8 +455,6 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            row = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=owner)
-            await self._store.insert_batch(connection, row)
             batch = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=owner)
             await self._store.insert_batch(connection, batch)
             await self._store.insert_games(connection, batch_id, [game], at)

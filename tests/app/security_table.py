@@ -200,6 +200,7 @@ ROUTES: Final[Mapping[str, Ask]] = {
     "GET /evaluations/sets/{set_id}/entries/{entry_id}": _ask(
         "eval:read", "GET /evaluations/sets/{set}/entries/r_none"
     ),
+    "GET /me": _ask("", "GET /me"),
     "GET /tokens": _ask("tokens:mint", "GET /tokens?game={game}"),
     "DELETE /tokens/{token_id}": _ask("tokens:mint", "DELETE /tokens/{token}"),
     "POST /bots": _ask("bots:play", "POST /bots", {"name": "fox", "version": "1"}),
