@@ -162,15 +162,19 @@ class CodeSpent(RefusedRequest):
     """The claim code was used before, replaced, or has expired."""
 
 
-class RateLimited(RefusedRequest):
-    """Too many requests in too short a time."""
+class RefusedForNow(RefusedRequest):
+    """A request that is allowed again after some seconds."""
 
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
 
-class QuotaExceeded(RateLimited):
+class RateLimited(RefusedForNow):
+    """Too many requests in too short a time."""
+
+
+class QuotaExceeded(RefusedForNow):
     """More than the quota of the caller's owner allows."""
 
     def __init__(self, message: str, retry_after_s: float, quota: str, limit: float) -> None:

@@ -166,7 +166,7 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
         headers["Connection"] = "close"
     if problem.status == 503:
         headers["Retry-After"] = "5"
-    if isinstance(error, edge.RateLimited):
+    if isinstance(error, edge.RefusedForNow):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     if problem.status == 500:
         log.error("request failed", code=problem.code, trace_id=body["trace_id"], exc_info=error)

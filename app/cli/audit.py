@@ -49,7 +49,9 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Show who did what and when: who minted, forked, cancelled, exported, evaluated, deleted; oldest first.
+    """Show who did what and when, the oldest first.
+
+    What is noted: who minted, forked, cancelled, exported, evaluated, sealed and deleted.
 
     Example: interintent audit --action export --since 2030-01-31
     """

@@ -62,7 +62,7 @@ COMMANDS: Final = {
         "keys",
         "Make and revoke API keys. As soon as there is one, every caller of the service needs a credential.",
     ),
-    "audit": Command("audit", "Show who did what and when: minted, forked, cancelled, exported, evaluated."),
+    "audit": Command("audit", "Show who did what and when, the oldest first."),
     "replay": Command("replay", "Check recorded games against the rules, and read games as text."),
     "metrics": Command("replay", "Game metrics of recorded games, pooled, beside the published figures."),
     "batch": Command("batch", "Look at batches, pause and resume them, change the limits of running ones."),

@@ -64,6 +64,9 @@ PRACTICE: Final = "practice"
 """In the spec of answers: their gold was the caller's to read."""
 
 
+_PER_ITEM: Final = "item by item, answers are shown to whoever may read the gold"
+
+
 class Evaluations:
     """Items, answers, judgements."""
 
@@ -227,7 +230,9 @@ class Evaluations:
         if new.regrade_of is not None:
             await self._regraded(new.regrade_of, new.dimension, new.rater.name, caller)
         check_answers(new.dimension, new.answers)
-        await self._may_practise(new, caller)
+        asked = {answer.item_id for answer in new.answers}
+        if not await self._reads_gold(caller, asked, new.variant.options, followed=new.variant.followed):
+            raise Forbidden(PRACTICE_OR_SET)
         await self.items.check(new.answers, new.dimension, new.variant)
         evaluation_id, at = new_id("e"), self._database.writer.stamp()
         answers = [
@@ -279,17 +284,15 @@ class Evaluations:
 
         return await self._database.writer.run(work)
 
-    async def _may_practise(self, new: NewEvaluation, caller: Caller) -> None:
-        """Raises Forbidden, naming both ways, unless the caller may read the gold of all these items."""
-        games = {parse_id(answer.item_id).game_id for answer in new.answers}
-        unread = await self.gold.unread(caller, games)
-        hidden = {answer.item_id for answer in new.answers if parse_id(answer.item_id).game_id in unread}
+    async def _reads_gold(
+        self, caller: Caller, items: Collection[str], options: str, *, followed: bool
+    ) -> bool:
+        """Whether the caller may read the gold of all these items."""
+        unread = await self.gold.unread(caller, {parse_id(item).game_id for item in items})
+        hidden = {item for item in items if parse_id(item).game_id in unread}
         # What was followed depends on more than the gold that a set publishes.
-        opened = (
-            set() if new.variant.followed else await self.gold.of_closed_sets(hidden, new.variant.options)
-        )
-        if hidden - opened:
-            raise Forbidden(PRACTICE_OR_SET)
+        opened = set() if followed else await self.gold.of_closed_sets(hidden, options)
+        return not hidden - opened
 
     async def judge(
         self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
@@ -453,14 +456,14 @@ class Evaluations:
     async def evaluation(
         self, evaluation_id: str, caller: Caller, *, per_item: bool = False
     ) -> EvaluationView:
-        """One evaluation. Raises NotFound; Forbidden for ``per_item`` unless the gold was the caller's to
-        read when the evaluation was made.
+        """One evaluation. Raises NotFound; Forbidden for ``per_item`` unless the gold is the caller's to
+        read, and was when the evaluation was made.
         """
         row = await self._row(evaluation_id, caller)
         view = evaluation_view(row, caller)
         full = _in_full(row, caller)
         if per_item and not full:
-            raise Forbidden("item by item, answers are shown to whoever may read the gold")
+            raise Forbidden(_PER_ITEM)
         if "judge" in row.spec:
             figures, fit = await agreement(row, self.games, self.store, sees_all=full)
             more: dict[str, Any] = {
@@ -478,6 +481,9 @@ class Evaluations:
         if row.dimension == STATEMENTS:
             raise CorruptLog(f"{name_of(row)} cannot be read")  # statements are judged, never answered
         answers = await self.store.answers_of(evaluation_id)
+        items, variant = {answer.item_id for answer in answers}, row.spec["variant"]
+        if not await self._reads_gold(caller, items, variant["options"], followed=variant["followed"]):
+            raise Forbidden(_PER_ITEM)
         shown = await self.items.per_item(row.dimension, answers, row.spec["variant"])
         damaged = [damaged.name for damaged in answers.damaged]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})

@@ -20,7 +20,7 @@ from pydantic import (
     WrapValidator,
 )
 
-from app.base.errors import InvalidRequest, RateLimited
+from app.base.errors import InvalidRequest, RefusedForNow
 from app.base.faults import beginning, first_faults
 from app.base.json_reader import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.base.problems import problem_of
@@ -567,7 +567,7 @@ def refusal(re: str | None, error: AvalonError) -> Refusal:
         pointer=error.pointer
         if isinstance(error, InvalidAction)
         else getattr(error, "pointer", None) or None,
-        retry_after_ms=math.ceil(error.retry_after_s * 1000) if isinstance(error, RateLimited) else None,
+        retry_after_ms=math.ceil(error.retry_after_s * 1000) if isinstance(error, RefusedForNow) else None,
     )
 
 

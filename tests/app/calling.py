@@ -38,6 +38,7 @@ NAMES = {
     "batch_id": "b_abc",
     "evaluation_id": "e_abc",
     "other": "e_abd",
+    "token_id": "t_abc",
     "bot_id": "p_abc",
     "set_id": "s_abc",
     "entry_id": "r_abc",

@@ -152,7 +152,7 @@ ROUTES: Final[Mapping[str, Ask]] = {
     "GET /evaluations": _ask("eval:read", "GET /evaluations"),
     "GET /evaluations/{evaluation_id}": _ask("eval:read", "GET /evaluations/{evaluation}"),
     "GET /evaluations/{evaluation_id}, per_item": _ask(
-        "eval:read", "GET /evaluations/{evaluation}?per_item=true", others="export:full"
+        "eval:read export:full", "GET /evaluations/{evaluation}?per_item=true"
     ),
     "GET /evaluations/{evaluation_id}/statements": _ask(
         "eval:read", "GET /evaluations/{statements}/statements"

@@ -51,7 +51,7 @@ async def test_batches_go_by_age_and_label_and_what_is_open_is_named(database_ur
             name: told[name] for name in ("batches", "games", "kept")
         }
         after = await everything(database_url)
-        assert named(after, old) == {"deletions"}
+        assert named(after, old) == {"audit", "deletions"}
         for batch in (other, young, open_):
             assert named(after, batch) >= {"batches", "games"}
         assert (await prune(database_url, "--older-than", "52w"))["batches"] == 0
@@ -62,12 +62,12 @@ async def test_the_file_gets_smaller_when_asked_to(tmp_path: Path) -> None:
     file = tmp_path / "games.sqlite"
     url = f"sqlite:///{file}"
     async with calling(url) as caller:
-        batch, _ = await caller.played(count=20, seats=[{"agent": "random"}])
+        batch, _ = await caller.played(count=40, seats=[{"agent": "random"}])
         await age(caller, batch, 2)
     full = file.stat().st_size
     words = ("prune", "--older-than", "1d", "--database-url", url)
     said = await asyncio.to_thread(interintent, *words)
-    assert "deleted batches 1, games 20," in said.stderr
+    assert "deleted batches 1, games 40," in said.stderr
     assert "prune --vacuum shrinks it" in said.stderr
     await asyncio.to_thread(interintent, *words, "--vacuum")
     assert file.stat().st_size < full / 2

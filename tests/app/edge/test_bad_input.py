@@ -287,7 +287,7 @@ async def test_a_body_with_another_content_type_is_refused(caller: Caller, kind:
 
 QUERIES: list[tuple[str, dict[str, Any], str]] = [
     ("/games", {"limit": 0}, "/limit"),
-    ("/games", {"limit": 201}, "/limit"),
+    ("/games", {"limit": 1001}, "/limit"),
     ("/games", {"limit": "abc"}, "/limit"),
     ("/games", {"limit": 10**30}, "/limit"),
     ("/games", {"limit": ""}, "/limit"),
@@ -332,7 +332,7 @@ QUERIES: list[tuple[str, dict[str, Any], str]] = [
     ("{game}/events", {"after": 2**53 + 1}, "/after"),
     ("{game}/events", {"after": 1.5}, "/after"),
     ("{game}/events", {"limit": 0}, "/limit"),
-    ("{game}/events", {"limit": 201}, "/limit"),
+    ("{game}/events", {"limit": 1001}, "/limit"),
     ("{game}/events", {"follow": "perhaps"}, "/follow"),
     ("{game}/events", {"viewer": "seat:9"}, "/viewer"),
     ("{batch}/export", {"view": "seat:1"}, "/view"),
@@ -612,6 +612,9 @@ async def test_with_a_key_configured_every_other_route_asks_for_it(tmp_path: Pat
                 evaluation_id="e_abc",
                 token_id="t_abc",
                 bot_id="p_abc",
+                set_id="s_abc",
+                entry_id="r_abc",
+                seek_id="s_abc",
                 other="e_abd",
                 request_id="1.1.vote.1",
                 code="stale",

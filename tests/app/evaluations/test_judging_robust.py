@@ -16,7 +16,7 @@ from app.instruments.fake_model import FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import events, games
 from tests.app.calling import WITHIN_S, Caller, problem, until
-from tests.app.edge.test_keys import bearer, make_key, store_of
+from tests.app.edge.test_keys import anyones, bearer, make_key, store_of
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.evaluations.test_judging import SENSIBLE, judging, over
 from tests.app.modelling import calling_with, endpoints, faking
@@ -110,7 +110,9 @@ async def test_a_cancelled_judging_asks_no_further_and_scores_what_was_judged(tm
     ):
         batch, _ = await games_of(caller, 2)
         _, key = await make_key(store_of(caller), "eval:submit")
-        _, owner = await make_key(store_of(caller), "eval:submit", "eval:read", "annotate", "export:full")
+        _, owner = await make_key(
+            store_of(caller), *anyones("eval:submit", "eval:read", "annotate", "export:full")
+        )
         caller.headers.update(bearer(owner))
         made = (await judging(caller, "statements", batch=batch)).json()
         path = f"/evaluations/{made['evaluation_id']}"

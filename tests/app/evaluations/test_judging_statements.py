@@ -14,7 +14,7 @@ from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.statements import speech_messages
 from evaluators.measures.hallucination import Speech, speeches
 from tests.app.calling import Caller, calling, problem
-from tests.app.edge.test_keys import bearer, make_key, store_of
+from tests.app.edge.test_keys import anyones, bearer, make_key, store_of
 from tests.app.evaluations.test_evaluation_leaks import lay, scripted, twin
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.evaluations.test_judging import MODEL, SENSIBLE, judging, over
@@ -167,7 +167,7 @@ async def _judged_twin(directory: Path, logs: Any) -> tuple[list[str], Any]:
         calling_with(fake, f"sqlite:///{directory}.sqlite", store_prompts=True) as caller,
     ):
         await lay(caller, logs)
-        _, key = await make_key(store_of(caller), "eval:submit", "eval:read", "annotate")
+        _, key = await make_key(store_of(caller), *anyones("eval:submit", "eval:read", "annotate"))
         rater = bearer(key)
         body = {"dimension": "statements", "judge": MODEL, "batch": "b_twins"}
         made = await caller.post("/evaluations", json=body, headers=rater)

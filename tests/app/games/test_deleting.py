@@ -64,7 +64,7 @@ async def test_a_deleted_game_leaves_one_row_and_its_batch_goes_on_without_it(
     assert deleted["bytes"] > 10_000
     rows = await everything(database_url)
     # The judge's request still names what it was about.
-    assert named(rows, gone) == {"deletions", "evaluations"}
+    assert named(rows, gone) == {"audit", "deletions", "evaluations"}
     assert rows["deletions"][0].startswith(f"('{gone}', '{batch}', ")
     assert "'keyless'" in rows["deletions"][0]
 
@@ -101,7 +101,7 @@ async def test_a_batch_goes_with_all_its_games_and_leaves_no_row(caller: Caller,
     deleted = (await caller.delete(f"/batches/{batch}")).json()
     assert deleted["games"] == 45
     after = await everything(database_url)
-    assert named(after, batch) == {"deletions", "idempotency"}
+    assert named(after, batch) == {"audit", "deletions", "idempotency"}
     assert len(before["events"]) - len(after["events"]) == deleted["events"]
     for table in OF_GAMES:
         assert not any(game["game_id"] in row for row in after[table.name] for game in made["games"])
@@ -112,7 +112,7 @@ async def test_a_batch_goes_with_all_its_games_and_leaves_no_row(caller: Caller,
     # A repeated request is still answered, and makes nothing.
     repeated = await caller.post("/games", json=wish, headers=headers)
     assert (repeated.status_code, repeated.json()["batch_id"]) == (201, batch)
-    assert named(await everything(database_url), batch) == {"deletions", "idempotency"}
+    assert named(await everything(database_url), batch) == {"audit", "deletions", "idempotency"}
 
 
 async def test_nothing_is_deleted_that_is_not_over_or_that_a_fork_needs(caller: Caller) -> None:
@@ -152,7 +152,7 @@ async def test_games_that_are_judged_are_kept_until_the_judge_is_done_and_then_i
         deleted = (await caller.delete(f"/games/{gone}")).json()
         assert deleted["said"] > 0
         rows = await everything(database_url)
-        assert named(rows, gone) == {"deletions", "evaluations", "model_calls"}
+        assert named(rows, gone) == {"audit", "deletions", "evaluations", "model_calls"}
         calls = [row for row in rows["model_calls"] if gone in row]
         assert calls
         assert not any("reasonable" in call for call in calls)
