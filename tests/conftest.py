@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.laying_out import lay_out, migrate
@@ -109,6 +110,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     # Before a test's output is caught.
     config.stash[STDERR] = os.dup(2)
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_begin() -> Iterator[None]:
+    """What a command does to the log of its process is over with its test."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.hookimpl(wrapper=True)
