@@ -92,7 +92,7 @@ async def test_a_full_disk_is_said_waited_for_and_gone_on_after(
     tmp_path: Path, pages: dict[str, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "games.sqlite"
-    pages["pages"] = 110
+    pages["pages"] = 160
     async with running_server(local_settings(f"sqlite:///{file}")) as served, asking(served) as client:
         made = (await client.post("/games", json={"count": 20, "seeds": {"from": 1}})).json()
         await readyz(client, 503, "the disk of the database is full")
