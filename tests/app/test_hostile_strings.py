@@ -6,7 +6,7 @@ import pytest
 
 from app.base import json_reader
 from tests.app.hostile_strings import Texts, hostile, is_sound
-from tests.app.store.test_store import HOSTILE
+from tests.app.store.test_store import NOTES
 
 FIELDS = {
     *("answer", "belief", "comment", "draft", "explanation", "idempotency key", "key name", "label", "name"),
@@ -43,7 +43,7 @@ def test_texts_are_sound_and_unsound_as_they_should_be() -> None:
     texts = Texts(1)
     assert all(is_sound(texts.sound(40, 1), 1, 40) for _ in range(300))
     assert not any(is_sound(texts.unsound(40, 1), 1, 40) for _ in range(300))
-    assert all(is_sound(one, 0, 10_000) for one in HOSTILE)
+    assert all(is_sound(one, 0, 10_000) for one in NOTES)
     drawn = {texts.any(60) for _ in range(2000)}
     assert len(drawn) > 1200
     told = "".join(drawn)

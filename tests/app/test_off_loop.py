@@ -25,7 +25,7 @@ async def test_items_answers_and_judgements_are_written_and_read_off_the_loop(
 
         monkeypatch.setattr(owner, name, watched)
 
-    for name in ("_item_views", "_written", "_judgement_views", "write_sheet"):
+    for name in ("item_views", "_written", "_judgement_views", "write_sheet"):
         watch(routes, name)
     watch(rater_work, "answered_by_game")
     watch(comparisons._Match, "view")
@@ -47,7 +47,7 @@ async def test_items_answers_and_judgements_are_written_and_read_off_the_loop(
         for form in ("json", "csv"):
             assert (await caller.get(f"/annotations?batch={batch}&format={form}")).status_code == 200
     assert set(threads) == {
-        "_item_views", "_written", "_judgement_views", "write_sheet", "answered_by_game", "view", "_read",
+        "item_views", "_written", "_judgement_views", "write_sheet", "answered_by_game", "view", "_read",
     }  # fmt: skip
     for name, of_work in threads.items():
         assert threading.current_thread() not in of_work, name

@@ -40,17 +40,20 @@ HOSTILE = [
     "'",
     "\\",
     "%s %(a)s :a ? $1 {0}",
-    "\u202eevil\u202c",
-    "e\u0301 é",
-    "👩‍👩‍👧‍👦",
-    "\ufeff\u200b\u2028\u2029",
-    "\U0010ffff",
-    "\tone\ntwo",
-    " leading and trailing ",
     "<script>alert(1)</script>",
     "null",
 ]
-"""Text that somebody's quoting, encoding or trimming could change."""
+"""Names that somebody's quoting or encoding could change."""
+
+NOTES = [
+    *HOSTILE,
+    "e\u0301 é",
+    "👩‍👩‍👧‍👦",
+    "\U0010ffff",
+    "\tone\ntwo",
+    " leading and trailing ",
+]
+"""The same for free text, where somebody's trimming could, too."""
 
 
 class Laid:
@@ -394,18 +397,16 @@ async def test_the_migrations_make_the_tables_that_the_code_means(empty_database
 
 async def test_text_comes_back_as_it_was_sent(database_url: str) -> None:
     async with calling(database_url) as caller:
-        names = {str(seat): text[:40] for seat, text in enumerate(HOSTILE[:10], 1)}
-        labels = {f"{number} {text}": text for number, text in enumerate(HOSTILE)}
+        names = {str(seat): text for seat, text in enumerate(HOSTILE, 1)}
+        labels = {str(number): text for number, text in enumerate(NOTES)}
+        labels |= {f"{number} {text}": "" for number, text in enumerate(HOSTILE)}
         batch, [game] = await caller.create(names=names, labels=labels, players=10, drive="manual")
         assert (await caller.get(f"/batches/{batch}")).json()["labels"] == labels
         for viewer in ("public", "full", "seat:3"):
             view = (await caller.get(f"/games/{game}", params={"viewer": viewer})).json()
-            assert view["names"] == names
+            assert view["names"].items() >= names.items()
             [created, *_] = await caller.lines(f"/games/{game}/events", viewer=viewer)
-            assert created["names"] == names
-        later = {str(seat): text[:40] for seat, text in enumerate(HOSTILE[4:], 1)}
-        _, [other] = await caller.create(names=later, players=10, drive="manual")
-        assert (await caller.get(f"/games/{other}")).json()["names"] == later
+            assert created["names"].items() >= names.items()
         # One event a line, whatever stands in it.
         raw = (await caller.get(f"/games/{game}/events")).content
         assert raw.count(b"\n") == len(await caller.lines(f"/games/{game}/events"))
@@ -432,20 +433,22 @@ async def test_a_game_that_breaks_is_failed_and_leaves_the_others_alone(database
 
         async def events(game_id: str) -> list[Event]:
             log = await original(game_id)
-            if game_id == broken[0]:
+            driven[game_id] = None
+            if list(driven).index(game_id) == 2:
                 raise RuntimeError("an agent broke")
             return log
 
-        batch, found = await caller.create(count=4, seats=[{"agent": "random"}])
-        broken = [found[2]]
+        driven: dict[str, None] = {}
         caller.services.reader.events = events  # type: ignore[method-assign]
+        batch, _ = await caller.create(count=4, seats=[{"agent": "random"}])
         view = await caller.over(batch)
         caller.services.reader.events = original  # type: ignore[method-assign]
         assert view["status"] == "failed"
         assert (view["games"]["finished"], view["games"]["failed"]) == (3, 1)
-        shown = (await caller.get(f"/games/{found[2]}")).json()
+        broken = list(driven)[2]
+        shown = (await caller.get(f"/games/{broken}")).json()
         assert len(shown["fault"]) == 16
-        public = (await caller.get(f"/games/{found[2]}", params={"viewer": "public"})).json()
+        public = (await caller.get(f"/games/{broken}", params={"viewer": "public"})).json()
         assert (public["status"], public["fault"]) == ("failed", None)
         assert (await caller.get("/games", params={"status": "failed"})).json()["games"]
 
