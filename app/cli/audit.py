@@ -37,7 +37,7 @@ def audit(
         list[str] | None,
         typer.Option(
             "--of",
-            help="Only to this game, batch, evaluation, token or key, by id; repeatable.",
+            help="Only to this game, batch, evaluation, set, token or key, by id; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -51,7 +51,7 @@ def audit(
 ) -> None:
     """Show who did what and when, the oldest first.
 
-    What is noted: who minted, forked, cancelled, exported, evaluated, sealed and deleted.
+    It covers games, batches, tokens, codes, evaluations, sets and keys. Reading is noted for exports alone.
 
     Example: interintent audit --action export --since 2030-01-31
     """

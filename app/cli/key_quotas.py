@@ -12,6 +12,7 @@ from rich.table import Column, Table
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
+from app.edge.auth import owner_of
 from app.edge.quotas import EXEMPT, Quotas, QuotaUse
 from app.settings import InvalidQuotas, read_quotas
 from app.store.keys import KeyStore
@@ -123,7 +124,7 @@ def quota(
 
 
 async def _owner(store: KeyStore, named: str) -> str:
-    """Whose quotas are meant. Ends the command for an unknown key."""
+    """Whose quotas are meant: for a key of a project, that project's. Ends the command for an unknown key."""
     if named.startswith("k_"):
         named = f"key:{named}"
     if _OWNER.fullmatch(named) is None:
@@ -133,4 +134,5 @@ async def _owner(store: KeyStore, named: str) -> str:
         key = known.get(named.removeprefix("key:"))
         if key is None:
             fail(f"there is no key {named.removeprefix('key:')!r}; see `interintent keys list`")
+        return owner_of(key)
     return named

@@ -136,7 +136,7 @@ def create(
         list[str] | None,
         typer.Option(
             help="What the key allows with what is its own; repeatable, or separated by commas. With :any "
-            "behind it: with everybody's. all, all:any: every scope."
+            "behind it: with everybody's. all: every scope over its own; all:any: over everybody's."
         ),
     ] = None,
     project: Annotated[
@@ -236,7 +236,7 @@ def change_scopes(
 ) -> None:
     """Change what a key allows. Running services notice it within two seconds.
 
-    Example, for a key that reads what other keys make: interintent keys scopes k_… --scope all,games:read:any
+    Example, for a key that reads what other owners make: interintent keys scopes k_… --scope all,games:read:any
     """
     scopes = _scopes(scope)
     if not _with_store(database_url, lambda store: store.change(key_id, scopes)):

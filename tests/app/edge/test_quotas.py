@@ -308,6 +308,12 @@ def test_quotas_are_set_by_commands(tmp_path: Path) -> None:
     changed = limits("open_games=default", "model_cost_a_day=2.5", "requests=none")
     assert changed["open_games"] == limits()["open_games"] != 7
     assert (changed["model_cost_a_day"], changed["requests"]) == (2.5, None)
+    # The quotas of a project's key are those of the project.
+    made = interintent(
+        "keys", "create", "--name", "b", "--project", "lab", "--scope", "games:create", *url, "--json"
+    )
+    shown = interintent("keys", "quota", json.loads(made.stdout)["id"], *url, "--json")
+    assert json.loads(shown.stdout)["owner"] == "project:lab"
     for words, said in (
         ((key_id, "open_games"), "NAME=LIMIT"),
         ((key_id, "open_games=many"), "'many'"),
