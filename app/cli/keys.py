@@ -236,7 +236,8 @@ def change_scopes(
 ) -> None:
     """Change what a key allows. Running services notice it within two seconds.
 
-    Example, for a key that reads what other owners make: interintent keys scopes k_… --scope all,games:read:any
+    Example, for a key that reads what other owners make:
+    interintent keys scopes k_… --scope all,games:read:any
     """
     scopes = _scopes(scope)
     if not _with_store(database_url, lambda store: store.change(key_id, scopes)):
