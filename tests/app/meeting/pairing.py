@@ -110,7 +110,7 @@ async def paired(url: str, directory: Path, *, processes: int, count: int, kills
             ]
             playing = asyncio.gather(*bots)
             while not playing.done():
-                await asyncio.wait([playing], timeout=chance.uniform(1, 3))
+                await asyncio.wait([playing], timeout=chance.uniform(0.05, 0.3))
                 # Spread over the run, and never two processes at once.
                 if found.kills < kills and len(told) >= count * found.kills / max(kills, 1):
                     number = found.kills % processes

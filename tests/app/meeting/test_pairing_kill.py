@@ -16,7 +16,8 @@ async def test_two_processes_that_are_killed_lose_no_seek(tmp_path: Path, postgr
     with fresh_database(postgres) as url:
         found = await paired(url, tmp_path, processes=2, count=100, kills=4, seed=seed)
     assert not found.violated, (seed, found)
-    assert (found.seeks, found.kills) == (100, 4)
+    assert found.seeks == 100
+    assert found.kills >= 1  # a fast machine is done before the last one
 
 
 async def test_a_process_on_sqlite_that_is_killed_loses_no_seek(tmp_path: Path) -> None:
@@ -24,4 +25,5 @@ async def test_a_process_on_sqlite_that_is_killed_loses_no_seek(tmp_path: Path) 
     url = f"sqlite:///{tmp_path / 'games.sqlite'}"
     found = await paired(url, tmp_path, processes=1, count=60, kills=2, seed=seed)
     assert not found.violated, (seed, found)
-    assert (found.seeks, found.kills) == (60, 2)
+    assert found.seeks == 60
+    assert found.kills >= 1
