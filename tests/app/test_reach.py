@@ -74,6 +74,13 @@ UNANSWERED = {
     "POST /evaluations/{evaluation_id}/cancel",  # rules judge at once
     "GET /evaluations/compare",  # nobody has answered what another has
     "GET /evaluations/{evaluation_id}/compare/{other}",
+    "POST /evaluations/sets",  # a set takes 200 items and games of one's own
+    "GET /evaluations/sets/{set_id}",
+    "GET /evaluations/sets/{set_id}/items",
+    "GET /evaluations/sets/{set_id}/receipts",
+    "GET /evaluations/sets/{set_id}/gold",
+    "GET /evaluations/sets/{set_id}/entries/{entry_id}",
+    "POST /evaluations/sets/{set_id}/answers",
 }
 """Operations that have nothing to do here, and say so."""
 
