@@ -154,6 +154,13 @@ class Meeting:
         game = await self._games.game(game_id)
         if game is None or game.status in OPEN:
             raise InvalidRequest("that game is not over yet", "/rematch_of", "not_over")
+        # What a host chose is played on the host's account alone.
+        if await self._games.owner(game.batch_id) != SERVER:
+            raise InvalidRequest(
+                "the server did not pair that game: ask its host for another one, or seek a game",
+                "/rematch_of",
+                "not_paired",
+            )
         terms = {"rated": False, "at_least": max(new.at_least, min(2, len(players)))}
         return await self._add(new.bot, new.version, f"{_REMATCH}{game_id}", terms, new.wait_s, caller)
 
@@ -440,7 +447,7 @@ class Meeting:
         if pool.startswith(_REMATCH):
             before = await self._games.game(pool.removeprefix(_REMATCH))
             batch = None if before is None else await self._games.batch(before.batch_id)
-            if batch is None:
+            if batch is None or batch.owner != SERVER:
                 return None, 0
             players = await self._store.players(pool.removeprefix(_REMATCH))
             spec = {name: value for name, value in whole(batch.spec).items() if name != "names"}

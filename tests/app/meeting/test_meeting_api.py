@@ -209,14 +209,10 @@ async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded
 
 
 async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> None:
-    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3, "rules": SHORT}
-    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
-    path = f"/games/{game}/seats/open/claim"
-    await caller.post(path, json={"bot": "owl"})
-    problem(
-        await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 404, "not-found"
-    )  # it has not begun
-    await caller.post(path, json={"bot": "fox"})
+    wish = {"profile": "official", "pace": "slow", "wait_s": 1}
+    owl, fox = [await seek(caller, bot, **wish) for bot in ("owl", "fox")]
+    game = (await shown(caller, owl, wait_s=30))["game_id"]
+    assert (await shown(caller, fox, wait_s=30))["game_id"] == game
     problem(await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 422, "invalid-request")
     await caller.post(f"/games/{game}/cancel")
     problem(await caller.post("/seeks", json={"bot": "cat", "rematch_of": game}), 404, "not-found")
@@ -225,7 +221,20 @@ async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> N
     first = await shown(caller, first)
     assert first["game_id"] == second["game_id"] != game
     view = (await caller.get(f"/games/{first['game_id']}")).json()
-    assert view["profile"]["discussion"] == SHORT["discussion"]
+    assert view["profile"]["name"] == "official"
+    assert (await caller.get(f"/batches/{view['batch_id']}")).json()["labels"] == {"meeting": "rematch"}
+
+
+async def test_what_a_host_set_up_is_not_played_again_at_the_servers_cost(caller: Caller) -> None:
+    wish = {"seats": [{"agent": "open"}] + [{}] * 4, "priority": 9}
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    again = {"bot": "owl", "rematch_of": game}
+    problem(await caller.post("/seeks", json=again), 404, "not-found")  # it has not begun
+    await caller.post(f"/games/{game}/seats/open/claim", json={"bot": "owl"})
+    await caller.post(f"/games/{game}/cancel")
+    refused = problem(await caller.post("/seeks", json=again), 422, "invalid-request", "/rematch_of")
+    assert refused["errors"][0]["code"] == "not_paired"
+    assert (await caller.get("/seeks")).json()["seeks"] == []
 
 
 async def test_what_came_to_nothing_is_forgotten_after_a_week(
