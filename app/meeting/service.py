@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, random_bits, timestamp
 from app.base.errors import AlreadyOver, InvalidRequest, NotFound, RateLimited
+from app.base.schemas import MAX_LABELS
 from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import KEYLESS, SERVER, Caller
 from app.games.bots import Bots
@@ -42,6 +43,7 @@ from app.store.games import ABSENT, OPEN, GameStore, new_id
 from app.store.rows import GameRow, OpenGameRow, SeekRow, whole
 from app.store.seeks import Paired, SeekStore
 from app.stream.feed import Feed
+from engine.errors import AvalonError
 from engine.terms import Kind
 
 __all__ = ["Meeting", "lobby_name"]
@@ -67,6 +69,9 @@ STAND_IN_AFTER: Final = 3
 
 _OPEN_GAME: Final = "open:"
 _REMATCH: Final = "rematch:"
+
+_LABEL: Final = "meeting"
+"""The label of every game that was made here."""
 
 
 def lobby_name(owner: str, bot: str) -> str:
@@ -331,6 +336,13 @@ class Meeting:
                 )
         if any(seat.agent == REMOTE for seat in new.seats):
             raise InvalidRequest(f"{REMOTE} seats are claimed, too: call them {OPEN_SEAT}", "/seats")
+        if len({*new.labels, _LABEL}) > MAX_LABELS:
+            raise InvalidRequest(
+                f"the server adds the label {_LABEL}: leave room for it among the {MAX_LABELS}, "
+                f"got {len(new.labels)}",
+                "/labels",
+                "count",
+            )
         players = new.players or max(len(new.seats), len(new.roles or ()))
         specs = list(new.seats) * players if len(new.seats) == 1 else list(new.seats)
         seats = [number for number, seat in enumerate(specs, 1) if seat.agent == OPEN_SEAT]
@@ -451,8 +463,8 @@ class Meeting:
                 return None, 0
             players = await self._store.players(pool.removeprefix(_REMATCH))
             spec = {name: value for name, value in whole(batch.spec).items() if name != "names"}
-            new = NewGames.model_validate(spec)
-            return new.model_copy(update={"labels": {"meeting": "rematch"}}), len(players)
+            new = NewGames.model_validate({**spec, "labels": {_LABEL: "rematch"}})
+            return new, len(players)
         profile, players_, pace, kind = pool.split("/")
         seconds = PACES[pace]
         deadlines = {} if seconds is None else {each.value: seconds for each in Kind}
@@ -463,7 +475,7 @@ class Meeting:
                 "seats": [{"agent": REMOTE}] * int(players_),
                 "deadlines_s": deadlines,
                 "stand_in_after": STAND_IN_AFTER,
-                "labels": {"meeting": kind},
+                "labels": {_LABEL: kind},
             }
         )
         return new, int(players_)
@@ -510,8 +522,14 @@ class Meeting:
         specs = list(new.seats)
         for seat in seats[len(matched.paired) :]:
             specs[seat - 1] = SeatSpec(agent="scripted")
-        new = new.model_copy(update={"seats": specs, "labels": {**new.labels, "meeting": "open"}})
-        laid = self._service.lay(new, game.owner, game_id=game_id)
+        new = new.model_copy(update={"seats": specs, "labels": {**new.labels, _LABEL: "open"}})
+        try:
+            laid = self._service.lay(new, game.owner, game_id=game_id)
+        except AvalonError as fault:  # such as an endpoint that was removed meanwhile
+            log.warning("a game with open seats cannot begin", game=game_id, cause=str(fault))
+            await self._store.close_game(connection, game_id, "expired")
+            await self._store.expire(connection, [seek.seek_id for seek in waiting], now)
+            return None, [], waiting
         paired = [Paired(seek, seat) for seek, seat in zip(matched.paired, seats, strict=False)]
         await self._store.close_game(connection, game_id, "begun")
         await self._store_paired(connection, laid, paired, now)
@@ -546,10 +564,19 @@ class Meeting:
             await self._store.forget(now - KEPT_MS)
         for pool in await self._store.pools():
             if pool.starts_by <= now or pool.waiting >= _fewest(pool.name):
-                await self.pair(pool.name)
+                await self._pair_if_possible(pool.name)
         for game in await self._store.waiting_games():
             if game.starts_by <= now:
-                await self.pair(f"{_OPEN_GAME}{game.game_id}")
+                await self._pair_if_possible(f"{_OPEN_GAME}{game.game_id}")
+
+    async def _pair_if_possible(self, pool: str) -> None:
+        """As ``pair``; an error that has to do with this pool alone does not keep others waiting."""
+        try:
+            await self.pair(pool)
+        except PASSING:
+            raise
+        except Exception:
+            log.exception("a pool cannot be paired", pool=pool)
 
 
 def _fewest(pool: str) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from agents.errors import InvalidAgent
 from app.base.clock import now_ms
 from app.edge.auth import Caller as Credential
 from app.meeting import service as meeting_module
@@ -284,3 +285,53 @@ async def test_a_game_that_cannot_be_stored_leaves_its_seeks_open(
     found = await asyncio.gather(*(meeting.show(one.seek_id, someone, 30) for one in seeks))
     assert {one.status for one in found} == {"paired"}
     assert len(await database.rows(select(game_players.c.seat))) == 5
+
+
+async def test_a_host_leaves_room_for_the_servers_label(caller: Caller) -> None:
+    labels = {f"l{number}": "x" for number in range(32)}
+    wish = {"seats": [{"agent": "open"}] + [{}] * 4, "labels": labels}
+    problem(await caller.post("/games/open", json=wish), 422, "invalid-request", "/labels")
+    del labels["l0"]
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    claimed = (await caller.post(f"/games/{game}/seats/open/claim", json={})).json()
+    assert claimed["game_id"] == game
+    batch = (await caller.get(f"/games/{game}")).json()["batch_id"]
+    assert (await caller.get(f"/batches/{batch}")).json()["labels"] == {**labels, "meeting": "open"}
+
+
+async def test_a_pool_that_cannot_be_paired_does_not_keep_the_others_waiting(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting = caller.services.meeting
+    pair = meeting.pair
+
+    async def broken(pool: str) -> None:
+        if pool.startswith("interintent/"):
+            raise RuntimeError("this pool is broken")
+        await pair(pool)
+
+    # Pools are looked through in the order of their names.
+    stuck = await seek(caller, "owl", profile="interintent", wait_s=1)
+    waits = await seek(caller, "fox", profile="official", wait_s=1)
+    monkeypatch.setattr(meeting, "pair", broken)
+    assert (await shown(caller, waits, wait_s=30))["status"] == "paired"
+    assert (await shown(caller, stuck))["status"] == "open"
+
+
+async def test_a_game_with_open_seats_that_can_never_begin_is_closed(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3}
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    path = f"/games/{game}/seats/open/claim"
+    first = (await caller.post(path, json={"bot": "owl"})).json()
+
+    def removed(*_: Any, **__: Any) -> None:
+        raise InvalidAgent("no such endpoint any more")
+
+    monkeypatch.setattr(caller.services.games, "lay", removed)
+    last = await caller.post(path, json={"bot": "fox"})
+    assert (last.status_code, last.json()["status"]) == (201, "expired")
+    assert (await shown(caller, first))["status"] == "expired"
+    assert (await caller.get("/seeks")).json()["games"] == []
+    problem(await caller.post(path, json={"bot": "cat"}), 409, "already-over")
