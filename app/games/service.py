@@ -113,7 +113,7 @@ from evaluators.ground.provenance import (
 )
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
-__all__ = ["Games", "Laid", "batch_status"]
+__all__ = ["Games", "Laid", "batch_status", "players_of"]
 
 log = structlog.get_logger()
 
@@ -942,11 +942,16 @@ def _replayed(data: object) -> tuple[Record, State]:
     return record, replay(record)
 
 
-def _profile(new: NewGames) -> Profile:
+def players_of(new: NewGames) -> int:
+    """How many play: as ``players`` says, else as many as ``roles``, ``deal`` or several seats do, else 5."""
     given = [len(part) for part in (new.roles, new.deal) if part is not None]
     if len(new.seats) > 1:
         given.append(len(new.seats))
-    players = new.players if new.players is not None else (given or [5])[0]
+    return new.players if new.players is not None else (given or [5])[0]
+
+
+def _profile(new: NewGames) -> Profile:
+    players = players_of(new)
     if len(new.seats) not in (1, players):
         raise InvalidRequest(
             f"{players} players take {players} seat specs or a single one, got {len(new.seats)}",

@@ -22,7 +22,7 @@ from app.edge.auth import KEYLESS, SERVER, Caller
 from app.games.bots import Bots
 from app.games.schemas import NewGames, SeatSpec
 from app.games.seat_tokens import SeatTokens
-from app.games.service import Games, Laid
+from app.games.service import Games, Laid, players_of
 from app.meeting.matching import ALIASES, AWAY_MS, Match, match
 from app.meeting.schemas import (
     OPEN_SEAT,
@@ -343,7 +343,7 @@ class Meeting:
                 "/labels",
                 "count",
             )
-        players = new.players or max(len(new.seats), len(new.roles or ()))
+        players = players_of(new)
         specs = list(new.seats) * players if len(new.seats) == 1 else list(new.seats)
         seats = [number for number, seat in enumerate(specs, 1) if seat.agent == OPEN_SEAT]
         if not seats:

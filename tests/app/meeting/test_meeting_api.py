@@ -335,3 +335,10 @@ async def test_a_game_with_open_seats_that_can_never_begin_is_closed(
     assert (await shown(caller, first))["status"] == "expired"
     assert (await caller.get("/seeks")).json()["games"] == []
     problem(await caller.post(path, json={"bot": "cat"}), 409, "already-over")
+
+
+async def test_one_spec_of_an_open_seat_opens_every_seat(caller: Caller) -> None:
+    for more, players in (({}, 5), ({"players": 6}, 6)):
+        game = await caller.post("/games/open", json={"seats": [{"agent": "open"}], **more})
+        assert game.status_code == 201, game.text
+        assert (game.json()["players"], game.json()["seats"]) == (players, list(range(1, players + 1)))
