@@ -19,6 +19,7 @@ from app.base.errors import AlreadyOver, InvalidRequest, NotFound, RateLimited
 from app.base.schemas import MAX_LABELS
 from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import KEYLESS, SERVER, Caller
+from app.edge.quotas import Quotas
 from app.games.bots import Bots
 from app.games.schemas import NewGames, SeatSpec
 from app.games.seat_tokens import SeatTokens
@@ -92,6 +93,7 @@ class Meeting:
         registered: Bots,
         tokens: SeatTokens,
         feed: Feed,
+        quotas: Quotas,
     ) -> None:
         self._database = database
         self._store = store
@@ -101,6 +103,7 @@ class Meeting:
         self._registered = registered
         self._tokens = tokens
         self._feed = feed
+        self._quotas = quotas
         self._looking: asyncio.Task[None] | None = None
         self._forgets_at = 0
 
@@ -115,7 +118,7 @@ class Meeting:
 
     async def seek(self, new: NewSeek, caller: Caller) -> SeekView:
         """Stores a seek and pairs it, if others wait. The same wish of the same bot is the same seek. Raises
-        InvalidRequest, NotFound, RateLimited.
+        InvalidRequest, NotFound, RateLimited, QuotaExceeded.
         """
         if new.rematch_of is not None:
             return await self._rematch(new, new.rematch_of, caller)
@@ -203,7 +206,10 @@ class Meeting:
             others = [one for one in await self._store.waiting(connection, pool) if not _same(one, seek)]
             if seats is not None and len(others) >= seats:
                 return None
-            return await self._store.add(connection, seek)
+            added = await self._store.add(connection, seek)
+            if added is seek:
+                await self._quotas.take(connection, caller.owner, "games_a_day")
+            return added
 
         stored = await self._database.writer.run(work)
         if stored is None:
@@ -369,7 +375,12 @@ class Meeting:
             seats=seats,
             status="open",
         )
-        await self._store.add_game(game)
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._store.add_game(connection, game)
+            await self._quotas.take(connection, caller.owner, "games_a_day")
+
+        await self._database.writer.run(work)
         return _open_view(game, 0, caller)
 
     async def withdraw_game(self, game_id: str, caller: Caller) -> OpenGameView:
