@@ -694,7 +694,10 @@ class Games:
             row.batch_id,
         )
         start = (state.table.round, state.table.attempt, state.table.phase)
+        only_scripts = models is None and not remote_seats(row.seats)
         while requests := pending(state):
+            if only_scripts:  # which never wait by themselves
+                await self._pace.turn(batch.owner)
             if game_id in self._cancelling:
                 raise Stale("this game is being cancelled")
             # In seat order, as everywhere: a seat that has not answered holds up the seats after it.
