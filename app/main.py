@@ -394,6 +394,7 @@ class Composition:
             self.bots,
             self.seat_tokens,
             self.feed,
+            self.quotas,
         )
         self.seats = Seats(inboxes)
         self.access = Access(self.store)

@@ -113,7 +113,7 @@ from evaluators.ground.provenance import (
 )
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
-__all__ = ["Games", "Laid", "batch_status"]
+__all__ = ["Games", "Laid", "batch_status", "players_of"]
 
 log = structlog.get_logger()
 
@@ -694,7 +694,10 @@ class Games:
             row.batch_id,
         )
         start = (state.table.round, state.table.attempt, state.table.phase)
+        only_scripts = models is None and not remote_seats(row.seats)
         while requests := pending(state):
+            if only_scripts:  # which never wait by themselves
+                await self._pace.turn(batch.owner)
             if game_id in self._cancelling:
                 raise Stale("this game is being cancelled")
             # In seat order, as everywhere: a seat that has not answered holds up the seats after it.
@@ -942,11 +945,16 @@ def _replayed(data: object) -> tuple[Record, State]:
     return record, replay(record)
 
 
-def _profile(new: NewGames) -> Profile:
+def players_of(new: NewGames) -> int:
+    """How many play: as ``players`` says, else as many as ``roles``, ``deal`` or several seats do, else 5."""
     given = [len(part) for part in (new.roles, new.deal) if part is not None]
     if len(new.seats) > 1:
         given.append(len(new.seats))
-    players = new.players if new.players is not None else (given or [5])[0]
+    return new.players if new.players is not None else (given or [5])[0]
+
+
+def _profile(new: NewGames) -> Profile:
+    players = players_of(new)
     if len(new.seats) not in (1, players):
         raise InvalidRequest(
             f"{players} players take {players} seat specs or a single one, got {len(new.seats)}",

@@ -70,8 +70,8 @@ class NewSeek(Seeker):
     )
     rematch_of: GameId | None = Field(
         None,
-        description="Play again with those who played with you in this game, by the same rules. Other terms "
-        "are ignored, except `wait_s` and `at_least`. Rematches are not rated.",
+        description="Play again with those who played with you in this game, which the server paired, by the "
+        "same rules. Other terms are ignored, except `wait_s` and `at_least`. Rematches are not rated.",
     )
 
 

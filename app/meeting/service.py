@@ -16,12 +16,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, random_bits, timestamp
 from app.base.errors import AlreadyOver, InvalidRequest, NotFound, RateLimited
+from app.base.schemas import MAX_LABELS
 from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import KEYLESS, SERVER, Caller
+from app.edge.quotas import Quotas
 from app.games.bots import Bots
 from app.games.schemas import NewGames, SeatSpec
 from app.games.seat_tokens import SeatTokens
-from app.games.service import Games, Laid
+from app.games.service import Games, Laid, players_of
 from app.meeting.matching import ALIASES, AWAY_MS, Match, match
 from app.meeting.schemas import (
     OPEN_SEAT,
@@ -42,6 +44,7 @@ from app.store.games import ABSENT, OPEN, GameStore, new_id
 from app.store.rows import GameRow, OpenGameRow, SeekRow, whole
 from app.store.seeks import Paired, SeekStore
 from app.stream.feed import Feed
+from engine.errors import AvalonError
 from engine.terms import Kind
 
 __all__ = ["Meeting", "lobby_name"]
@@ -68,6 +71,9 @@ STAND_IN_AFTER: Final = 3
 _OPEN_GAME: Final = "open:"
 _REMATCH: Final = "rematch:"
 
+_LABEL: Final = "meeting"
+"""The label of every game that was made here."""
+
 
 def lobby_name(owner: str, bot: str) -> str:
     """The name of hints to a bot: something has become of one of its seeks."""
@@ -87,6 +93,7 @@ class Meeting:
         registered: Bots,
         tokens: SeatTokens,
         feed: Feed,
+        quotas: Quotas,
     ) -> None:
         self._database = database
         self._store = store
@@ -96,6 +103,7 @@ class Meeting:
         self._registered = registered
         self._tokens = tokens
         self._feed = feed
+        self._quotas = quotas
         self._looking: asyncio.Task[None] | None = None
         self._forgets_at = 0
 
@@ -110,7 +118,7 @@ class Meeting:
 
     async def seek(self, new: NewSeek, caller: Caller) -> SeekView:
         """Stores a seek and pairs it, if others wait. The same wish of the same bot is the same seek. Raises
-        InvalidRequest, NotFound, RateLimited.
+        InvalidRequest, NotFound, RateLimited, QuotaExceeded.
         """
         if new.rematch_of is not None:
             return await self._rematch(new, new.rematch_of, caller)
@@ -154,6 +162,13 @@ class Meeting:
         game = await self._games.game(game_id)
         if game is None or game.status in OPEN:
             raise InvalidRequest("that game is not over yet", "/rematch_of", "not_over")
+        # What a host chose is played on the host's account alone.
+        if await self._games.owner(game.batch_id) != SERVER:
+            raise InvalidRequest(
+                "the server did not pair that game: ask its host for another one, or seek a game",
+                "/rematch_of",
+                "not_paired",
+            )
         terms = {"rated": False, "at_least": max(new.at_least, min(2, len(players)))}
         return await self._add(new.bot, new.version, f"{_REMATCH}{game_id}", terms, new.wait_s, caller)
 
@@ -191,7 +206,10 @@ class Meeting:
             others = [one for one in await self._store.waiting(connection, pool) if not _same(one, seek)]
             if seats is not None and len(others) >= seats:
                 return None
-            return await self._store.add(connection, seek)
+            added = await self._store.add(connection, seek)
+            if added is seek:
+                await self._quotas.take(connection, caller.owner, "games_a_day")
+            return added
 
         stored = await self._database.writer.run(work)
         if stored is None:
@@ -324,7 +342,14 @@ class Meeting:
                 )
         if any(seat.agent == REMOTE for seat in new.seats):
             raise InvalidRequest(f"{REMOTE} seats are claimed, too: call them {OPEN_SEAT}", "/seats")
-        players = new.players or max(len(new.seats), len(new.roles or ()))
+        if len({*new.labels, _LABEL}) > MAX_LABELS:
+            raise InvalidRequest(
+                f"the server adds the label {_LABEL}: leave room for it among the {MAX_LABELS}, "
+                f"got {len(new.labels)}",
+                "/labels",
+                "count",
+            )
+        players = players_of(new)
         specs = list(new.seats) * players if len(new.seats) == 1 else list(new.seats)
         seats = [number for number, seat in enumerate(specs, 1) if seat.agent == OPEN_SEAT]
         if not seats:
@@ -350,7 +375,12 @@ class Meeting:
             seats=seats,
             status="open",
         )
-        await self._store.add_game(game)
+
+        async def work(connection: AsyncConnection) -> None:
+            await self._store.add_game(connection, game)
+            await self._quotas.take(connection, caller.owner, "games_a_day")
+
+        await self._database.writer.run(work)
         return _open_view(game, 0, caller)
 
     async def withdraw_game(self, game_id: str, caller: Caller) -> OpenGameView:
@@ -440,12 +470,12 @@ class Meeting:
         if pool.startswith(_REMATCH):
             before = await self._games.game(pool.removeprefix(_REMATCH))
             batch = None if before is None else await self._games.batch(before.batch_id)
-            if batch is None:
+            if batch is None or batch.owner != SERVER:
                 return None, 0
             players = await self._store.players(pool.removeprefix(_REMATCH))
             spec = {name: value for name, value in whole(batch.spec).items() if name != "names"}
-            new = NewGames.model_validate(spec)
-            return new.model_copy(update={"labels": {"meeting": "rematch"}}), len(players)
+            new = NewGames.model_validate({**spec, "labels": {_LABEL: "rematch"}})
+            return new, len(players)
         profile, players_, pace, kind = pool.split("/")
         seconds = PACES[pace]
         deadlines = {} if seconds is None else {each.value: seconds for each in Kind}
@@ -456,7 +486,7 @@ class Meeting:
                 "seats": [{"agent": REMOTE}] * int(players_),
                 "deadlines_s": deadlines,
                 "stand_in_after": STAND_IN_AFTER,
-                "labels": {"meeting": kind},
+                "labels": {_LABEL: kind},
             }
         )
         return new, int(players_)
@@ -503,8 +533,14 @@ class Meeting:
         specs = list(new.seats)
         for seat in seats[len(matched.paired) :]:
             specs[seat - 1] = SeatSpec(agent="scripted")
-        new = new.model_copy(update={"seats": specs, "labels": {**new.labels, "meeting": "open"}})
-        laid = self._service.lay(new, game.owner, game_id=game_id)
+        new = new.model_copy(update={"seats": specs, "labels": {**new.labels, _LABEL: "open"}})
+        try:
+            laid = self._service.lay(new, game.owner, game_id=game_id)
+        except AvalonError as fault:  # such as an endpoint that was removed meanwhile
+            log.warning("a game with open seats cannot begin", game=game_id, cause=str(fault))
+            await self._store.close_game(connection, game_id, "expired")
+            await self._store.expire(connection, [seek.seek_id for seek in waiting], now)
+            return None, [], waiting
         paired = [Paired(seek, seat) for seek, seat in zip(matched.paired, seats, strict=False)]
         await self._store.close_game(connection, game_id, "begun")
         await self._store_paired(connection, laid, paired, now)
@@ -539,10 +575,19 @@ class Meeting:
             await self._store.forget(now - KEPT_MS)
         for pool in await self._store.pools():
             if pool.starts_by <= now or pool.waiting >= _fewest(pool.name):
-                await self.pair(pool.name)
+                await self._pair_if_possible(pool.name)
         for game in await self._store.waiting_games():
             if game.starts_by <= now:
-                await self.pair(f"{_OPEN_GAME}{game.game_id}")
+                await self._pair_if_possible(f"{_OPEN_GAME}{game.game_id}")
+
+    async def _pair_if_possible(self, pool: str) -> None:
+        """As ``pair``; an error that has to do with this pool alone does not keep others waiting."""
+        try:
+            await self.pair(pool)
+        except PASSING:
+            raise
+        except Exception:
+            log.exception("a pool cannot be paired", pool=pool)
 
 
 def _fewest(pool: str) -> int:

@@ -201,8 +201,9 @@ class SeekStore:
 
     # --- games with open seats --------------------------------------------------------------
 
-    async def add_game(self, game: OpenGameRow) -> None:
-        await self._database.writer.execute(insert(open_games).values(values_of(game)))
+    async def add_game(self, connection: AsyncConnection, game: OpenGameRow) -> None:
+        """Stores a game with open seats in the caller's transaction."""
+        await connection.execute(insert(open_games).values(values_of(game)))
 
     async def open_game(self, game_id: str) -> OpenGameRow | None:
         rows = await self._database.mappings(select(open_games).where(_o.game_id == game_id))

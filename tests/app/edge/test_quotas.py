@@ -86,6 +86,19 @@ async def test_each_quota_of_games_is_refused_by_name_and_nothing_is_written(cal
     assert (await mine(caller, headers))["games_a_day"]["left"] == 0
 
 
+async def test_seeks_and_games_with_open_seats_count_as_games_of_the_day(caller: Caller) -> None:
+    _, headers = await limited(caller, games_a_day=2)
+    opened = {"seats": [{"agent": "open"}] * 2 + [{}] * 3}
+    assert (await caller.post("/games/open", json=opened, headers=headers)).status_code == 201
+    for _ in range(2):  # the same seek counts once
+        assert (await caller.post("/seeks", json={"bot": "owl"}, headers=headers)).status_code == 201
+    assert (await mine(caller, headers))["games_a_day"]["used"] == 2
+    over(await caller.post("/seeks", json={"bot": "fox"}, headers=headers), "games_a_day")
+    over(await caller.post("/games/open", json=opened, headers=headers), "games_a_day")
+    lobby = (await caller.get("/seeks", headers=headers)).json()
+    assert (len(lobby["seeks"]), len(lobby["games"])) == (1, 1)
+
+
 async def test_two_processes_never_exceed_a_quota_together(database_url: str) -> None:
     async with (
         calling(database_url, api_key=OPERATOR) as one,

@@ -83,6 +83,23 @@ async def test_each_stride_goes_as_far_as_it_says(database_url: str) -> None:
         assert (await caller.post(f"/games/{game}/step", json={"until": "end"})).json()["requests"] == []
 
 
+async def test_steps_of_scripts_take_turns_with_those_of_other_owners(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling(database_url) as caller:
+        _, [game] = await caller.create(drive="manual")
+        turns: list[str] = []
+
+        async def turn(owner: str) -> None:
+            turns.append(owner)
+
+        monkeypatch.setattr(caller.services.games._pace, "turn", turn)
+        await caller.post(f"/games/{game}/step", json={"until": "action"})
+        assert turns == ["keyless"]
+        await caller.post(f"/games/{game}/step", json={"until": "end"})
+        assert len(turns) > 20
+
+
 async def test_stepping_is_left_out_of_step_only_on_an_action(database_url: str) -> None:
     # A body without `until` is one action, as documented.
     async with calling(database_url) as caller:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from agents.errors import InvalidAgent
 from app.base.clock import now_ms
 from app.edge.auth import Caller as Credential
 from app.meeting import service as meeting_module
@@ -209,14 +210,10 @@ async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded
 
 
 async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> None:
-    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3, "rules": SHORT}
-    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
-    path = f"/games/{game}/seats/open/claim"
-    await caller.post(path, json={"bot": "owl"})
-    problem(
-        await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 404, "not-found"
-    )  # it has not begun
-    await caller.post(path, json={"bot": "fox"})
+    wish = {"profile": "official", "pace": "slow", "wait_s": 1}
+    owl, fox = [await seek(caller, bot, **wish) for bot in ("owl", "fox")]
+    game = (await shown(caller, owl, wait_s=30))["game_id"]
+    assert (await shown(caller, fox, wait_s=30))["game_id"] == game
     problem(await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 422, "invalid-request")
     await caller.post(f"/games/{game}/cancel")
     problem(await caller.post("/seeks", json={"bot": "cat", "rematch_of": game}), 404, "not-found")
@@ -225,7 +222,20 @@ async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> N
     first = await shown(caller, first)
     assert first["game_id"] == second["game_id"] != game
     view = (await caller.get(f"/games/{first['game_id']}")).json()
-    assert view["profile"]["discussion"] == SHORT["discussion"]
+    assert view["profile"]["name"] == "official"
+    assert (await caller.get(f"/batches/{view['batch_id']}")).json()["labels"] == {"meeting": "rematch"}
+
+
+async def test_what_a_host_set_up_is_not_played_again_at_the_servers_cost(caller: Caller) -> None:
+    wish = {"seats": [{"agent": "open"}] + [{}] * 4, "priority": 9}
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    again = {"bot": "owl", "rematch_of": game}
+    problem(await caller.post("/seeks", json=again), 404, "not-found")  # it has not begun
+    await caller.post(f"/games/{game}/seats/open/claim", json={"bot": "owl"})
+    await caller.post(f"/games/{game}/cancel")
+    refused = problem(await caller.post("/seeks", json=again), 422, "invalid-request", "/rematch_of")
+    assert refused["errors"][0]["code"] == "not_paired"
+    assert (await caller.get("/seeks")).json()["seeks"] == []
 
 
 async def test_what_came_to_nothing_is_forgotten_after_a_week(
@@ -275,3 +285,60 @@ async def test_a_game_that_cannot_be_stored_leaves_its_seeks_open(
     found = await asyncio.gather(*(meeting.show(one.seek_id, someone, 30) for one in seeks))
     assert {one.status for one in found} == {"paired"}
     assert len(await database.rows(select(game_players.c.seat))) == 5
+
+
+async def test_a_host_leaves_room_for_the_servers_label(caller: Caller) -> None:
+    labels = {f"l{number}": "x" for number in range(32)}
+    wish = {"seats": [{"agent": "open"}] + [{}] * 4, "labels": labels}
+    problem(await caller.post("/games/open", json=wish), 422, "invalid-request", "/labels")
+    del labels["l0"]
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    claimed = (await caller.post(f"/games/{game}/seats/open/claim", json={})).json()
+    assert claimed["game_id"] == game
+    batch = (await caller.get(f"/games/{game}")).json()["batch_id"]
+    assert (await caller.get(f"/batches/{batch}")).json()["labels"] == {**labels, "meeting": "open"}
+
+
+async def test_a_pool_that_cannot_be_paired_does_not_keep_the_others_waiting(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meeting = caller.services.meeting
+    pair = meeting.pair
+
+    async def broken(pool: str) -> None:
+        if pool.startswith("interintent/"):
+            raise RuntimeError("this pool is broken")
+        await pair(pool)
+
+    # Pools are looked through in the order of their names.
+    stuck = await seek(caller, "owl", profile="interintent", wait_s=1)
+    waits = await seek(caller, "fox", profile="official", wait_s=1)
+    monkeypatch.setattr(meeting, "pair", broken)
+    assert (await shown(caller, waits, wait_s=30))["status"] == "paired"
+    assert (await shown(caller, stuck))["status"] == "open"
+
+
+async def test_a_game_with_open_seats_that_can_never_begin_is_closed(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3}
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    path = f"/games/{game}/seats/open/claim"
+    first = (await caller.post(path, json={"bot": "owl"})).json()
+
+    def removed(*_: Any, **__: Any) -> None:
+        raise InvalidAgent("no such endpoint any more")
+
+    monkeypatch.setattr(caller.services.games, "lay", removed)
+    last = await caller.post(path, json={"bot": "fox"})
+    assert (last.status_code, last.json()["status"]) == (201, "expired")
+    assert (await shown(caller, first))["status"] == "expired"
+    assert (await caller.get("/seeks")).json()["games"] == []
+    problem(await caller.post(path, json={"bot": "cat"}), 409, "already-over")
+
+
+async def test_one_spec_of_an_open_seat_opens_every_seat(caller: Caller) -> None:
+    for more, players in (({}, 5), ({"players": 6}, 6)):
+        game = await caller.post("/games/open", json={"seats": [{"agent": "open"}], **more})
+        assert game.status_code == 201, game.text
+        assert (game.json()["players"], game.json()["seats"]) == (players, list(range(1, players + 1)))
