@@ -260,8 +260,8 @@ class Keys:
 
     def known_owner(self, scope: Scope) -> tuple[str, bool] | None:
         """To whom the credential of an HTTP request belongs, and whether it is a token, without asking the
-        database. None for requests without a credential, or with one that is not known. Whether it is still
-        valid is not checked.
+        database. None for requests without a credential, and with one that is not known or no longer valid:
+        what is done with a revoked key is not counted for its owner.
         """
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -270,12 +270,13 @@ class Keys:
                 if digest == self._operator:
                     return OPERATOR.owner, False
                 if (key := self._by_hash.get(digest)) is not None:
-                    return owner_of(key), False
+                    return (owner_of(key), False) if key.state(now_ms()) == "active" else None
                 try:
                     assert self._secrets is not None
-                    return self._owner(self._secrets.read(credential, now_ms() / 1000).by), True
+                    grant = self._secrets.read(credential, now_ms() / 1000)
                 except Unauthenticated:
                     return None
+                return (self._owner(grant.by), True) if self._fault(grant) is None else None
         return None
 
     def _may_be_stored(self, credential: str) -> bool:

@@ -12,6 +12,7 @@ from app.base.errors import Unauthenticated
 from app.edge.auth import HOUR_MS, KEYLESS, OPERATOR, Caller, Keys, hash_of, new_key
 from app.edge.tokens import Grant, Secrets
 from app.store.rows import ApiKey, TokenSecret
+from engine.terms import PUBLIC
 from tests.app.real_server import local_settings
 
 OLD, NEW, OTHER = "o" * 64, "n" * 64, "x" * 64
@@ -109,6 +110,29 @@ async def test_a_key_is_valid_until_it_ends_is_revoked_or_is_gone() -> None:
         await keys._read()
         assert not keys.is_valid(caller)
         assert await is_refused(keys, mine)
+
+
+async def test_a_credential_that_is_no_longer_valid_counts_for_nobody() -> None:
+    mine, until = new_key(), int(now_ms() / 1000 + 60)
+    token = Secrets([OLD]).mint(Grant(PUBLIC, until, batch="b_1", by="key:k_1", id="t_1"))
+    stored = Stored(key_of(mine))
+    keys = await reading(stored)
+
+    def counted(credential: str) -> tuple[str, bool] | None:
+        return keys.known_owner({"headers": [(b"authorization", f"Bearer {credential}".encode())]})
+
+    assert (counted(mine), counted(token)) == (("key:k_1", False), ("key:k_1", True))
+    for later in ({"revoked_at": 2}, {"expires_at": 2}):
+        stored.held = [key_of(mine, **later)]
+        await keys._read()
+        # Tokens that came from the key live on.
+        assert (counted(mine), counted(token)) == (None, ("key:k_1", True))
+    stored.held = [key_of(mine, revoked_at=2, compromised_at=2)]
+    await keys._read()
+    assert counted(token) is None
+    stored.held, stored.revoked = [key_of(mine)], {"t_1"}
+    await keys._read()
+    assert (counted(mine), counted(token)) == (("key:k_1", False), None)
 
 
 async def test_the_operators_key_is_always_valid_and_having_none_only_as_long_as_none_is_needed() -> None:
