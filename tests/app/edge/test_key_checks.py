@@ -1,5 +1,6 @@
 """Which credentials are valid according to the copy in memory, and when the tables are read."""
 
+import asyncio
 import math
 from dataclasses import replace
 from typing import Any, cast
@@ -173,6 +174,34 @@ async def test_an_unknown_key_is_looked_up_and_a_known_one_is_not() -> None:
     stored.held.append(key_of(later, key_id="k_2"))
     assert (await keys.caller(later)).key_id == "k_2"
     assert stored.asked == before + 1
+
+
+async def test_many_unknown_keys_share_reads_and_a_key_made_during_a_read_is_found() -> None:
+    later = new_key()
+    stored = Stored(key_of(new_key()))
+    keys = await reading(stored)
+    before = stored.asked
+    begun, goes_on, read = asyncio.Event(), asyncio.Event(), stored.keys
+
+    async def slowly() -> list[ApiKey]:
+        found = await read()
+        begun.set()
+        await goes_on.wait()
+        return found
+
+    stored.keys = slowly  # type: ignore[method-assign]
+    first = asyncio.create_task(is_refused(keys, new_key()))
+    await begun.wait()
+    stored.held.append(key_of(later, key_id="k_2"))
+    many = [asyncio.create_task(is_refused(keys, new_key())) for _ in range(50)]
+    gone = asyncio.create_task(keys.caller(new_key()))
+    made = asyncio.create_task(keys.caller(later))
+    await asyncio.sleep(0)
+    gone.cancel()
+    goes_on.set()
+    assert all(await asyncio.gather(first, *many))
+    assert (await made).key_id == "k_2"
+    assert stored.asked == before + 2
 
 
 async def test_a_token_asks_the_tables_only_if_its_secret_may_be_a_new_one() -> None:
