@@ -212,6 +212,9 @@ class Keys:
         )
         self._used: dict[str, int] = {}
         self._loop: asyncio.Task[None] | None = None
+        self._one_read = asyncio.Lock()
+        self._next_read: asyncio.Task[None] | None = None
+        self._reads: set[asyncio.Task[None]] = set()
         self.on_change: Callable[[], None] = lambda: None
         """Called when a credential may have become invalid, so that open connections check theirs."""
 
@@ -225,6 +228,8 @@ class Keys:
         self._loop = keep_going(self._keep_fresh, "keys")
 
     async def stop(self) -> None:
+        await end_tasks(*self._reads)
+        self._next_read = None
         if self._loop is not None:
             await end_tasks(self._loop)
             self._loop = None
@@ -260,8 +265,8 @@ class Keys:
 
     def known_owner(self, scope: Scope) -> tuple[str, bool] | None:
         """To whom the credential of an HTTP request belongs, and whether it is a token, without asking the
-        database. None for requests without a credential, or with one that is not known. Whether it is still
-        valid is not checked.
+        database. None for requests without a credential, and with one that is not known or no longer valid:
+        what is done with a revoked key is not counted for its owner.
         """
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -270,12 +275,13 @@ class Keys:
                 if digest == self._operator:
                     return OPERATOR.owner, False
                 if (key := self._by_hash.get(digest)) is not None:
-                    return owner_of(key), False
+                    return (owner_of(key), False) if key.state(now_ms()) == "active" else None
                 try:
                     assert self._secrets is not None
-                    return self._owner(self._secrets.read(credential, now_ms() / 1000).by), True
+                    grant = self._secrets.read(credential, now_ms() / 1000)
                 except Unauthenticated:
                     return None
+                return (self._owner(grant.by), True) if self._fault(grant) is None else None
         return None
 
     def _may_be_stored(self, credential: str) -> bool:
@@ -370,6 +376,22 @@ class Keys:
     # --- refreshing --------------------------------------------------------------------------
 
     async def _read(self) -> None:
+        """Reads everything. There is one read at a time. Whoever asks during a read shares the next one with
+        all others who do, since the present one may have begun before a key was made.
+        """
+        if self._next_read is None:
+            self._next_read = task = asyncio.create_task(self._read_in_turn(), name="reading keys")
+            self._reads.add(task)
+            task.add_done_callback(self._reads.discard)
+        # Who goes away takes no read from the others.
+        await asyncio.shield(self._next_read)
+
+    async def _read_in_turn(self) -> None:
+        async with self._one_read:
+            self._next_read = None
+            await self._read_all()
+
+    async def _read_all(self) -> None:
         keys = await self._store.keys()
         self._by_hash = {key.hash: key for key in keys}
         self._by_id = {key.key_id: key for key in keys}

@@ -8,12 +8,14 @@ requests a second are counted by each process for itself: they are to keep this 
 """
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
+from weakref import WeakValueDictionary
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -138,6 +140,8 @@ class Quotas:
         """By owner: the day, and the bytes that are stored for it."""
         self._models_checked: dict[str, tuple[float, str | None]] = {}
         """By owner: when it was looked what models have cost, and which quota was used up."""
+        self._looking = WeakValueDictionary[str, asyncio.Lock]()
+        """By owner: held while it is looked what models have cost."""
         self._loop: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -314,18 +318,17 @@ class Quotas:
         """
         if self.limit(owner, "model_tokens_a_day") is None and self.limit(owner, "model_cost_a_day") is None:
             return None
-        now = time.monotonic()
-        asked_at, words = self._models_checked.get(owner, (-FRESH_S, None))
-        if now - asked_at < SPENT_S:
-            return words
-        # Those who ask meanwhile go by the last answer.
-        self._models_checked[owner] = (now, words)
-        try:
-            await self.check_models(owner)
-            words = None
-        except QuotaExceeded as refused:
-            words = str(refused)
-        self._models_checked[owner] = (now, words)
+        looking = self._looking.setdefault(owner, asyncio.Lock())
+        # Those who ask meanwhile wait for the answer.
+        async with looking:
+            looked_at, words = self._models_checked.get(owner, (-math.inf, None))
+            if time.monotonic() - looked_at >= SPENT_S:
+                try:
+                    await self.check_models(owner)
+                    words = None
+                except QuotaExceeded as refused:
+                    words = str(refused)
+                self._models_checked[owner] = (time.monotonic(), words)
         return words
 
     # --- looking ----------------------------------------------------------------------------

@@ -19,8 +19,9 @@ import structlog
 
 from agents.kinds import LLM, asks_model
 from agents.llm.options import mechanism_name
-from app.base.errors import Forbidden, InvalidRequest, NotFound
+from app.base.errors import Forbidden, InvalidRequest, NotFound, RateLimited
 from app.edge.auth import Caller
+from app.edge.quotas import EXEMPT
 from app.evaluations.counting import (
     CountingProcess,
     Format,
@@ -70,6 +71,12 @@ process would take longer to start.
 
 _TOGETHER: Final = 4
 """How many reports are made at a time; others wait."""
+
+_OF_AN_OWNER: Final = 2
+"""How many reports are made, or wait to be made, for one owner."""
+
+_AGAIN_S: Final = 5.0
+"""What Retry-After says to an owner with as many."""
 
 _REPORTS: Final = 4
 _RENDERINGS: Final = 12
@@ -137,6 +144,8 @@ class Making:
 
     state: tuple[_State, ...]
     games: int
+    owner: str
+    """Who asked for it first."""
     games_done: int = 0
     started: float = field(default_factory=time.monotonic)
     waited_for: bool = False
@@ -199,8 +208,8 @@ class Reports:
     ) -> Rendering | Making:
         """The report of these batches together, as this caller may see it, or its progress if the report
         takes longer than ``wait_s`` seconds. Raises NotFound, Forbidden for any ``split`` of games that the
-        caller may not read in full, since it shows who sat where, and InvalidRequest for a column that none
-        of the batches has.
+        caller may not read in full, since it shows who sat where, InvalidRequest for a column that none
+        of the batches has, and RateLimited while two others are made for the caller's owner.
         """
         if split != _WHOLE:
             caller.needs("export:full")
@@ -229,7 +238,9 @@ class Reports:
             return await self._form(held.report, format_)
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = Making(state, sum(batch.finished for batch in state))
+            self._refuse_many(caller.owner)
+            finished = sum(batch.finished for batch in state)
+            making = self._making[key] = Making(state, finished, caller.owner)
             making.task = asyncio.create_task(self._make(key, making), name=f"report {_names(key)}")
             making.task.add_done_callback(partial(self._done, key))
         assert making.task is not None
@@ -238,6 +249,14 @@ class Reports:
             making.waited_for = True
             return making
         return await self._form(making.task.result(), format_)
+
+    def _refuse_many(self, owner: str) -> None:
+        of_owner = sum(making.owner == owner for making in self._making.values())
+        if owner not in EXEMPT and of_owner >= _OF_AN_OWNER:
+            raise RateLimited(
+                f"{of_owner} reports of yours are being made, the most at a time: wait for one of them",
+                _AGAIN_S,
+            )
 
     async def _state(self, batch_id: str) -> _State:
         tally = await self._games.tally(batch_id)

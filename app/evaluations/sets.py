@@ -25,6 +25,7 @@ from app.base.errors import (
     AlreadySeen,
     InvalidRequest,
     NotFound,
+    RateLimited,
     SetClosed,
     SetSealed,
     TooManyRaters,
@@ -33,7 +34,7 @@ from app.base.off_loop import off_loop
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
-from app.edge.quotas import Quotas
+from app.edge.quotas import EXEMPT, Quotas
 from app.evaluations.gold import Gold
 from app.evaluations.items import (
     DAMAGED,
@@ -87,6 +88,9 @@ _PLENTY: Final = 10
 take 20 ms a game and spread the items over few more games.
 """
 
+_DRAWING_S: Final = 5.0
+"""What Retry-After says while another set of the owner's is being drawn."""
+
 INVALID: Final = "invalid"
 """The reason that is given for items of a game that was marked as invalid."""
 
@@ -121,6 +125,8 @@ class EvaluationSets:
         self._quotas = quotas
         self._audit = Audit(database)
         self._scoring: dict[str, asyncio.Task[None]] = {}
+        self._drawing: set[str] = set()
+        """Owners for whom a set is being drawn."""
 
     async def stop(self) -> None:
         """Ends the scoring that goes on; whoever looks at the set next begins it again."""
@@ -130,7 +136,8 @@ class EvaluationSets:
 
     async def make(self, new: NewSet, caller: Caller, key: RequestKey | None = None) -> SetView:
         """Draws a set and seals it. Raises InvalidRequest for a date that is past or too far off, and if the
-        games hold too few items; NotFound for batches whose gold the caller may not read.
+        games hold too few items; NotFound for batches whose gold the caller may not read; QuotaExceeded;
+        RateLimited while another set of the owner's is being drawn.
         """
         now = now_ms()
         closes_at = _moment(new.closes_at)
@@ -140,7 +147,6 @@ class EvaluationSets:
                 "/closes_at",
                 "closes_at",
             )
-        games: list[str] = []
         for place, batch_id in enumerate(new.batches):
             batch = await self._rows.batch(batch_id)
             if batch is None or not caller.may("export:full", batch.owner):
@@ -148,6 +154,22 @@ class EvaluationSets:
                     "a set publishes gold at its date, so it is made by whoever may read that: "
                     f"/batches/{place} is no batch of yours"
                 )
+        owner = caller.owner
+        if owner in self._drawing and owner not in EXEMPT:
+            raise RateLimited("another set of yours is being drawn: wait until it is made", _DRAWING_S)
+        self._drawing.add(owner)
+        try:
+            # Drawing may read many games, so it counts even if it finds too few items.
+            await self._database.writer.run(
+                lambda connection: self._quotas.take(connection, owner, "submissions_a_day")
+            )
+            return await self._draw(new, caller, closes_at, key)
+        finally:
+            self._drawing.discard(owner)
+
+    async def _draw(self, new: NewSet, caller: Caller, closes_at: int, key: RequestKey | None) -> SetView:
+        games: list[str] = []
+        for batch_id in new.batches:
             games += await self._rows.ids(batch_id, status=("finished",), invalid=False)
         seed = str(random_bits(128))
         candidates = await self._candidates(

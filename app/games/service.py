@@ -92,7 +92,7 @@ from app.store.games import (
 )
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
-from app.store.rows import BatchRow, GameRow, whole
+from app.store.rows import BatchRow, Damaged, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.chance import draw
@@ -852,9 +852,9 @@ class Games:
     async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
         """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
         not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
-        NotSuspended, AlreadyOver.
+        NotSuspended, AlreadyOver, QuotaExceeded if its models may cost the owner nothing more today.
         """
-        await self._not_cancelled(batch_id)
+        await self._may_go_on(batch_id)
         if not await self._store.resume(batch_id, _changed(on_unusable)):
             raise NotSuspended("neither this batch nor any of its games is suspended")
         await self._go_on(batch_id)
@@ -868,12 +868,12 @@ class Games:
     ) -> list[PlayedAnew]:
         """As ``resume``, and failed games go on, too; each excluded game that has not been played anew yet is
         played anew, as a further game of the batch with the same deal and the same agents. Returns those.
-        Raises NotSuspended, AlreadyOver.
+        Raises NotSuspended, AlreadyOver, QuotaExceeded.
 
         ``exclude_above``: as reports have it. Nothing is played anew while games of the batch are still to be
         created, in forks and imports, and where remote seats know the deal.
         """
-        row = await self._not_cancelled(batch_id)
+        row = await self._may_go_on(batch_id)
         excluded = [
             game
             for game in await self._store.to_play_anew(batch_id)
@@ -907,10 +907,13 @@ class Games:
             games.append(replace(game, forked_from=origin))
         return games
 
-    async def _not_cancelled(self, batch_id: str) -> BatchRow:
+    async def _may_go_on(self, batch_id: str) -> BatchRow:
+        """The batch's row. Raises AlreadyOver, QuotaExceeded."""
         row = await self.batch_row(batch_id)
         if row.cancelled:
             raise AlreadyOver("this batch was cancelled")
+        seats = () if isinstance(row.spec, Damaged) else row.spec.get("seats") or ()
+        await self._check_models_quota(row.owner, (str(seat.get("agent")) for seat in seats))
         return row
 
     async def _go_on(self, batch_id: str) -> None:

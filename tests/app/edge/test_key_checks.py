@@ -1,5 +1,6 @@
 """Which credentials are valid according to the copy in memory, and when the tables are read."""
 
+import asyncio
 import math
 from dataclasses import replace
 from typing import Any, cast
@@ -12,6 +13,7 @@ from app.base.errors import Unauthenticated
 from app.edge.auth import HOUR_MS, KEYLESS, OPERATOR, Caller, Keys, hash_of, new_key
 from app.edge.tokens import Grant, Secrets
 from app.store.rows import ApiKey, TokenSecret
+from engine.terms import PUBLIC
 from tests.app.real_server import local_settings
 
 OLD, NEW, OTHER = "o" * 64, "n" * 64, "x" * 64
@@ -111,6 +113,29 @@ async def test_a_key_is_valid_until_it_ends_is_revoked_or_is_gone() -> None:
         assert await is_refused(keys, mine)
 
 
+async def test_a_credential_that_is_no_longer_valid_counts_for_nobody() -> None:
+    mine, until = new_key(), int(now_ms() / 1000 + 60)
+    token = Secrets([OLD]).mint(Grant(PUBLIC, until, batch="b_1", by="key:k_1", id="t_1"))
+    stored = Stored(key_of(mine))
+    keys = await reading(stored)
+
+    def counted(credential: str) -> tuple[str, bool] | None:
+        return keys.known_owner({"headers": [(b"authorization", f"Bearer {credential}".encode())]})
+
+    assert (counted(mine), counted(token)) == (("key:k_1", False), ("key:k_1", True))
+    for later in ({"revoked_at": 2}, {"expires_at": 2}):
+        stored.held = [key_of(mine, **later)]
+        await keys._read()
+        # Tokens that came from the key live on.
+        assert (counted(mine), counted(token)) == (None, ("key:k_1", True))
+    stored.held = [key_of(mine, revoked_at=2, compromised_at=2)]
+    await keys._read()
+    assert counted(token) is None
+    stored.held, stored.revoked = [key_of(mine)], {"t_1"}
+    await keys._read()
+    assert (counted(mine), counted(token)) == (("key:k_1", False), None)
+
+
 async def test_the_operators_key_is_always_valid_and_having_none_only_as_long_as_none_is_needed() -> None:
     stored = Stored()
     keys = await reading(stored)
@@ -149,6 +174,34 @@ async def test_an_unknown_key_is_looked_up_and_a_known_one_is_not() -> None:
     stored.held.append(key_of(later, key_id="k_2"))
     assert (await keys.caller(later)).key_id == "k_2"
     assert stored.asked == before + 1
+
+
+async def test_many_unknown_keys_share_reads_and_a_key_made_during_a_read_is_found() -> None:
+    later = new_key()
+    stored = Stored(key_of(new_key()))
+    keys = await reading(stored)
+    before = stored.asked
+    begun, goes_on, read = asyncio.Event(), asyncio.Event(), stored.keys
+
+    async def slowly() -> list[ApiKey]:
+        found = await read()
+        begun.set()
+        await goes_on.wait()
+        return found
+
+    stored.keys = slowly  # type: ignore[method-assign]
+    first = asyncio.create_task(is_refused(keys, new_key()))
+    await begun.wait()
+    stored.held.append(key_of(later, key_id="k_2"))
+    many = [asyncio.create_task(is_refused(keys, new_key())) for _ in range(50)]
+    gone = asyncio.create_task(keys.caller(new_key()))
+    made = asyncio.create_task(keys.caller(later))
+    await asyncio.sleep(0)
+    gone.cancel()
+    goes_on.set()
+    assert all(await asyncio.gather(first, *many))
+    assert (await made).key_id == "k_2"
+    assert stored.asked == before + 2
 
 
 async def test_a_token_asks_the_tables_only_if_its_secret_may_be_a_new_one() -> None:

@@ -13,7 +13,7 @@ from app.store.tables import events
 from engine.terms import Side
 from evaluators.ground.items import Variant, items
 from tests.app.calling import WITHIN_S, Caller, calling, problem
-from tests.app.edge.test_keys import bearer, make_key, store_of
+from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
 
 AGENTS = [{"agent": kind} for kind in ("scripted", "random", "scripted", "random", "scripted")]
 
@@ -197,6 +197,43 @@ async def test_a_large_report_is_counted_beside_and_tells_how_far_it_is(
         html = await report_of(caller, batch, format="html")
         assert f"Report of batch {batch}" in html.text
         assert "script" in html.text
+
+
+async def test_an_owner_has_two_reports_made_at_a_time_and_others_need_not_wait(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db", api_key=OPERATOR) as caller:
+        ann, bob = [bearer((await make_key(store_of(caller)))[1]) for _ in range(2)]
+        batches = {}
+        for who, headers in (("ann", ann), ("bob", bob), ("operator", bearer(OPERATOR))):
+            made = await caller.post("/games", json={"drive": "manual"}, headers=headers)
+            batches[who] = made.json()["batch_id"]
+        reports, goes_on = caller.services.evaluations.reports, asyncio.Event()
+        make = reports._make
+
+        async def making(*given: Any) -> Any:
+            await goes_on.wait()
+            return await make(*given)
+
+        monkeypatch.setattr(reports, "_make", making)
+
+        async def status(who: str, headers: Any, above: float) -> int:
+            more = {"exclude_above": str(above), "wait_s": "0"}
+            return int((await report_of(caller, batches[who], headers, **more)).status_code)
+
+        assert [await status("ann", ann, above) for above in (0.1, 0.2, 0.3)] == [202, 202, 429]
+        refused = await report_of(caller, batches["ann"], ann, exclude_above="0.3")
+        problem(refused, 429, "rate-limited")
+        assert int(refused.headers["retry-after"]) >= 1
+        # What is being made already can be waited for.
+        assert await status("ann", ann, 0.1) == 202
+        assert await status("bob", bob, 0.1) == 202
+        operators = [await status("operator", bearer(OPERATOR), above) for above in (0.1, 0.2, 0.3)]
+        assert operators == [202, 202, 202]
+        goes_on.set()
+        for above in ("0.1", "0.2", "0.3"):
+            answer = await report_of(caller, batches["ann"], ann, exclude_above=above)
+            assert answer.status_code == 200, answer.text
 
 
 async def test_reports_that_are_being_made_end_with_the_service(

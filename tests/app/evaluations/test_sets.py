@@ -1,5 +1,6 @@
 """Sealed sets: who is told what, and when; what was read counts."""
 
+import asyncio
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.store.deleting import Deleting
+from app.store.quotas import QuotaStore
 from engine.chance import draw
 from engine.events import Event, IntentionsSelected
 from engine.intentions import CATALOGUE
@@ -89,6 +91,37 @@ async def test_a_set_from_sealing_to_the_leaderboard(database_url: str) -> None:
         assert scored["totals"]["micro"]["f1"]["value"] == 1.0
         other = {**practice, "variant": {"options": "roles"}}
         problem(await ask(caller, "bob", "/evaluations", other), 403, "forbidden")
+
+
+async def test_drawing_a_set_counts_and_goes_on_once_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with with_games(f"sqlite:///{tmp_path}/sets.db", LOGS) as caller:
+        quotas, path = caller.services.quotas, "/evaluations/sets"
+        await QuotaStore(caller.services.database).change(
+            "project:owner", {"submissions_a_day": 2}, frozenset()
+        )
+        await quotas.read()
+        sets, begun, refused = caller.services.evaluations.sets, asyncio.Event(), asyncio.Event()
+        draw_set = sets._draw
+
+        async def drawing(*given: Any) -> Any:
+            begun.set()
+            await refused.wait()
+            return await draw_set(*given)
+
+        monkeypatch.setattr(sets, "_draw", drawing)
+        first = asyncio.create_task(ask(caller, "owner", path, new_set()))
+        await begun.wait()
+        answer = await ask(caller, "owner2", path, new_set())
+        problem(answer, 429, "rate-limited")
+        assert int(answer.headers["retry-after"]) >= 1
+        refused.set()
+        assert (await first).status_code == 201
+        # What finds too few items has been read all the same.
+        problem(await ask(caller, "owner", path, new_set()), 422, "invalid-request")
+        told = problem(await ask(caller, "owner", path, new_set()), 429, "quota-exceeded")
+        assert told["quota"] == "submissions_a_day"
 
 
 async def gold_at(caller: Any, path: str, place: int) -> list[dict[str, Any]]:

@@ -38,6 +38,10 @@ async def test_a_spent_quota_suspends_the_batch_and_loses_nothing(
         assert tokens > 0
         told = problem(await caller.post("/games", json={"seats": DIRECT}), 429, "quota-exceeded")
         assert told["quota"] == "model_tokens_a_day"
+        for again in ("resume", "retry"):
+            told = problem(await caller.post(f"/batches/{batch}/{again}", json={}), 429, "quota-exceeded")
+            assert told["quota"] == "model_tokens_a_day"
+        assert (await caller.get(f"/batches/{batch}")).json()["status"] == "suspended"
         # Games without models go on.
         assert (await caller.post("/games", json={})).status_code == 201
         await _quota(caller, model_tokens_a_day=None)
