@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.base.errors import Forbidden
-from app.edge.auth import ANY, Caller, owner_of
+from app.edge.auth import ANY, KEY, KEYLESS, OPERATOR, Caller, owner_of
 from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore
@@ -198,6 +198,23 @@ class Gold:
             game for game, owner in (await self._rows.owners(list(games))).items() if owner == caller.owner
         }
         return frozenset(own | (set(games) - await self.unread(caller, games)))
+
+    async def fellows(self, caller: Caller, games: Collection[str]) -> Mapping[str, frozenset[str]]:
+        """By game, the names of the credentials whose raters share the game's turns with the caller's: those
+        of its own owner, and if it may judge the game other than as a public one, all that may.
+        """
+        of_keys = {f"{KEY}{key.key_id}": key for key in await self._keys.keys()}
+        own = {caller.name, *(name for name, key in of_keys.items() if owner_of(key) == caller.owner)}
+        everywhere = {OPERATOR.name, KEYLESS.name}
+        everywhere |= {name for name, key in of_keys.items() if "annotate" + ANY in key.scopes}
+        owners = await self._rows.owners(list(games))
+        by_owner = {
+            owner: frozenset(own | everywhere | {n for n, key in of_keys.items() if owner_of(key) == owner})
+            if caller.may("annotate", owner)
+            else frozenset(own)
+            for owner in {*owners.values(), ""}
+        }
+        return {game: by_owner[owners.get(game, "")] for game in games}
 
     async def _once_saw_all(self, owner: str) -> bool:
         keys = await self._keys.keys()
