@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.base.errors import Forbidden
-from app.edge.auth import ANY, Caller, owner_of
+from app.edge.auth import ANY, KEY, KEYLESS, OPERATOR, Caller, owner_of
 from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.store.evaluations import EvaluationStore
 from app.store.games import GameStore
@@ -39,14 +39,17 @@ class Seen:
     views: Mapping[str, frozenset[Seat]]
     """By game, the seats whose views it was shown."""
     played: Mapping[str, frozenset[Seat]]
-    """By game, the seats that it played."""
+    """By game, the seats that it played there or in a game from which this one was forked."""
     read: frozenset[str]
-    """Games that it may read in full."""
+    """Games that it may read in full, they or a game from which they were forked."""
 
     def why_refused(self, item: SetItemRow, dimension: Dimension) -> str | None:
         """Why the owner may not answer this item; None if it may."""
         if item.game_id in self.read:
-            return "you may read this game in full: score its items for practice, without a set"
+            return (
+                "you may read this game, or one from which it was forked, in full: score the items of that "
+                "game for practice, without a set"
+            )
         if (item.game_id, item.request_id) in self.turns:
             return "what was chosen there was shown to one of your keys"
         played = self.played.get(item.game_id, frozenset())
@@ -169,14 +172,22 @@ class Gold:
         first = await self._games.first_played(turns)
         known = await self._evaluations.seen_by(caller.owner, {*turns, *first.values()})
         views = await self._sets.views_seen(caller.owner, {*games, *origins.values()})
+        # The origin by itself too, since a game between may have been deleted.
+        lineages = {game: {*await self._games.lineage(game), origins[game]} for game in games}
+        every = set().union(*lineages.values())
+        played = {game: await self._played_by(caller.owner, game) for game in every}
+        readable = await self._readable_by(caller, every)
         return Seen(
             frozenset(turn for turn in turns if turn in known or first[turn] in known),
             {
                 game: frozenset(seat for place, seat in views if place in (game, origin))
                 for game, origin in origins.items()
             },
-            {game: frozenset(await self._played_by(caller.owner, game)) for game in games},
-            await self._readable_by(caller, games),
+            {
+                game: frozenset().union(*(played[place] for place in lineage))
+                for game, lineage in lineages.items()
+            },
+            frozenset(game for game, lineage in lineages.items() if lineage & readable),
         )
 
     async def _readable_by(self, caller: Caller, games: Collection[str]) -> frozenset[str]:
@@ -187,6 +198,23 @@ class Gold:
             game for game, owner in (await self._rows.owners(list(games))).items() if owner == caller.owner
         }
         return frozenset(own | (set(games) - await self.unread(caller, games)))
+
+    async def fellows(self, caller: Caller, games: Collection[str]) -> Mapping[str, frozenset[str]]:
+        """By game, the names of the credentials whose raters share the game's turns with the caller's: those
+        of its own owner, and if it may judge the game other than as a public one, all that may.
+        """
+        of_keys = {f"{KEY}{key.key_id}": key for key in await self._keys.keys()}
+        own = {caller.name, *(name for name, key in of_keys.items() if owner_of(key) == caller.owner)}
+        everywhere = {OPERATOR.name, KEYLESS.name}
+        everywhere |= {name for name, key in of_keys.items() if "annotate" + ANY in key.scopes}
+        owners = await self._rows.owners(list(games))
+        by_owner = {
+            owner: frozenset(own | everywhere | {n for n, key in of_keys.items() if owner_of(key) == owner})
+            if caller.may("annotate", owner)
+            else frozenset(own)
+            for owner in {*owners.values(), ""}
+        }
+        return {game: by_owner[owners.get(game, "")] for game in games}
 
     async def _once_saw_all(self, owner: str) -> bool:
         keys = await self._keys.keys()

@@ -121,8 +121,11 @@ class FinishedGames:
 
     async def origin(self, game_id: str) -> str:
         """The game from which this game was forked at last; the game itself if it is no fork."""
-        sources = await self._sources(game_id)
-        return sources[-1][0] if sources else game_id
+        return (await self.lineage(game_id))[-1]
+
+    async def lineage(self, game_id: str) -> list[str]:
+        """This game and the games from which it was forked, nearest first."""
+        return [game_id, *(source for source, _ in await self._sources(game_id))]
 
     async def _sources(self, game_id: str) -> list[tuple[str, int]]:
         """The games from which this game was forked, nearest first, each with the number of events taken from

@@ -92,7 +92,8 @@ class Tasks:
         waiting = [turn for turn in dealt_before if turn not in done]
         left = sorted(waiting, key=lambda turn: _lot(seed, *turn))[:limit]
         known = {*dealt_before, *done}
-        new, without = await self._new(games, limit - len(left), shared, overlap, seed, name, rater, known)
+        wanted = limit - len(left)
+        new, without = await self._new(games, wanted, shared, overlap, seed, caller, rater, known)
         shown = [await self._task(turn) for turn in (*left, *new)]
         await self._gold.show_tasks(caller, {(task.game_id, task.request_id): task.speaker for task in shown})
         return TasksView(rater=rater, tasks=shown, left=len(left), without_tasks=without)
@@ -104,7 +105,7 @@ class Tasks:
         shared: int,
         overlap: int,
         seed: str,
-        caller: str,
+        caller: Caller,
         rater: str,
         known: set[Turn],
     ) -> tuple[list[Turn], list[LeftOutView]]:
@@ -132,20 +133,24 @@ class Tasks:
             if (drawn := drawing.draw()) is not None:
                 turns.append(drawn)
 
+        name = caller.name
+        fellows = await self._gold.fellows(caller, {game_id for game_id, _ in turns})
+
         async def work(connection: AsyncConnection) -> list[Turn]:
             dealt = await self._store.dealt(connection, {game_id for game_id, _ in turns})
             chosen: list[Turn] = []
             for place, turn in enumerate(turns):
                 if len(chosen) == wanted:
                     break
-                others = dealt.get(turn, set()) - {(caller, rater)}
+                others = {one for one in dealt.get(turn, set()) if one[0] in fellows[turn[0]]}
+                others -= {(name, rater)}
                 if turn not in known and (place < shared or len(others) < overlap):
                     chosen.append(turn)
             at = self._database.writer.stamp()
             await self._store.deal(
                 connection,
                 [
-                    {"game_id": game, "request_id": request, "caller": caller, "rater": rater, "at": at}
+                    {"game_id": game, "request_id": request, "caller": name, "rater": rater, "at": at}
                     for game, request in chosen
                 ],
             )

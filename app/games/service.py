@@ -492,7 +492,7 @@ class Games:
         source = whole(batch.spec)
         if not is_own:  # what the log tells, and not how its owner has it paid
             source = {"models": source.get("models") or {}}
-        spec = _fork_spec(game_id, source, fork)
+        spec = _fork_spec(game_id, source, fork, is_own=is_own)
         labels = {**(whole(batch.labels) if is_own else {}), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
@@ -1101,13 +1101,14 @@ def _batch_row(batch_id: str, at: int, new: NewGames, seed: int, owner: str) -> 
     )
 
 
-def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame) -> dict[str, Any]:
+def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame, *, is_own: bool) -> dict[str, Any]:
     """The spec of a fork's batch: the models and budget of its source, with the request's changes.
 
-    A fork with the same agents repeats its source, and does not pay again for what its source has paid.
+    An owner's fork with the same agents repeats its source, and does not pay again for what its source has
+    paid. A stranger's fork pays for itself, and the source can be deleted before the fork is over.
     """
     given = fork.model_dump(mode="json", exclude_none=True)
-    same = fork.seats is None and not given["models"]
+    same = is_own and fork.seats is None and not given["models"]
     return {
         "origin": "fork",
         "repeats": [game_id, *(source.get("repeats") or ())] if same else [],

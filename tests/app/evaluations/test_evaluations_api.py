@@ -293,6 +293,36 @@ async def test_some_turns_go_to_every_rater_and_the_others_to_one(database_url: 
         assert shared == dealt["ann"] & dealt["cid"] == dealt["bob"] & dealt["cid"]
 
 
+async def test_strangers_take_no_tasks_of_a_public_game_from_its_owners_raters(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        own = ("games:create", "games:read", "annotate")
+        keys = {
+            name: bearer((await make_key(store_of(caller), *scopes, project=project))[1])
+            for name, scopes, project in (
+                ("owner", own, "ours"),
+                ("fellow", ("annotate",), "ours"),
+                ("helper", ("annotate:any",), None),
+                ("stranger", ("annotate",), "theirs"),
+            )
+        }
+
+        async def dealt(name: str) -> set[tuple[str, str]]:
+            caller.headers.update(keys[name])
+            tasks = (await deal(caller, name, game=game, limit=4, shared=0))["tasks"]
+            return {(one["game_id"], one["request_id"]) for one in tasks}
+
+        caller.headers.update(keys["owner"])
+        _, (game,) = await games_of(caller, 1, reveal="all")
+        stranger = await dealt("stranger")
+        assert len(stranger) == 4
+        owner = await dealt("owner")
+        assert owner == stranger, "the same first turns, as if there were no stranger"
+        # Raters of the same owner, and who judges everybody's games, share the turns out.
+        fellow, helper = await dealt("fellow"), await dealt("helper")
+        assert not owner & fellow
+        assert not (owner | fellow) & helper
+
+
 async def test_shared_turns_come_from_every_game_and_a_game_without_any_says_why(tmp_path: Any) -> None:
     async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
         batch, games = await games_of(caller, 5)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.base.errors import StillNeeded
 from app.store.deleting import Deleting
 from app.store.quotas import QuotaStore
 from engine.chance import draw
@@ -412,6 +413,49 @@ async def test_who_played_a_seat_knows_it(tmp_path: Path) -> None:
                     break
         assert refusals["guessing"] == {("nobody", True), ("own", True), ("other", False)}
         assert refusals["summarisation"] == {("nobody", True), ("own", False), ("other", False)}
+
+
+async def test_who_knows_the_source_of_a_fork_may_not_answer_the_fork(tmp_path: Path) -> None:
+    time = Sliding()
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", [], time) as caller:
+        (first,) = await lay_games(
+            caller,
+            LOGS[:1],
+            batch="b_first",
+            owner="project:bob",
+            taken={"1": "project:ann", "2": "project:ann"},
+        )
+        (between,) = await lay_games(
+            caller,
+            LOGS[:1],
+            batch="b_between",
+            owner="server",
+            taken={"1": "project:reader", "2": "project:reader"},
+            forked_from={"game_id": first, "events": 3},
+        )
+        await lay_games(
+            caller,
+            LOGS,
+            batch="b_forks",
+            owner="server",
+            forked_from={"game_id": between, "events": 3},
+        )
+        body = new_set(batches=["b_forks"])
+        set_id = (await told(caller, "operator", "/evaluations/sets", body))["set_id"]
+        item = (await items_in(caller, "watcher", set_id))[0]
+        path = f"/evaluations/sets/{set_id}/answers"
+        for who, why in (("ann", "as seat"), ("reader", "as seat"), ("bob", "in full")):
+            answer = await ask(caller, who, path, handed_in({item["id"]: []}))
+            problem(answer, 409, "already-seen", "/answers/0/item_id")
+            assert why in answer.text, who
+        assert (await ask(caller, "owner", path, handed_in({item["id"]: []}))).status_code == 201
+        # What tells this is kept until the set is scored.
+        deleting = Deleting(caller.services.database)
+        with pytest.raises(StillNeeded, match=f"a fork of {first} is in the set {set_id}, which is sealed"):
+            await deleting.check([first])
+        time.ahead_ms = DATE_MS
+        await opened(caller, "ann", set_id)
+        await deleting.check([first])
 
 
 # --- practice -----------------------------------------------------------------------------------

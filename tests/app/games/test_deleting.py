@@ -1,6 +1,7 @@
 """Deleted games are gone with everything that was stored about them, and nothing else is."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.store.deleting import OF_GAMES
 from app.store.rows import METADATA
 from tests.app.calling import Caller, calling, problem
+from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.evaluations.test_judging import judging, over
 from tests.app.evaluations.test_judging_robust import SLOW
@@ -134,6 +136,24 @@ async def test_nothing_is_deleted_that_is_not_over_or_that_a_fork_needs(caller: 
     assert (await caller.delete(f"/batches/{batch}")).json()["games"] == 2
     # The fork stays as it is.
     assert (await caller.get(f"/games/{forked['game_id']}")).json()["status"] == "cancelled"
+
+
+async def test_a_strangers_fork_of_a_public_game_does_not_keep_it(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        scopes = ("games:create", "games:read", "games:step", "admin")
+        owner, stranger = [bearer((await make_key(store_of(caller), *scopes))[1]) for _ in range(2)]
+        caller.headers.update(owner)
+        batch, [game] = await caller.played(reveal="all", seats=[{"agent": "random"}])
+        fork = {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+        forked = await caller.post(f"/games/{game}/fork", json=fork, headers=stranger)
+        assert forked.status_code == 201, forked.text
+        deleted = await caller.delete(f"/batches/{batch}")
+        assert deleted.status_code == 200, deleted.text
+        # The fork can be played on.
+        path = f"/games/{forked.json()['game_id']}"
+        stepped = await caller.post(f"{path}/step", json={"until": "end"}, headers=stranger)
+        assert stepped.status_code == 200, stepped.text
+        assert (await caller.get(path, headers=stranger)).json()["status"] == "finished"
 
 
 async def test_games_that_are_judged_are_kept_until_the_judge_is_done_and_then_its_words_go(
