@@ -117,7 +117,12 @@ class Recording(Explorer):
 
     def _read(self, where: str, answer: httpx.Response, target: Any) -> None:
         headers = sorted(answer.headers.items())
-        self.answers.append(Answer(where, f"{answer.status_code} {answer.text} {headers}"))
+        text = answer.text
+        if where.startswith("GET /me"):
+            # Sockets of our own that are just being closed count until they are.
+            text = re.sub(r'("counted":"process","limit":[^,]*),"used":[^,]*,"left":[^,]*', r"\1", text)
+            headers = [(name, value) for name, value in headers if name != "content-length"]
+        self.answers.append(Answer(where, f"{answer.status_code} {text} {headers}"))
         super()._read(where, answer, target)
 
     async def _socket(self, credential: str, target: Any) -> None:
