@@ -100,7 +100,7 @@ async def test_a_report_is_made_of_chosen_batches_and_each_figure_leads_to_its_g
         await page.goto(
             f"{served.url}/ui/#/reports?batch={calm},{wild}&group_by=mood&contrast=mood=scripted,random"
         )
-        await expect(page.get_by_role("heading", name="Contrasts", exact=True)).to_be_visible()
+        await expect(page.get_by_role("heading", name="Contrasts", exact=True)).to_be_visible(timeout=60_000)
         both = await asked(served, batch=f"{calm},{wild}", group_by="mood", contrast="mood=scripted,random")
         labels = ["mood: scripted \N{MINUS SIGN} random", "win rate, loyal"]
         await page.get_by_text(re.compile("All [0-9]+ rows: Contrasts$")).click()
