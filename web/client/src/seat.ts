@@ -19,6 +19,9 @@ export interface SeatHandlers {
   onFrame?: (frame: Frame) => void;
 }
 
+/** After a new connection, how long an open request may not be asked again before it counts as closed. */
+const LEAVE_MS = 2000;
+
 /** A seat of a game, played from here. Broken connections are mended; an answer counts once. */
 export class SeatPlayer {
   readonly #stream: Stream;
@@ -27,6 +30,7 @@ export class SeatPlayer {
   readonly #handlers: SeatHandlers;
   readonly #sent = new Map<string, Sent>();
   #open: Request | undefined;
+  #leave: ReturnType<typeof setTimeout> | undefined;
 
   constructor(game: string, options: StreamOptions & { token?: string }, handlers: SeatHandlers = {}) {
     this.#stream = new Stream(game, { sit: true, ...options });
@@ -70,7 +74,8 @@ export class SeatPlayer {
   #hear(frame: Frame): void {
     switch (frame.t) {
       case "welcome":
-        this.#ask(undefined);
+        // What was open stays so until it is asked again, or is not: whoever was answering goes on.
+        if (this.#open) this.#leave = setTimeout(() => this.#ask(undefined), LEAVE_MS);
         for (const { message } of this.#sent.values()) this.#stream.send(message);
         return;
       case "events":
@@ -99,6 +104,7 @@ export class SeatPlayer {
   }
 
   #ask(request: Request | undefined): void {
+    clearTimeout(this.#leave);
     this.#open = request;
     this.#handlers.onRequest?.(request);
   }
