@@ -14,7 +14,7 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms
-from app.base.errors import KeyReused
+from app.base.errors import KeyInUse, KeyReused
 from app.store.db import Database
 from app.store.rows import Damaged, check_row
 from app.store.tables import idempotency
@@ -77,6 +77,13 @@ class Repeats:
                 raise KeyReused("this Idempotency-Key was used with another body before; use a new key")
             return KeptAnswer(row["status"], row["answer"])
         return None
+
+    async def settled(self, key: RequestKey | None) -> KeptAnswer:
+        """The answer to an earlier request that was faster. Raises KeyInUse if it has none yet."""
+        answer = await self.find(key)
+        if answer is None:
+            raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
+        return answer
 
 
 async def keep(connection: AsyncConnection, key: RequestKey | None, status: int, answer: BaseModel) -> None:

@@ -6,13 +6,12 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
-from app.base.errors import KeyInUse
 from app.base.json_reader import MAX_RECORD
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, IdempotencyKey, needs
-from app.edge.idempotency import RepeatsDep
+from app.edge.idempotency import KeptAnswer, RepeatsDep
 from app.evaluations.routes import (
     NDJSON,
     Cursor,
@@ -65,13 +64,17 @@ async def create_set(
     nor the date can be changed, and the games cannot be deleted before the set is scored.
     """
     if (answer := await repeats.find(key)) is not None:
-        return answer.response({"Location": f"/evaluations/sets/{answer.body['set_id']}"})
+        return _made_before(answer)
     try:
         made = await evaluations.sets.make(new, caller, key)
     except IntegrityError:
-        raise KeyInUse("a request with this key is being worked on; send it again") from None
+        return _made_before(await repeats.settled(key))
     response.headers["Location"] = f"/evaluations/sets/{made.set_id}"
     return made
+
+
+def _made_before(answer: KeptAnswer) -> Response:
+    return answer.response({"Location": f"/evaluations/sets/{answer.body['set_id']}"})
 
 
 @router.get(
@@ -177,9 +180,7 @@ async def answer_set(
     try:
         return await evaluations.sets.hand_in(set_id, new, caller, key)
     except IntegrityError:
-        if (answer := await repeats.find(key)) is not None:
-            return answer.response({})
-        raise KeyInUse("a request with this key is being worked on; send it again") from None
+        return (await repeats.settled(key)).response({})
 
 
 @router.get(

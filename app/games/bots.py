@@ -89,7 +89,7 @@ class Bots:
         )
         created: BatchCreated = await self._service.create(wish, owner=caller.owner)
         game = (await self._tokens.with_tokens(created, caller)).games[0]
-        await self._store.begin_check(bot.bot_id, game.game_id, [seat.seat for seat in game.seats])
+        await self._store.begin_check(bot.bot_id, game.game_id)
         return BotCheck(bot_id=bot.bot_id, game_id=game.game_id, profile=new.profile, seats=game.seats)
 
     async def cuts(self, game_id: str, request_id: str) -> bool:

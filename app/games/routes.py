@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
 from app.base.clock import timestamp
-from app.base.errors import Forbidden, InvalidRequest, KeyInUse
+from app.base.errors import Forbidden, InvalidRequest
 from app.base.json_reader import MAX_RECORD
 from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
@@ -82,8 +82,10 @@ async def _repeated(
     repeats: Repeats, tokens: SeatTokens, key: RequestKey | None, caller: Caller
 ) -> Response | None:
     answer = await repeats.find(key)
-    if answer is None:
-        return None
+    return None if answer is None else await _again(answer, tokens, caller)
+
+
+async def _again(answer: KeptAnswer, tokens: SeatTokens, caller: Caller) -> Response:
     try:
         headers = {"Location": _location(answer.body)}
         created = BatchCreated(**answer.body) if "games" in answer.body else None
@@ -97,10 +99,7 @@ async def _repeated(
 
 async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey, caller: Caller) -> Response:
     """The answer to the earlier request with the same key. Raises KeyInUse if it has none yet."""
-    answer = await _repeated(repeats, tokens, key, caller)
-    if answer is None:
-        raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
-    return answer
+    return await _again(await repeats.settled(key), tokens, caller)
 
 
 @router.post(

@@ -122,9 +122,9 @@ class Meeting:
         """
         if new.rematch_of is not None:
             return await self._rematch(new, new.rematch_of, caller)
-        terms: dict[str, Any] = {"rated": new.rated, "at_least": new.at_least}
+        terms = {"rated": new.rated, "at_least": new.at_least}
         if new.rated:
-            terms["bot_id"] = await self._checked_bot(new, caller)
+            await self._needs_checked_bot(new, caller)
         if new.at_least > new.players:
             raise InvalidRequest(
                 f"a game of {new.players} players has no {new.at_least} seekers", "/at_least"
@@ -132,8 +132,8 @@ class Meeting:
         pool = f"{new.profile}/{new.players}/{new.pace}/{'rated' if new.rated else 'casual'}"
         return await self._add(new.bot, new.version, pool, terms, new.wait_s, caller)
 
-    async def _checked_bot(self, new: NewSeek, caller: Caller) -> str:
-        """The id of the registered bot that seeks a rated game. Raises InvalidRequest."""
+    async def _needs_checked_bot(self, new: NewSeek, caller: Caller) -> None:
+        """Raises InvalidRequest unless this is a registered bot that has passed its check."""
         if caller.owner == KEYLESS.owner:
             raise InvalidRequest(
                 "rated games need owners that can be told apart: this service has no keys",
@@ -153,7 +153,6 @@ class Meeting:
                 "/bot",
                 "not_checked",
             )
-        return bot.bot_id
 
     async def _rematch(self, new: NewSeek, game_id: str, caller: Caller) -> SeekView:
         players = await self._store.players(game_id)
@@ -551,9 +550,6 @@ class Meeting:
     ) -> None:
         await self._service.insert(connection, laid)
         await self._store.pair(connection, laid.game.game_id, laid.batch.owner, paired, now)
-        if laid.game.rated:
-            bots = {each.seat: str(whole(each.seek.terms)["bot_id"]) for each in paired}
-            await self._bots.seat(connection, laid.game.game_id, bots)
 
     def _tell(self, seeks: Sequence[SeekRow]) -> None:
         for seek in seeks:

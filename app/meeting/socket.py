@@ -26,10 +26,9 @@ from app.protocol.lobby import (
 )
 from app.protocol.messages import Ack, message_id, read_text, refusal
 from app.seats.seats import Seats
-from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of, check_version
+from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of
 from app.stream.feed import Feed, held_name
 from app.stream.metrics import sockets_open
-from engine.errors import InvalidInput
 
 __all__ = ["Lobby", "router"]
 
@@ -77,7 +76,7 @@ class LobbyConnection(SocketTalk):
         within_s = self._doorway.identify_within_s
         await self._say_hello(within_s, LOBBY_BEAT_S)
         with self._doorway.unidentified.waiting(address_of(self._websocket)):
-            identify = await self._receive_identify(within_s)
+            identify = await self._receive_identify(within_s, read_lobby_message, LobbyIdentify)
         caller = await self._caller_with(self._doorway.keys, identify.token)
         if "bots:play" not in caller.scopes:
             raise Closing(Code.NO_SUCH_GAME, "this needs a key with the scope bots:play")
@@ -88,21 +87,6 @@ class LobbyConnection(SocketTalk):
             self._watch = watch
             await self._lobby.seats.hold(self._name, _SEAT, self._holder)
             await self._both(self._listen(), self._follow(caller))
-
-    async def _receive_identify(self, within_s: float) -> LobbyIdentify:
-        text = await self._receive_first(within_s)
-        re = None
-        try:
-            value = read_text(text)
-            re = message_id(value)
-            check_version(value)
-            message = read_lobby_message(value)
-            if not isinstance(message, LobbyIdentify):
-                raise InvalidRequest("identify first", "/t", "identify_first")
-        except InvalidInput as fault:
-            await self._send_refusal(refusal(re, fault))
-            raise Closing(Code.MALFORMED, "identify could not be read") from None
-        return message
 
     async def _follow(self, caller: Caller) -> NoReturn:
         is_new = True

@@ -49,7 +49,7 @@ from app.protocol.messages import (
 )
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
-from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of, check_version
+from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
@@ -65,7 +65,7 @@ from app.stream.relay import Relays
 from app.stream.shared import Shared, unbroken
 from app.stream.turns import Turns
 from app.stream.writer import send_at_once
-from engine.errors import AvalonError, InvalidAction, InvalidInput
+from engine.errors import AvalonError, InvalidAction
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import viewer_name
 
@@ -163,7 +163,7 @@ class Connection(SocketTalk):
         settings = self._sockets.settings
         await self._say_hello(settings.identify_within_s, settings.idle_s)
         with self._sockets.doorway.unidentified.waiting(address_of(self._websocket)):
-            identify = await self._receive_identify(settings.identify_within_s)
+            identify = await self._receive_identify(settings.identify_within_s, read_message, Identify)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
         self._viewed_by = caller
@@ -196,21 +196,6 @@ class Connection(SocketTalk):
         return self._sockets.live.present(game_id) if self._relayed else nullcontext()
 
     # --- before welcome ----------------------------------------------------------------------
-
-    async def _receive_identify(self, within_s: float) -> Identify:
-        text = await self._receive_first(within_s)
-        re = None
-        try:
-            value = read_text(text)
-            re = message_id(value)
-            check_version(value)
-            message = read_message(value)
-            if not isinstance(message, Identify):
-                raise InvalidRequest("identify first", "/t", "identify_first")
-        except InvalidInput as fault:
-            await self._send_refusal(refusal(re, fault))
-            raise Closing(Code.MALFORMED, "identify could not be read") from None
-        return message
 
     async def _caller(self, identify: Identify) -> Caller:
         caller = await self._caller_with(self._sockets.keys, identify.token)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import structlog
 from fastapi import WebSocket
@@ -15,7 +15,7 @@ from starlette.websockets import WebSocketDisconnect, WebSocketDisconnected
 
 from app.base.allowance import Allowance
 from app.base.clock import random_name
-from app.base.errors import Draining, NotReady, QuotaExceeded, RateLimited, Unauthenticated
+from app.base.errors import Draining, InvalidRequest, NotReady, QuotaExceeded, RateLimited, Unauthenticated
 from app.base.lifecycle import Lifecycle
 from app.base.problems import problem_response
 from app.edge.auth import Caller, Keys
@@ -48,7 +48,6 @@ __all__ = [
     "SocketTalk",
     "accepted",
     "address_of",
-    "check_version",
 ]
 
 log = structlog.get_logger()
@@ -122,11 +121,14 @@ def _over_quota(refused: QuotaExceeded) -> Closing:
     )
 
 
-def check_version(value: Any) -> None:
+def _check_version(value: Any) -> None:
     """Raises Closing for another version. Comes first: a newer client's identify may have unknown fields."""
     version = value.get("v") if isinstance(value, dict) and value.get("t") == "identify" else None
     if type(version) in (int, float) and version != VERSION:
         raise Closing(Code.VERSION, f"this server speaks version {VERSION}")
+
+
+T = TypeVar("T")
 
 
 class SocketTalk:
@@ -178,6 +180,24 @@ class SocketTalk:
             idle_ms=math.ceil(idle_s * 1000),
         )
         await self._send(hello.model_dump_json())
+
+    async def _receive_identify(self, within_s: float, read: Callable[[Any], Any], kind: type[T]) -> T:
+        """The first message, which is an identify of this kind; ``read``: makes a message of JSON. Raises
+        Closing for anything else.
+        """
+        text = await self._receive_first(within_s)
+        re = None
+        try:
+            value = read_text(text)
+            re = message_id(value)
+            _check_version(value)
+            message = read(value)
+            if not isinstance(message, kind):
+                raise InvalidRequest("identify first", "/t", "identify_first")
+        except InvalidInput as fault:
+            await self._send_refusal(refusal(re, fault))
+            raise Closing(Code.MALFORMED, "identify could not be read") from None
+        return message
 
     async def _receive_first(self, within_s: float) -> str:
         """The text of the first message. Raises Closing if it is late or too long."""

@@ -1,18 +1,16 @@
-"""Bots in the database: who owns which version, which seats they play, and whether they passed a check."""
+"""Bots in the database: who owns which version, and whether it passed a check."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Executable, and_, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.cursors import next_cursor, read_cursor
 from app.store.db import Database
 from app.store.rows import BotRow, is_readable, typed_row, values_of
-from app.store.tables import bot_seats, bots, inbox, refusals
-from engine.terms import Seat
+from app.store.tables import bots, inbox, refusals
 
 __all__ = ["BotStore", "PlayedCheck"]
 
@@ -33,7 +31,7 @@ class PlayedCheck:
 
 
 class BotStore:
-    """The tables ``bots`` and ``bot_seats``."""
+    """The table ``bots``."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -81,39 +79,15 @@ class BotStore:
         readable = [typed_row(BotRow, row) for row in page if is_readable(bots, row)]
         return readable, next_cursor(page, _PLACE) if len(rows) > limit else None
 
-    async def seat(self, connection: AsyncConnection, game_id: str, seats: Mapping[Seat, str]) -> None:
-        """Notes which bot plays which seats of a game, in the caller's transaction."""
-        rows = [{"game_id": game_id, "seat": seat, "bot_id": bot_id} for seat, bot_id in seats.items()]
-        await connection.execute(insert(bot_seats), rows)
-
-    async def seats_of(self, game_ids: Sequence[str]) -> dict[str, dict[Seat, str]]:
-        """By game and seat, the bots that play it. Games without bots are missing."""
-        c = bot_seats.c
-        found: dict[str, dict[Seat, str]] = {}
-        for first in range(0, len(game_ids), _IN):
-            some = game_ids[first : first + _IN]
-            query = select(c.game_id, c.seat, c.bot_id).where(c.game_id.in_(some)).order_by(c.game_id, c.seat)
-            for game_id, seat, bot_id in await self._database.rows(query):
-                found.setdefault(game_id, {})[seat] = bot_id
-        return found
-
-    async def begin_check(self, bot_id: str, game_id: str, seats: Iterable[Seat]) -> None:
-        """Notes that a game is the bot's check: it plays all of these seats."""
-
-        async def work(connection: AsyncConnection) -> None:
-            await connection.execute(update(bots).where(bots.c.bot_id == bot_id).values(check_game=game_id))
-            await self.seat(connection, game_id, dict.fromkeys(seats, bot_id))
-
-        await self._database.writer.run(work)
+    async def begin_check(self, bot_id: str, game_id: str) -> None:
+        """Notes that a game is the bot's check: it plays all seats."""
+        await self._database.writer.execute(
+            update(bots).where(bots.c.bot_id == bot_id).values(check_game=game_id)
+        )
 
     async def is_check(self, game_id: str) -> bool:
         """Whether the game is the latest check of a bot."""
-        query = (
-            select(bots.c.bot_id)
-            .join(bot_seats, bot_seats.c.bot_id == bots.c.bot_id)
-            .where(bot_seats.c.game_id == game_id, bot_seats.c.seat == 1, bots.c.check_game == game_id)
-        )
-        return bool(await self._database.column(query))
+        return bool(await self._database.column(select(bots.c.bot_id).where(bots.c.check_game == game_id)))
 
     async def pass_check(self, bot_id: str, at: int) -> None:
         """Notes when the bot passed a check, unless it has passed one before."""
@@ -142,7 +116,3 @@ class BotStore:
     async def _read(self, query: Executable) -> list[BotRow]:
         rows = await self._database.mappings(query)
         return [typed_row(BotRow, row) for row in rows if is_readable(bots, row)]
-
-
-_IN: Final = 500
-"""Values in one IN list."""

@@ -21,7 +21,6 @@ from app.store.rows import Damaged
 from app.store.tables import (
     answers,
     batches,
-    bot_seats,
     claim_codes,
     deletions,
     evaluations,
@@ -61,7 +60,6 @@ OF_GAMES: Final[tuple[Table, ...]] = (
     seeks,
     open_games,
     game_players,
-    bot_seats,
     tokens,
     tasks,
     seen,
@@ -279,25 +277,19 @@ async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
                 f"the evaluation {evaluation_id} is judging {first}: cancel it first, or wait for its end"
             )
     for some in _parts(list(game_ids)):
-        in_sets = (
-            select(set_items.c.game_id, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)
-            .join(sets, sets.c.set_id == set_items.c.set_id)
-            .where(set_items.c.game_id.in_(some), sets.c.scored_at.is_(None))
-            .limit(1)
-        )
-        for game_id, set_id, closes_at, opened_at in (await connection.execute(in_sets)).all():
-            until = f"is sealed until {timestamp(closes_at)}" if opened_at is None else "is being scored"
-            raise StillNeeded(f"{game_id} is in the set {set_id}, which {until}: look at the set after that")
         # Who played or read the source of a set's fork is told from the source's rows.
-        of_origins = (
-            select(set_items.c.origin, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)
-            .join(sets, sets.c.set_id == set_items.c.set_id)
-            .where(set_items.c.origin.in_(some), sets.c.scored_at.is_(None))
-            .limit(1)
-        )
-        for game_id, set_id, closes_at, opened_at in (await connection.execute(of_origins)).all():
-            until = f"is sealed until {timestamp(closes_at)}" if opened_at is None else "is being scored"
-            raise StillNeeded(f"a fork of {game_id} is in the set {set_id}, which {until}")
+        for needed_game, what in ((set_items.c.game_id, ""), (set_items.c.origin, "a fork of ")):
+            in_sets = (
+                select(needed_game, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)
+                .join(sets, sets.c.set_id == set_items.c.set_id)
+                .where(needed_game.in_(some), sets.c.scored_at.is_(None))
+                .limit(1)
+            )
+            for game_id, set_id, closes_at, opened_at in (await connection.execute(in_sets)).all():
+                until = f"is sealed until {timestamp(closes_at)}" if opened_at is None else "is being scored"
+                raise StillNeeded(
+                    f"{what}{game_id} is in the set {set_id}, which {until}: look at the set after that"
+                )
     forks = (
         select(games.c.game_id, batches.c.spec)
         .join(batches, batches.c.batch_id == games.c.batch_id)

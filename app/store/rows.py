@@ -608,6 +608,7 @@ class Outage:
     "bots",
     Index("ix_bots_name", "owner", "name", "version", unique=True),
     Index("ix_bots_created", "created_at", "bot_id"),
+    Index("ix_bots_check_game", "check_game"),
 )
 @dataclass(frozen=True, slots=True)
 class BotRow:

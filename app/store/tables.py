@@ -39,7 +39,6 @@ __all__ = [
     "api_keys",
     "audit",
     "batches",
-    "bot_seats",
     "bots",
     "claim_codes",
     "deletions",
@@ -380,19 +379,6 @@ class ClaimCodesTable(SQLModel, table=True):
 
 
 claim_codes: Final = METADATA.tables["claim_codes"]
-
-
-class BotSeatsTable(SQLModel, table=True):
-    """Which bot plays a seat: in games that were made by pairing, and in checks of a bot."""
-
-    __tablename__ = "bot_seats"
-
-    game_id: str = Field(primary_key=True, max_length=40)
-    seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
-    bot_id: str = Field(max_length=40, index=True)
-
-
-bot_seats: Final = METADATA.tables["bot_seats"]
 
 
 class TokensTable(SQLModel, table=True):

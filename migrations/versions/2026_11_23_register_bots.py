@@ -23,19 +23,11 @@ def upgrade() -> None:
     )
     op.create_index("ix_bots_name", "bots", ["owner", "name", "version"], unique=True)
     op.create_index("ix_bots_created", "bots", ["created_at", "bot_id"])
-    op.create_table(
-        "bot_seats",
-        sa.Column("game_id", sa.String(length=40), nullable=False),
-        sa.Column("seat", sa.SmallInteger(), nullable=False),
-        sa.Column("bot_id", sa.String(length=40), nullable=False),
-        sa.PrimaryKeyConstraint("game_id", "seat"),
-    )
-    op.create_index("ix_bot_seats_bot_id", "bot_seats", ["bot_id"])
+    op.create_index("ix_bots_check_game", "bots", ["check_game"])
 
 
 def downgrade() -> None:
-    op.drop_index("ix_bot_seats_bot_id", table_name="bot_seats")
-    op.drop_table("bot_seats")
+    op.drop_index("ix_bots_check_game", table_name="bots")
     op.drop_index("ix_bots_created", table_name="bots")
     op.drop_index("ix_bots_name", table_name="bots")
     op.drop_table("bots")

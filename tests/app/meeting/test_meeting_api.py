@@ -5,14 +5,15 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import and_, select
 
 from agents.errors import InvalidAgent
 from app.base.clock import now_ms
 from app.edge.auth import Caller as Credential
 from app.meeting import service as meeting_module
 from app.meeting.schemas import NewSeek
-from app.store.tables import bot_seats, events, game_players, games
+from app.store.tables import bots as bot_rows
+from app.store.tables import events, game_players, games
 from tests.app.calling import Caller, calling, problem
 from tests.app.meeting.seekers import checked_bot, owner, seek, shown
 from tests.app.seated import SHORT, HttpBot
@@ -105,7 +106,9 @@ async def test_two_strangers_play_a_rated_game_of_the_server(guarded: Caller) ->
     batch = await services.store.batch(row["batch_id"])
     assert batch is not None
     assert batch.owner == "server"
-    seated = await services.database.rows(select(bot_seats.c.seat, bot_seats.c.bot_id))
+    b_, p = bot_rows.c, game_players.c
+    same = and_(b_.owner == p.owner, b_.name == p.bot, b_.version == p.version)
+    seated = await services.database.rows(select(p.seat, b_.bot_id).join(bot_rows, same))
     assert dict(seated) == {a["game"]["seat"]: bots[0], b["game"]["seat"]: bots[1]}
     # What the one has, the other has not.
     problem(await guarded.get(f"/seeks/{a['seek_id']}", headers=theirs), 404, "not-found")
