@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
@@ -20,6 +20,7 @@ from app.models.endpoints import Source
 from app.models.recording import another_question
 from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
+from app.store.db import PASSING, is_ours
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
@@ -42,6 +43,13 @@ MOST_TRIES: Final = 8
 PATIENCE_S: Final = 30 * 60.0
 """The game does not stop before its tries have lasted this many seconds."""
 
+STORE_FIRST_S: Final = 0.5
+"""Seconds until an answer is stored again after the database did not take it; they double each time."""
+
+STORE_LAST_S: Final = 10.0
+"""The most of these seconds."""
+
+T = TypeVar("T")
 
 _ORDER: Final = (
     Kind.PROPOSE_TEAM, Kind.SPEAK, Kind.RECONSIDER, Kind.VOTE, Kind.CARD, Kind.ASSASSINATE, Kind.SUMMARISE
@@ -159,7 +167,8 @@ class Flights:
     def _landed(self, place: tuple[str, CallKey], flight: _Flight, task: "asyncio.Task[Call]") -> None:
         self._forget(place, flight)
         fault = None if task.cancelled() else task.exception()
-        if fault is not None and not isinstance(fault, AvalonError | Stop):
+        passes = isinstance(fault, PASSING) and not is_ours(fault)  # before the call: nothing was paid
+        if fault is not None and not passes and not isinstance(fault, AvalonError | Stop):
             # Perhaps nobody waits for the call any more, so log the fault, but not its message, which may
             # quote prompts.
             log.error("a call to a model broke", fault=type(fault).__name__)
@@ -411,7 +420,7 @@ class _GameSession:
                     if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
                         tries.append(call)
                         if call.is_paid:
-                            await sessions.answers.keep_try(self.game, call)
+                            await self._stored(lambda: sessions.answers.keep_try(self.game, call))
                             account.add(self.game, call)
                             metrics.observe_call(call)
                         if sessions.stops and fault.kind == "account":
@@ -419,7 +428,7 @@ class _GameSession:
                         raise
                 free = sum(one.http_calls for one in tries if not one.is_paid)
                 call = replace(call, http_calls=call.http_calls + free)
-                stored = await sessions.answers.keep(self.game, call)
+                stored = await self._stored(lambda: sessions.answers.keep(self.game, call))
                 # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)
                 metrics.observe_call(call)
@@ -429,6 +438,21 @@ class _GameSession:
                 raise stop(source.name, fault.cause, fault.words or str(fault)) from None
             return None
         return stored
+
+    async def _stored(self, store: Callable[[], Awaitable[T]]) -> T:
+        """Stores what was paid for. While the database is away it waits, and holds its slot: others are not
+        to pay for answers that cannot be stored either.
+        """
+        delay_s = STORE_FIRST_S
+        while True:
+            try:
+                return await store()
+            except PASSING as fault:
+                if is_ours(fault):
+                    raise
+                log.debug("an answer waits for the database", game=self.game, again_in_s=delay_s)
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, STORE_LAST_S)
 
     async def _enter(self, call: AsyncExitStack) -> None:
         """Waits until a call may be made: for a part of the batch's budget, then for a slot of the batch and

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 from sqlalchemy import select
 
@@ -24,6 +25,7 @@ from app.store.call import hash_of, total
 from app.store.db import Database
 from app.store.model_calls import CallStore
 from app.store.tables import model_calls
+from app.store.trouble import DatabaseAway
 from tests.app.calling import until
 from tests.app.real_server import local_settings
 
@@ -245,6 +247,35 @@ async def test_an_outage_is_no_answer_and_each_try_that_was_paid_for_is_stored(
         assert (use.calls, use.failed, use.estimated, use.tokens, use.http_calls) == (2, 1, 1, 145, 6)
         assert use.cost == pytest.approx(0.6)
         assert (await ask(await room.session(Scripted(answer)))).usage == answered.usage
+
+
+@pytest.mark.parametrize("paid_try", [False, True], ids=["an answer", "a paid try"])
+async def test_what_was_paid_for_waits_for_the_database_and_is_not_asked_for_again(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, paid_try: bool
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(session_rules, "STORE_FIRST_S", 0.001)
+    away = [DatabaseAway(), DatabaseAway(), asyncpg.InternalClientError()]
+
+    def answer(_: Sequence[Message]) -> Reply:
+        if paid_try and model.asked == 1:
+            raise ModelUnavailable("no", "timeout", Spent(Usage(30, 0, 5, False), 0.1, 2.0, 4), "outage")
+        return reply()
+
+    async with opened(database_url) as room:
+        for name in ("keep", "keep_try"):
+            real = getattr(room.calls, name)
+
+            async def store(*given: Any, real: Any = real) -> Any:
+                if away:
+                    raise away.pop()
+                return await real(*given)
+
+            monkeypatch.setattr(room.calls, name, store)
+        model = Scripted(answer)
+        assert (await ask(await room.session(model))).text == reply().text
+        assert not away
+        assert model.asked == len(await room.rows()) == 1 + paid_try
 
 
 @pytest.mark.parametrize(
