@@ -250,6 +250,8 @@ class Meeting:
 
     async def lobby(self, caller: Caller) -> LobbyView:
         """What everybody may know of who waits, and the caller's own seeks."""
+        # First: whoever is read here is counted below, and not the other way round.
+        seeks = [await self._view(seek) for seek in await self._store.open_of(caller.owner)]
         pools = []
         claimed: dict[str, int] = {}
         for pool, waiting in (await self._store.present(now_ms() - AWAY_MS)).items():
@@ -272,7 +274,6 @@ class Meeting:
             _open_view(game, claimed.get(game.game_id, 0), caller)
             for game in await self._store.waiting_games()
         ]
-        seeks = [await self._view(seek) for seek in await self._store.open_of(caller.owner)]
         return LobbyView(pools=pools, games=games, seeks=seeks)
 
     async def started(self, owner: str, bot: str) -> list[GameStarted]:

@@ -51,7 +51,7 @@ class Exposed:
         writer.write(sent)
         answer = b""
         with contextlib.suppress(ConnectionError):
-            answer = await asyncio.wait_for(reader.read(), 30)
+            answer = await asyncio.wait_for(reader.read(), 90)
         writer.close()
         return answer
 
@@ -74,7 +74,7 @@ async def exposed(folder: Path, *, shortened: bool = False, **settings: Any) -> 
         )
         try:
             found = Exposed(served, folder, https, http)
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(90):
                 while True:
                     with contextlib.suppress(OSError):
                         _, writer = await asyncio.open_connection("127.0.0.1", https)

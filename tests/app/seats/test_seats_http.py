@@ -320,7 +320,7 @@ async def test_cancelling_closes_requests_and_keeps_what_was_acknowledged(databa
 async def test_a_game_that_waits_for_people_does_not_hold_up_others(tmp_path: Any) -> None:
     async with calling(f"sqlite+aiosqlite:///{tmp_path / 'g.sqlite'}", parallel_games=1) as caller:
         waiting = [await remote_game(caller, rules=SHORT) for _ in range(3)]
-        await asyncio.wait_for(caller.played(seats=[{"agent": "random"}], rules=SHORT), 30)
+        await asyncio.wait_for(caller.played(seats=[{"agent": "random"}], rules=SHORT), 90)
         for game, tokens in waiting:
             assert (await answer(caller, game, tokens[1], TEAM, {"team": [1, 2]})).status_code == 200
             assert (await asked(caller, game, tokens[1]))["request_id"] == "1.1.vote.1"
