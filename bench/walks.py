@@ -265,13 +265,13 @@ async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
     """As ``vote``, over a socket, from the moment at which the message has been read."""
     tracer.starts_at = inspect.unwrap(Connection._act).__code__
     laid_out = await service.call("POST", "/games", {"seats": [{"agent": "remote"}], "profile": "official"})
-    [told] = laid_out["games"]
+    [game] = laid_out["games"]
     votes = 0
 
     async def play(seat: dict[str, Any]) -> None:
         nonlocal votes
         async with connect(f"ws://127.0.0.1:{service.port}/ws", proxy=None) as socket:
-            identify = {"t": "identify", "v": 1, "game": told["game_id"], "viewer": f"seat:{seat['seat']}"}
+            identify = {"t": "identify", "v": 1, "game": game["game_id"], "viewer": f"seat:{seat['seat']}"}
             await socket.send(json.dumps(identify | {"token": seat["token"], "after": 0}))
             async for text in socket:
                 asked = json.loads(text)
@@ -291,7 +291,7 @@ async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
 
     turn, enough = asyncio.Lock(), asyncio.Event()
     with each_commit(service, tracer.end):
-        players = [asyncio.create_task(play(seat)) for seat in told["seats"]]
+        players = [asyncio.create_task(play(seat)) for seat in game["seats"]]
         await enough.wait()
     for player in players:
         player.cancel()

@@ -230,8 +230,8 @@ def record(events: Sequence[Event], seat: Seat, *, brief: bool = False, memory: 
         if brief and type(event) in _OWN:
             lines += _brief(event)
         else:
-            said = memory == "speeches" and type(event) is UtteranceMade
-            lines += _lines(event, seat, short=short and not said)
+            is_speech = memory == "speeches" and type(event) is UtteranceMade
+            lines += _lines(event, short=short and not is_speech)
     return "\n".join(lines) + "\n"
 
 
@@ -278,9 +278,9 @@ NOT_FOUND: Final = "(not found) "
 """The mark before a snippet that the seat's model gave, but that no speech in its record contains."""
 
 
-def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
+def record_lines(events: Sequence[Event]) -> list[str]:
     """The full lines of these events."""
-    return [line for event in events for line in _lines(event, seat, short=False)]
+    return [line for event in events for line in _lines(event, short=False)]
 
 
 _OWN: Final = frozenset({BeliefsFormed, SpeechDrafted, RoundSummarised})
@@ -305,7 +305,7 @@ def _in_short(belief: Belief) -> str:
     return f"seat {belief.about} {taken}{sure}"
 
 
-def _lines(event: Event, seat: Seat, *, short: bool) -> list[str]:
+def _lines(event: Event, *, short: bool) -> list[str]:
     match event:
         case ProposalOpened(round=round_, attempt=attempt, leader=leader):
             return [f"round {round_} attempt {attempt}: seat {leader} leads"]

@@ -119,7 +119,7 @@ class ModelTurn:
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
     @property
-    def heard(self) -> bool:
+    def others_spoke(self) -> bool:
         """Whether anybody else has said anything in this game."""
         return any(
             type(event) is UtteranceMade and event.seat != self.seat and event.text for event in self.events
@@ -188,8 +188,8 @@ class ModelTurn:
         if self.options.timing == "exact":
             return Talk(self, _head(self.record, ())), self.situation, self.speeches_of(seat)
         part = events_about(self.events, self.request, self.opens, seat)
-        said = speeches_in_sight(part, seat, self.memory)
-        return self.talk_through(part), situation(fold(part).table, self.hand), said
+        speeches = speeches_in_sight(part, seat, self.memory)
+        return self.talk_through(part), situation(fold(part).table, self.hand), speeches
 
     def speeches_of(self, seat: Seat) -> list[str]:
         """The speeches of the other seat in the turn's record."""
@@ -285,7 +285,7 @@ class Talk:
 
     def add_to_record(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
         """Adds new events and beliefs before the next question, as a continuation of the record."""
-        lines = record_lines(events, self._turn.seat)
+        lines = record_lines(events)
         goes_on = "\n".join([RECORD_GOES_ON, *lines, END_OF_RECORD, "", ""]) if lines else ""
         self._head = goes_on + _notes([believed(belief) for belief in beliefs])
 

@@ -127,7 +127,7 @@ class StudyServer:
             finished = any(line["type"] == "game_ended" for line in lines)
             if cell is None or game is None or not finished or opening.get("invalid") is not None:
                 continue
-            record = _record(study, game, opening, lines, view)
+            record = _record(game, opening, lines, view)
             folder.keep(record, _renamed(game.id, opening, lines))
             found.played += 1
         lost = [game.id for cell, game in games if not folder.has(cell.id, game.id)]
@@ -236,7 +236,6 @@ def _renamed(name: str, opening: Mapping[str, Any], events: Sequence[Mapping[str
 
 
 def _record(
-    study: Study,
     game: PlannedGame,
     opening: Mapping[str, Any],
     events: Sequence[Mapping[str, Any]],

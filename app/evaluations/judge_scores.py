@@ -270,11 +270,11 @@ class Corrections:
         if row.dimension == STATEMENTS or row.spec["judge"]["kind"] == "rule" or row.status != "scored":
             return None
         games: list[str] = row.spec["games"]
-        said = await self._store.judgements_of(games, kind="human", dimension=row.dimension)
-        state = hash(tuple(sorted((*one.key, one.grade) for one in said)))
+        verdicts = await self._store.judgements_of(games, kind="human", dimension=row.dimension)
+        state = hash(tuple(sorted((*one.key, one.grade) for one in verdicts)))
         kept = self._kept.get(row.evaluation_id)
         if kept is None or kept[0] != state:
-            people = by_game(judgements_from(said))
+            people = by_game(judgements_from(verdicts))
             # Nothing is corrected with fewer games of both, so nothing else needs to be read.
             wanted = games if len(people) >= LEAST_GAMES else sorted(people)
             tally = FigureTally()

@@ -164,13 +164,13 @@ def _agreement(part: Part, ratings: Mapping[str, Mapping[str, int]], sees_all: b
         for rater, items in ratings.items()
     }
     common = {rater: items for rater, items in common.items() if items}
-    told = len(shared) >= ENOUGH or (sees_all and shared)
+    shown = len(shared) >= ENOUGH or (sees_all and shared)
     return AgreementView(
         judged=part,
         raters=len(common),
         items=len(shared),
-        kappa=_number(pairwise(common).mean) if told else None,
-        alpha=_number(alpha_of(common, "ordinal")) if told else None,
+        kappa=_number(pairwise(common).mean) if shown else None,
+        alpha=_number(alpha_of(common, "ordinal")) if shown else None,
     )
 
 

@@ -90,7 +90,7 @@ class Answers(Protocol):
 class Onlookers(Protocol):
     """Those who watch what seats' models say while they say it."""
 
-    def is_heard(self, game_id: str) -> bool:
+    def has_listeners(self, game_id: str) -> bool:
         """Whether anybody listens to this game."""
         ...
 
@@ -98,7 +98,7 @@ class Onlookers(Protocol):
         """Tells that a seat's model is being asked while the block lasts."""
         ...
 
-    def said(self, game_id: str, request_id: str, text: str) -> None:
+    def spoke(self, game_id: str, request_id: str, text: str) -> None:
         """The model has said more of what it says aloud."""
         ...
 
@@ -123,7 +123,7 @@ class _Overhearing:
         self._spoken = SpokenText(self._path)
 
     def hear(self, piece: str) -> None:
-        self._onlookers.said(self._game, self._request_id, self._spoken.feed(piece))
+        self._onlookers.spoke(self._game, self._request_id, self._spoken.feed(piece))
 
 
 @dataclass(slots=True, eq=False)
@@ -485,7 +485,7 @@ class _GameSession:
 
     async def _ask(self, question: StoredQuestion) -> Reply:
         onlookers, aloud = self._sessions.onlookers, question.form.aloud
-        if onlookers is not None and aloud and onlookers.is_heard(self.game):
+        if onlookers is not None and aloud and onlookers.has_listeners(self.game):
             # In the task of this call alone.
             listening.set(_Overhearing(onlookers, self.game, question.key.request_id, aloud))
         return await self._model.ask(

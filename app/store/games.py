@@ -323,8 +323,6 @@ class GameStore:
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def shared(self, batch_id: str) -> list[GameRow]:
-        """The batch's open games with remote seats that are not the owner's."""
-        query = select(games).where(games.c.batch_id == batch_id, IS_OPEN, games.c.taken.is_not(None))
         """The batch's games with remote seats that are not the owner's, without those that have ended."""
         c = games.c
         query = select(games).where(c.batch_id == batch_id, c.taken.is_not(None), c.status.not_in(ENDED))

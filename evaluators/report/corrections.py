@@ -41,9 +41,9 @@ def count_overlap(
     found: dict[tuple[str, Role, str], Overlap] = {}
     for key, seat, verdict in _verdicts(game, its):
         theirs = by_people.get(key)
-        said = sum(theirs) / len(theirs) if theirs else 0.0
+        rate = sum(theirs) / len(theirs) if theirs else 0.0
         both = float(theirs is not None)
-        overlap = Overlap(1, verdict, both, both * verdict, said, said * verdict)
+        overlap = Overlap(1, verdict, both, both * verdict, rate, rate * verdict)
         stratum = key[0], game.role(seat), "" if agents is None else agents[seat - 1]
         found[stratum] = found[stratum].plus(overlap) if stratum in found else overlap
     for (part, role, agent), overlap in found.items():
