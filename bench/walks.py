@@ -53,7 +53,21 @@ REPEATS: Final = 5
 """Walks of each journey. The first imports modules and fills caches, so it is left out."""
 WITHIN_S: Final = 60.0
 
-CLOCKED: Final = frozenset({"bell", "claims", "judges", "keys", "pickup", "pulse"})
+CLOCKED: Final = frozenset(
+    {
+        "bell",
+        "claims",
+        "clock",
+        "database health",
+        "judges",
+        "keys",
+        "leases",
+        "limits",
+        "loop lag",
+        "outages",
+    }
+    | {"pairing", "pickup", "pulse", "quotas"}
+)
 """Names of tasks that belong to no journey: they wake up by the clock."""
 
 NO_FUNCTIONS: Final = frozenset({"<module>", "<listcomp>", "<setcomp>", "<dictcomp>"})

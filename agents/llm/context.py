@@ -50,11 +50,14 @@ __all__ = [
     "Memory",
     "believed",
     "catalogue",
+    "how_many",
+    "hunted",
     "listed",
     "looked_up",
     "menus",
     "named",
     "one_line",
+    "other_roles",
     "quoted",
     "read_names",
     "read_settings",
@@ -390,3 +393,23 @@ def situation(table: Table, hand: Hand) -> str:
         f"Round {table.round}, attempt {table.attempt} of {table.profile.max_rejections}; {leads}. "
         f"Quests: {table.succeeded} succeeded, {table.failed} failed; {_needed(table)}.{team}"
     )
+
+
+def hunted(profile: Profile) -> bool:
+    """Whether evil may shoot Merlin."""
+    return profile.assassination != "none" and Role.MERLIN in profile.roles
+
+
+def how_many(fewest: int, most: int) -> str:
+    """A range of numbers in words: ``2``, ``2 or 3``, ``1 to 3``."""
+    if fewest == most:
+        return str(fewest)
+    return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
+
+
+def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
+    """The roles that others may hold, in deck order. The seat's own role is left out, unless the deck has it
+    twice.
+    """
+    deck = profile.roles
+    return tuple(other for other in dict.fromkeys(deck) if deck.count(other) > (other is role))

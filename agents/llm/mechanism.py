@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from agents.llm.context import listed, looked_up
+from agents.llm.context import how_many, listed, looked_up
+from agents.llm.context import other_roles as roles_beside
 from agents.llm.fields import close_intention
-from agents.llm.instructions import how_many, off_menu
-from agents.llm.instructions import other_roles as roles_beside
+from agents.llm.instructions import off_menu
 from agents.llm.question import Question
 from agents.llm.replies import (
     BRIEF,

@@ -12,6 +12,7 @@ from agents.llm.context import (
     RECORD_GOES_ON,
     believed,
     catalogue,
+    hunted,
     listed,
     menus,
     named,
@@ -24,7 +25,7 @@ from agents.llm.context import (
     table_settings,
 )
 from agents.llm.fields import Fields, UnusableReply
-from agents.llm.instructions import common_instructions, hunted
+from agents.llm.instructions import common_instructions
 from agents.llm.options import SeatOptions
 from agents.llm.preparation import events_about
 from agents.llm.question import Question
@@ -32,7 +33,6 @@ from agents.llm.replies import THEN, Schema, Shape, outline
 from agents.llm.session import CallKey, TurnSession, defaulted
 from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
-from agents.model.overhearing import spoken_path
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
 from engine.events import Event, Note, ReadingsImagined, ReplyUnusable, UtteranceMade
@@ -312,7 +312,7 @@ class Talk:
 
         form = question.shape.form
         # What becomes the action is said to all; a draft is not.
-        shape = replace(question.shape, form=replace(form, aloud=spoken_path(form.schema)))
+        shape = replace(question.shape, form=replace(form, aloud=True))
         return await self._ask(question.step, words, read, shape, turn.sketch(question), "", before, None)
 
     async def _ask(

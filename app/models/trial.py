@@ -22,9 +22,8 @@ from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply,
 from agents.scripted.agent import ScriptedAgent
 from agents.table import play, settled
 from app.base.errors import NotFound, TrialRunning
-from app.models.endpoints import Endpoints
+from app.models.endpoints import Endpoints, observe_attempt
 from app.models.game_costs import PLAYERS, game_costs
-from app.models.metrics import observe_attempt
 from app.models.schemas import LearntView, TrialView, TriedForm
 from engine.chance import secret
 from engine.events import Event

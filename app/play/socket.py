@@ -432,13 +432,13 @@ class Connection(SocketTalk):
 
     async def _act(self, value: Mapping[str, Any], act: Act | _Unread) -> None:
         """Answers an ``act``: an acknowledgement, or a refusal with its reason and the open request."""
-        re = message_id(value)
+        re = act.id if isinstance(act, Act) else message_id(value)
         if self._view is None or not self._sits:
             # A connection that only watches has no requests.
             fault = act if isinstance(act, AvalonError) else UnknownRequest(_NO_SEAT)
             await self._send_refusal(refusal(re, fault))
             return
-        outcome = await self._outcome(self._view, value, act)
+        outcome = await self._outcome(self._view, value, act, re)
         if isinstance(outcome, Refused):
             remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
             await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
@@ -460,12 +460,13 @@ class Connection(SocketTalk):
         view: RemoteSeat,
         value: Mapping[str, Any],
         act: Act | _Unread,
+        message: str | None,
     ) -> Accepted | Refused:
         seats = self._sockets.seats
         if not isinstance(act, InvalidRequest | RateLimited):
             request_id = value.get("request_id")
             if isinstance(request_id, str) and text_fault(request_id) is None:
-                return await seats.act(view, request_id, act, via=self._id, message=message_id(value))
+                return await seats.act(view, request_id, act, via=self._id, message=message)
         assert isinstance(act, AvalonError)
         return await unbroken(seats.refuse(view, act))
 
