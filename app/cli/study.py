@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.errors import InvalidAgent
+from app.cli.arguments import AsJson
 from app.cli.study_costs import Expectation, expectation
 from app.cli.study_example import EXAMPLE, MODELS_EXAMPLE
 from app.cli.study_parts import (
@@ -50,7 +51,6 @@ STOPPED: Final = 3
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is spent.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @study_app.command("new")

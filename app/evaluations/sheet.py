@@ -14,7 +14,7 @@ from app.base.errors import InvalidRequest
 from app.evaluations.schemas import JudgementSpec, JudgementView, RaterSpec
 from evaluators.ground.items import make_id
 
-__all__ = ["FIELDS", "SheetLine", "checked", "inert", "plain", "read_sheet", "write_sheet"]
+__all__ = ["FIELDS", "FLAGS", "SheetLine", "checked", "inert", "plain", "read_sheet", "write_sheet"]
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -23,7 +23,7 @@ FIELDS: Final = tuple(JudgementView.model_fields)
 
 _NEEDED: Final = ("game_id", "request_id", "stage", "intention")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _SCORE: Final = re.compile(r"[1-5](\.0+)?")
 
 
@@ -117,9 +117,9 @@ def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str |
     scores: dict[str, Any] = {}
     flag = values.get("reasonable", "").strip().lower()
     if flag:
-        if flag not in _FLAGS:
+        if flag not in FLAGS:
             raise _wrong(number, "reasonable", "must be 1 or 0, true or false, yes or no, or empty")
-        scores["reasonable"] = _FLAGS[flag]
+        scores["reasonable"] = FLAGS[flag]
     for part in ("think", "speak"):
         score = values.get(part, "").strip()
         if score:

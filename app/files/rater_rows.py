@@ -14,7 +14,7 @@ from typing import Any, Final, get_args
 
 from app.base.errors import InvalidRequest
 from app.evaluations.schemas import JudgementSpec, JudgingRaterSpec
-from app.evaluations.sheet import checked
+from app.evaluations.sheet import FLAGS, checked
 from engine.intentions import BY_ID
 from engine.thoughts import SelectionStage
 from evaluators.ground.items import Dimension, items, make_id
@@ -196,7 +196,6 @@ def _key(place: str, key: str) -> tuple[str, str, SelectionStage, str]:
     return game_id, request_id, stage, intention  # type: ignore[return-value]
 
 
-_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _WHOLE: Final = re.compile(r"(\d+)(?:[.,]0*)?")
 
 
@@ -219,9 +218,9 @@ def _flag(place: str, value: Any) -> bool | None:
     text = _text(place, "reasonable", value).lower()
     if not text:
         return None
-    if text not in _FLAGS:
+    if text not in FLAGS:
         raise refuse(place, "reasonable", f"expected 1 or 0, yes or no, or nothing, got {text[:40]!r}")
-    return _FLAGS[text]
+    return FLAGS[text]
 
 
 def _score(place: str, part: str, value: Any) -> int | None:

@@ -47,6 +47,7 @@ __all__ = [
     "Suspension",
     "Tallied",
     "new_id",
+    "random_signs",
 ]
 
 R = TypeVar("R")
@@ -84,10 +85,15 @@ _BATCHES_WITH_OPEN_GAMES: Final = _batches_with_open_games()
 _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
 
 
+def random_signs(count: int) -> str:
+    """A text with 5 random bits in each sign."""
+    bits = random_bits(5 * count)
+    return "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 5 * count, 5))
+
+
 def new_id(prefix: str) -> str:
     """An id of 100 random bits, e.g. ``g_k3…``."""
-    bits = random_bits(100)
-    return f"{prefix}_" + "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 100, 5))
+    return f"{prefix}_{random_signs(20)}"
 
 
 @dataclass(frozen=True, slots=True)
