@@ -1,36 +1,26 @@
 """The composition root: the only module that knows every room. It builds the services and the application."""
 
 import asyncio
-import re
-import secrets
 import signal
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
-import asyncpg  # type: ignore[import-untyped]
 import structlog
-from fastapi import Depends, FastAPI, Request, Response, WebSocket
-from fastapi.routing import APIRoute
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from fastapi import Depends, FastAPI
 from starlette.datastructures import State
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.base import metrics, problems
 from app.base.clock import random_name
-from app.base.errors import NotReady
 from app.base.lifecycle import Lifecycle
 from app.base.pace import Pace
-from app.base.problems import problem_response
 from app.base.tasks import end_tasks, keep_going
+from app.edge.application import DATABASE_ERRORS, Service, on_database_error, operation_id
 from app.edge.auth import Keys
 from app.edge.callers import CallerCheck
 from app.edge.deps import known_query
-from app.edge.headers import SecurityHeaders
 from app.edge.idempotency import Repeats
 from app.edge.me import router as me_router
 from app.edge.quotas import QuotaCheck, Quotas
@@ -72,7 +62,7 @@ from app.runner.queued import Queued
 from app.seats.inboxes import Inboxes
 from app.seats.limits import Unidentified
 from app.seats.seats import Seats
-from app.seats.wire import Doorway
+from app.seats.wire import Handshakes
 from app.settings import Settings
 from app.store.audit import Audit
 from app.store.bots import BotStore
@@ -91,7 +81,6 @@ from app.store.ratings import RatingStore
 from app.store.rows import GameRow
 from app.store.schema import UnknownSchema
 from app.store.seeks import SeekStore
-from app.store.trouble import DatabaseAway, trouble_of
 from app.stream.feed import Feed
 from app.stream.live import Live
 from app.stream.pages import Pages
@@ -104,12 +93,6 @@ from app.stream.turns import Turns
 __all__ = ["Composition", "create_app"]
 
 log = structlog.get_logger()
-
-OUR_ID: Final = re.compile(r"[a-z]_[a-z0-9]{20}")
-"""The id of a game, a batch, an evaluation or a bot."""
-
-REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9-]{8,64}")
-"""An id of a request that is taken over from a proxy."""
 
 CLOCK_S: Final = 60.0
 """Seconds between two comparisons of this machine's clock with the database's."""
@@ -124,42 +107,29 @@ Seats can be played over HTTP or over the socket at `/ws`, whose messages `/asyn
 """
 
 
-DATABASE_ERRORS: Final = (
-    DBAPIError,
-    PoolTimeout,
-    DatabaseAway,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
+ROUTERS: Final = (
+    (games_router, "games"),
+    (lists_router, "games"),
+    (tokens_router, "tokens"),
+    (bots_router, "bots"),
+    (set_router, "evaluations"),
+    (meeting_router, "meeting"),
+    (evaluations_router, "evaluations"),
+    (rating_router, "evaluations"),
+    (ratings_router, "bots"),
+    (seats_router, "seats"),
+    (trials_router, "models"),
+    (me_router, "reference"),
+    (reference_router, "reference"),
+    (pages_router, "pages"),
+    (ui_router, "pages"),
+    (lobby_router, "meeting"),
+    (socket_router, "seats"),
 )
+"""Each room's routes, in the order in which paths are compared, and their heading in the document."""
 
 AGAIN_S: Final = 1.0
 """Seconds between two tries to start on a database that cannot be used."""
-
-
-class Service(FastAPI):
-    """FastAPI with our OpenAPI document, and with two layers around its own outermost one, which answers
-    unexpected errors with 500.
-    """
-
-    access_log = False
-    """Whether a line is logged for each request."""
-
-    def build_middleware_stack(self) -> ASGIApp:
-        stack = NotBefore(super().build_middleware_stack(), self.state)
-        return SecurityHeaders(Timed(stack, access_log=self.access_log))
-
-    def openapi(self) -> dict[str, Any]:
-        """The OpenAPI document of routes and models, made once."""
-        if self.openapi_schema is None:
-            problems.define(super().openapi())
-        assert self.openapi_schema is not None
-        return self.openapi_schema
-
-
-def operation_id(route: APIRoute) -> str:
-    """The operation's name in the document and in generated clients: that of its function."""
-    return route.name
 
 
 def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = lambda: None) -> FastAPI:
@@ -193,106 +163,11 @@ def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = l
     problems.install(app)
     for kind in DATABASE_ERRORS:
         app.add_exception_handler(kind, on_database_error)
-    app.include_router(games_router, tags=["games"])
-    app.include_router(lists_router, tags=["games"])
-    app.include_router(tokens_router, tags=["tokens"])
-    app.include_router(bots_router, tags=["bots"])
-    app.include_router(set_router, tags=["evaluations"])
-    app.include_router(meeting_router, tags=["meeting"])
-    app.include_router(evaluations_router, tags=["evaluations"])
-    app.include_router(rating_router, tags=["evaluations"])
-    app.include_router(ratings_router, tags=["bots"])
-    app.include_router(seats_router, tags=["seats"])
-    app.include_router(trials_router, tags=["models"])
-    app.include_router(me_router, tags=["reference"])
-    app.include_router(reference_router, tags=["reference"])
-    app.include_router(pages_router, tags=["pages"])
-    app.include_router(ui_router, tags=["pages"])
-    app.include_router(lobby_router, tags=["meeting"])
-    app.include_router(socket_router, tags=["seats"])
+    for router, tag in ROUTERS:
+        app.include_router(router, tags=[tag])
     app.add_middleware(CallerCheck, keyless=lambda: not app.state.keys.configured, origins=settings.origins)
     app.add_middleware(QuotaCheck, state=app.state)
     return app
-
-
-class Timed:
-    """Records the time to the first byte of each response, by route. Gives each request an id, which is in
-    every line that is logged for it: the one that a proxy sends as X-Request-Id, or a new one.
-    """
-
-    def __init__(self, app: ASGIApp, *, access_log: bool) -> None:
-        self._app = app
-        self._access_log = access_log
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        started = time.perf_counter()
-
-        async def observed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                route = getattr(scope.get("route"), "path", "-")
-                method = metrics.method_label(scope["method"])
-                seconds = time.perf_counter() - started
-                metrics.requests.labels(method, route, str(message["status"])).observe(seconds)
-                if self._access_log:
-                    # The route's template and our ids: a path may hold anything, a credential included.
-                    ids = {
-                        name.removesuffix("_id"): value
-                        for name, value in scope.get("path_params", {}).items()
-                        if OUR_ID.fullmatch(str(value))
-                    }
-                    log.info(
-                        "request",
-                        method=method,
-                        route=route,
-                        status=message["status"],
-                        seconds=round(seconds, 4),
-                        **ids,
-                    )
-            await send(message)
-
-        with structlog.contextvars.bound_contextvars(request=_request_id(scope)):
-            await self._app(scope, receive, observed)
-
-
-def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and REQUEST_ID.fullmatch(value):
-            return str(value, "ascii")
-    return secrets.token_hex(8)
-
-
-class NotBefore:
-    """Answers 503 with the reason until the service has started, but always answers ``/livez`` and
-    ``/readyz``.
-    """
-
-    def __init__(self, app: ASGIApp, state: State) -> None:
-        self._app = app
-        self._state = state
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lifecycle: Lifecycle | None = getattr(self._state, "lifecycle", None)
-        waits = lifecycle is not None and not (lifecycle.ready or lifecycle.draining)
-        if not waits or scope["type"] == "lifespan" or scope["path"] in ("/livez", "/readyz"):
-            await self._app(scope, receive, send)
-            return
-        assert lifecycle is not None
-        refusal = problem_response(NotReady(lifecycle.reason))
-        if scope["type"] == "websocket":
-            await WebSocket(scope, receive, send).send_denial_response(refusal)
-        else:
-            await refusal(scope, receive, send)
-
-
-async def on_database_error(request: Request, error: Exception) -> Response:
-    """The answer when the database could not be used. Raises an error that is ours."""
-    trouble = trouble_of(error)
-    if trouble is None:
-        raise error
-    return problem_response(NotReady(trouble.words))
 
 
 class Composition:
@@ -436,7 +311,7 @@ class Composition:
         state.evaluations = self.evaluations
         state.feed = self.feed
         state.seats = self.seats
-        doorway = Doorway(
+        handshakes = Handshakes(
             self.lifecycle,
             self.keys,
             self.settings.origins,
@@ -457,9 +332,9 @@ class Composition:
             relays=self.relays,
             turns=self.turns,
             live=self.live,
-            doorway=doorway,
+            handshakes=handshakes,
         )
-        state.lobby = Lobby(self.meeting, self.seats, self.feed, doorway)
+        state.lobby = Lobby(self.meeting, self.seats, self.feed, handshakes)
 
     async def start(self) -> None:
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If

@@ -234,8 +234,8 @@ class Service:
     def batch(self, agent: str, profile: str, count: int) -> float:
         """Games a second of wall time, from the POST to the end of the last game."""
         started = time.perf_counter()
-        wish = {"count": count, "profile": profile, "seats": [{"agent": agent}], "seeds": {"from": 1}}
-        batch = json.loads(self.send("POST", "/games", wish))["batch_id"]
+        order = {"count": count, "profile": profile, "seats": [{"agent": agent}], "seeds": {"from": 1}}
+        batch = json.loads(self.send("POST", "/games", order))["batch_id"]
         last = self.send("GET", f"/batches/{batch}/events?follow=true").splitlines()[-1]
         seconds = time.perf_counter() - started
         assert json.loads(last)["status"] == "done", last
@@ -330,12 +330,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the work: to see that it runs")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
-    wish = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        rows = measure(0.1 if wish.quick else 1.0)
+        rows = measure(0.1 if arguments.quick else 1.0)
     except TooFewFiles as fault:
         sys.exit(f"bench: {fault}")
-    if wish.json:
+    if arguments.json:
         print(json.dumps([{name: getattr(row, name) for name in Row.__slots__} for row in rows], indent=1))
     else:
         show(rows)

@@ -170,15 +170,15 @@ class HttpBot:
         self._unread = b""
         if not head.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(f"refused: {body!r}")
-        told = orjson.loads(body)
+        view = orjson.loads(body)
         if self._sent_at is not None:
             self.waits.append(self.clock() - self._sent_at)
             self._sent_at = None
             self._ask(60)
-        elif told["status"] not in ("created", "running"):
+        elif view["status"] not in ("created", "running"):
             self.open = False
         else:
-            self._held = told["requests"][0] if told["requests"] else None
+            self._held = view["requests"][0] if view["requests"] else None
             self.is_in = True
             if not self.holds:
                 self._answer(self._held)
@@ -255,8 +255,8 @@ class Servers:
 
     def loop_s(self) -> float:
         """CPU-seconds of the first process's event loop so far."""
-        told = Path(f"/proc/{self._processes[0].pid}/schedstat").read_text()
-        return int(told.split()[0]) / 1e9
+        text = Path(f"/proc/{self._processes[0].pid}/schedstat").read_text()
+        return int(text.split()[0]) / 1e9
 
     def rss(self) -> int:
         """Bytes in memory of all processes."""
@@ -409,8 +409,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, to see that it runs")
     parser.add_argument("--database-url", help="an empty PostgreSQL database; left out: an SQLite file")
     parser.add_argument("--processes", type=int, default=1, help="processes that share it (1)")
-    wish = parser.parse_args()
-    show(bot_rows(0.1 if wish.quick else 1.0, database_url=wish.database_url, processes=wish.processes))
+    arguments = parser.parse_args()
+    show(
+        bot_rows(
+            0.1 if arguments.quick else 1.0,
+            database_url=arguments.database_url,
+            processes=arguments.processes,
+        )
+    )
 
 
 if __name__ == "__main__":

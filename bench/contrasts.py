@@ -79,9 +79,9 @@ def judged(
             deviation += _COMMON * (common if paired else rng.standard_normal(games))
             drawn = _logistic(np.log(share / (1 - share)) + deviation)
             cells.append({str(game): counts for game, counts in enumerate(_counts(rng, score, drawn))})
-        told = contrast(cells, kind, paired=paired, drawn=999)
-        covered += told.low <= true <= told.high
-        found += told.p_value <= 0.05
+        result = contrast(cells, kind, paired=paired, drawn=999)
+        covered += result.low <= true <= result.high
+        found += result.p_value <= 0.05
     return Judged(covered / studies, found / studies)
 
 
@@ -98,8 +98,8 @@ def main() -> None:
     for score, shares, paired in product(scores, ((0.5, 0.5), (0.85, 0.85), (0.8, 0.5)), (False, True)):
         row = [score, f"{shares[0]:g}, {shares[1]:g}", "paired" if paired else "unpaired"]
         for games in _GAMES:
-            told = judged(score, paired=paired, shares=shares, games=games, studies=studies)
-            row.append(f"{100 * told.covered:.1f} / {100 * told.found:.1f}")
+            result = judged(score, paired=paired, shares=shares, games=games, studies=studies)
+            row.append(f"{100 * result.covered:.1f} / {100 * result.found:.1f}")
         print(f"| {' | '.join(row)} |", flush=True)
     print(f"{studies:,} studies a cell, {time.monotonic() - began:.0f} s")
 

@@ -39,8 +39,8 @@ async def _lay(url: str, count: int) -> None:
     app = create_app(Settings(_env_file=None, DATABASE_URL=url, runner=False))
     async with app.router.lifespan_context(app):
         for first in range(0, count, A_BATCH):
-            wish = {"count": min(A_BATCH, count - first), "seats": REMOTE}
-            await app.state.games.create(NewGames.model_validate(wish))
+            order = {"count": min(A_BATCH, count - first), "seats": REMOTE}
+            await app.state.games.create(NewGames.model_validate(order))
             while (made := await app.state.composition.store.unlaid_batches()) and made:
                 await app.state.games.lay_out(made[0])
 

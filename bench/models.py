@@ -156,7 +156,7 @@ class _Asked:
     deep: int
     prompt: int
     """Tokens, roughly; so are the other counts of tokens."""
-    outside: int
+    fresh: int
     """Prompt tokens that do not repeat the beginning of an earlier prompt of the seat."""
     completion: int
 
@@ -199,10 +199,10 @@ def _asked_rows() -> Iterator[Row]:
             game.prompt / AUTHORS_PROMPT[rounds],
             "1" if name == "paper" else "",
         )
-        share = 1 - game.outside / game.prompt
+        share = 1 - game.fresh / game.prompt
         yield Row(
             f"{name}, of them in no prefix sent before",
-            game.outside / rounds,
+            game.fresh / rounds,
             "tokens",
             "in a prefix: authors 63.5 %",
             share,
@@ -305,11 +305,13 @@ def main() -> None:
     parser.add_argument(
         "--games", type=int, nargs="*", default=[1, 50], help="how many to play at once (1 50)"
     )
-    wish = parser.parse_args()
+    arguments = parser.parse_args()
     from bench.__main__ import show
 
     rows = [*_asked_rows(), *games_rows()]
-    rows += [timed_row(wish.latency, games, "1.05" if games == 1 else "1.15") for games in wish.games]
+    rows += [
+        timed_row(arguments.latency, games, "1.05" if games == 1 else "1.15") for games in arguments.games
+    ]
     show(rows)
     if any(not math.isfinite(row.value) for row in rows):
         sys.exit(1)

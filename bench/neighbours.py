@@ -54,8 +54,8 @@ async def _connection(port: int, key: str, number: int, until: float, statuses: 
         await asyncio.sleep(due - loop.time())
         # A request that is late is not sent later: the next one comes at its own time.
         due = max(due + CONNECTIONS / RATE, loop.time())
-        method, path, wish = rnd.choice(MIX)
-        body = b"" if wish is None else json.dumps(wish).encode()
+        method, path, order = rnd.choice(MIX)
+        body = b"" if order is None else json.dumps(order).encode()
         head = (
             f"{method} {path.format(game=game)} HTTP/1.1\r\nHost: localhost\r\n"
             f"Authorization: Bearer {key}\r\nContent-Type: application/json\r\n"
@@ -166,12 +166,12 @@ def neighbour_rows(scale: float, *, database_url: str | None = None) -> list[Row
                 process.stdout.readline()
                 beside = _played(servers, seconds / 2, time.monotonic)
                 of_loop = _played(servers, seconds / 2, servers.loop_s)
-                told = json.loads(process.stdout.readline())
+                counts = json.loads(process.stdout.readline())
             cpu = (servers.cpu_s() - used) / seconds
         finally:
             servers.stop()
-    rate = sum(told.values()) / (seconds + 2)
-    statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(told.items()))
+    rate = sum(counts.values()) / (seconds + 2)
+    statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(counts.items()))
     return [
         Row(
             f"a game's start while another key sends {rate:.0f} requests/s, longest",
@@ -212,13 +212,13 @@ def main() -> None:
     parser.add_argument("--database-url", help="an empty PostgreSQL database; left out: an SQLite file")
     parser.add_argument("--flood", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
-    wish = parser.parse_args()
-    if wish.flood is not None:
+    arguments = parser.parse_args()
+    if arguments.flood is not None:
         key = sys.stdin.readline().strip()
         print("ready", flush=True)
-        print(json.dumps(asyncio.run(flood(wish.flood, key, wish.seconds))))
+        print(json.dumps(asyncio.run(flood(arguments.flood, key, arguments.seconds))))
         return
-    show(neighbour_rows(0.1 if wish.quick else 1.0, database_url=wish.database_url))
+    show(neighbour_rows(0.1 if arguments.quick else 1.0, database_url=arguments.database_url))
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ class Crowd:
         return list(self._by_fd.values())
 
     def join(
-        self, port: int, wishes: Sequence[tuple[str, bytes]], *, timed: bool = False, at_once: int = 100
+        self, port: int, orders: Sequence[tuple[str, bytes]], *, timed: bool = False, at_once: int = 100
     ) -> list[Onlooker]:
         """Connects for each (path, greeting), ``at_once`` of them at a time.
 
@@ -155,10 +155,10 @@ class Crowd:
         one that was closed, TimeoutError after ``JOIN_S``.
         """
         joined: list[Onlooker] = []
-        for first in range(0, len(wishes), at_once):
+        for first in range(0, len(orders), at_once):
             waiting = [
                 self._connect(port, path, greeting, timed)
-                for path, greeting in wishes[first : first + at_once]
+                for path, greeting in orders[first : first + at_once]
             ]
             joined += waiting
             give_up = time.monotonic() + JOIN_S

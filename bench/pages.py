@@ -169,8 +169,8 @@ async def list_rows(folder: Path, launching: Mapping[str, Any], count: int) -> l
     url = await bound
     games = app.state.games
     for first in range(0, count, A_BATCH):
-        wish = {"count": A_BATCH, "drive": "manual", "players": 5 + first // A_BATCH % 6}
-        await games.create(NewGames.model_validate(wish))
+        order = {"count": A_BATCH, "drive": "manual", "players": 5 + first // A_BATCH % 6}
+        await games.create(NewGames.model_validate(order))
     # The service lays the games out beside this.
     async for _ in ticks(0.1):
         if not await app.state.composition.store.unlaid_batches():

@@ -78,12 +78,12 @@ def report_rows(scale: float) -> list[Row]:
 
 
 def main() -> None:
-    wish = sys.argv[1] if len(sys.argv) > 1 else "1000"
-    if not wish.isdecimal():
-        _report(wish)
+    argument = sys.argv[1] if len(sys.argv) > 1 else "1000"
+    if not argument.isdecimal():
+        _report(argument)
         return
     started = time.monotonic()
-    speed, made_in, peak = one_pass(int(wish))
+    speed, made_in, peak = one_pass(int(argument))
     print(
         f"{speed:.1f} games/CPU-s, the report {made_in:.1f} CPU-s, peak {peak:.0f} MiB "
         f"({time.monotonic() - started:.0f} s in all, playing included)"

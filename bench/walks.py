@@ -53,7 +53,21 @@ REPEATS: Final = 5
 """Walks of each journey. The first imports modules and fills caches, so it is left out."""
 WITHIN_S: Final = 60.0
 
-CLOCKED: Final = frozenset({"bell", "claims", "judges", "keys", "pickup", "pulse"})
+CLOCKED: Final = frozenset(
+    {
+        "bell",
+        "claims",
+        "clock",
+        "database health",
+        "judges",
+        "keys",
+        "leases",
+        "limits",
+        "loop lag",
+        "outages",
+    }
+    | {"pairing", "pickup", "pulse", "quotas"}
+)
 """Names of tasks that belong to no journey: they wake up by the clock."""
 
 NO_FUNCTIONS: Final = frozenset({"<module>", "<listcomp>", "<setcomp>", "<dictcomp>"})
@@ -265,13 +279,13 @@ async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
     """As ``vote``, over a socket, from the moment at which the message has been read."""
     tracer.starts_at = inspect.unwrap(Connection._act).__code__
     laid_out = await service.call("POST", "/games", {"seats": [{"agent": "remote"}], "profile": "official"})
-    [told] = laid_out["games"]
+    [game] = laid_out["games"]
     votes = 0
 
     async def play(seat: dict[str, Any]) -> None:
         nonlocal votes
         async with connect(f"ws://127.0.0.1:{service.port}/ws", proxy=None) as socket:
-            identify = {"t": "identify", "v": 1, "game": told["game_id"], "viewer": f"seat:{seat['seat']}"}
+            identify = {"t": "identify", "v": 1, "game": game["game_id"], "viewer": f"seat:{seat['seat']}"}
             await socket.send(json.dumps(identify | {"token": seat["token"], "after": 0}))
             async for text in socket:
                 asked = json.loads(text)
@@ -291,7 +305,7 @@ async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
 
     turn, enough = asyncio.Lock(), asyncio.Event()
     with each_commit(service, tracer.end):
-        players = [asyncio.create_task(play(seat)) for seat in told["seats"]]
+        players = [asyncio.create_task(play(seat)) for seat in game["seats"]]
         await enough.wait()
     for player in players:
         player.cancel()

@@ -80,12 +80,12 @@ class Fed:
         """New games that nobody drives."""
         found: list[str] = []
         while len(found) < count:
-            wish = {
+            order = {
                 "count": min(100, count - len(found)),
                 "drive": "manual",
                 "seats": [{"agent": "scripted"}],
             }
-            found += [game["game_id"] for game in json.loads(self.call("POST", "/games", wish))["games"]]
+            found += [game["game_id"] for game in json.loads(self.call("POST", "/games", order))["games"]]
         return found
 
     def head(self, game: str) -> int:
@@ -239,16 +239,16 @@ def latency_rows(scale: float, most: int, database_url: str | None) -> list[Row]
                 while time.monotonic() < give_up:
                     crowd.turn(0.02)
                 spent = fed.helper.cpu_s() - used
-                told = fed.helper.answer()
+                answer = fed.helper.answer()
                 for n, one in enumerate(members):
-                    crowd.until_events(len(told["handed"][ids[n % games]]), WITHIN_S, [one])
+                    crowd.until_events(len(answer["handed"][ids[n % games]]), WITHIN_S, [one])
             waits = [
                 came - handed
                 for n, one in enumerate(members)
-                for came, handed in zip(one.times or (), told["handed"][ids[n % games]], strict=True)
+                for came, handed in zip(one.times or (), answer["handed"][ids[n % games]], strict=True)
             ]
             rows += latency_of(
-                waits, told["committed"], rate, seconds, spent, f"{watchers:,}", _label(database_url)
+                waits, answer["committed"], rate, seconds, spent, f"{watchers:,}", _label(database_url)
             )
     return rows
 
@@ -424,12 +424,15 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, to see that it runs")
     parser.add_argument("--most", type=int, default=10_000, help="sockets at once, at most (10,000)")
     parser.add_argument("--database-url", help="an empty PostgreSQL database; left out: an SQLite file")
-    wish = parser.parse_args()
-    if unknown := set(wish.parts) - PARTS.keys():
+    arguments = parser.parse_args()
+    if unknown := set(arguments.parts) - PARTS.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     try:
         rows = watcher_rows(
-            0.1 if wish.quick else 1.0, wish.parts or tuple(PARTS), wish.most, database_url=wish.database_url
+            0.1 if arguments.quick else 1.0,
+            arguments.parts or tuple(PARTS),
+            arguments.most,
+            database_url=arguments.database_url,
         )
     except TooFewFiles as fault:
         sys.exit(f"bench.watchers: {fault}")

@@ -55,17 +55,17 @@ def _start(command: Sequence[str], directory: str, environment: dict[str, str]) 
 
 def _until_ready(process: "subprocess.Popen[str]") -> None:
     assert process.stderr is not None
-    said = []
+    lines = []
     for line in process.stderr:
-        said.append(line)
+        lines.append(line)
         if "driving up to" in line:
             return
-    raise RuntimeError(f"a worker did not start:\n{''.join(said)}")
+    raise RuntimeError(f"a worker did not start:\n{''.join(lines)}")
 
 
 async def _post(parts: Composition, games: int, owner: str) -> str:
-    wish = {"seats": DIRECT, "count": games, "seeds": {"from": 1}, "rules": {"max_rejections": 1}}
-    new = NewGames.model_validate(wish)
+    order = {"seats": DIRECT, "count": games, "seeds": {"from": 1}, "rules": {"max_rejections": 1}}
+    new = NewGames.model_validate(order)
     made = await parts.games.create(new, owner=owner)
     await parts.games.lay_out(made.batch_id)
     return made.batch_id

@@ -293,12 +293,12 @@ def _agent(seated: SeatedAgent) -> str:
     """``scripted``, or ``llm (gpt-x at main, paper, prompts second 0123456789abcdef)``."""
     if seated.agent != "llm":
         return _plain(seated.agent)
-    told = seated.parameters
+    given = seated.parameters
     model = (
         f"{seated.model or 'recorded answers'}{'' if seated.endpoint is None else f' at {seated.endpoint}'}"
     )
-    prompts = f"prompts {told.get('prompts')} {told.get('prompts_hash')}"
-    return _plain(f"llm ({model}, {told.get('mechanism')}, {prompts})")
+    prompts = f"prompts {given.get('prompts')} {given.get('prompts_hash')}"
+    return _plain(f"llm ({model}, {given.get('mechanism')}, {prompts})")
 
 
 def _yes(setting: bool) -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "Profile",
     "Reveal",
     "default_roles",
+    "in_deck_order",
     "make_profile",
     "profile_from_settings",
     "without_talk",
@@ -65,11 +66,11 @@ UNIQUE_ROLES: Final = frozenset(Role) - {Role.SERVANT, Role.MINION}
 
 def default_roles(players: int) -> tuple[Role, ...]:
     """The default deck for ``players`` seats."""
-    return _in_order((*_FIVE, *_MORE[: players - 5]))
+    return in_deck_order((*_FIVE, *_MORE[: players - 5]))
 
 
-def _in_order(roles: Sequence[Role]) -> tuple[Role, ...]:
-    # The deck is public, and its order must not tell who holds which role.
+def in_deck_order(roles: Sequence[Role]) -> tuple[Role, ...]:
+    """The roles in the order of a deck, which is public: it must not tell who holds which role."""
     return tuple(sorted(roles, key=_ROLE_ORDER.index))
 
 
@@ -298,7 +299,7 @@ def make_profile(
         raise InvalidProfile(f"players must be 5 to 10, got {players!r}", "/players")
     settings = _MAKERS[name](players)
     if roles is not None:
-        settings["roles"] = _in_order(_read_roles(roles))
+        settings["roles"] = in_deck_order(_read_roles(roles))
     for rule, value in (rules or {}).items():
         if rule not in RULES:
             raise InvalidProfile(f"no rule is called {rule!r}; the rules are {', '.join(RULES)}", "/rules")
@@ -316,7 +317,7 @@ def profile_from_settings(settings: Mapping[str, Any]) -> Profile:
             f"a profile has the settings {sorted(known)}, got {sorted(settings)}", "/profile"
         )
     values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
-    values["roles"] = _in_order(_read_roles(values["roles"]))
+    values["roles"] = in_deck_order(_read_roles(values["roles"]))
     return Profile(**values)
 
 

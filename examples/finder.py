@@ -48,7 +48,7 @@ async def check() -> None:
 
 
 async def listen(started: dict[str, asyncio.Task]) -> None:
-    wish = {"bot": NAME, "version": VERSION, "rated": bool(KEY), "at_least": 2, "wait_s": 30}
+    terms = {"bot": NAME, "version": VERSION, "rated": bool(KEY), "at_least": 2, "wait_s": 30}
     async with connect(f"{WS}/lobby", subprotocols=["avalon.v1"]) as socket:
         await socket.send(json.dumps({"t": "identify", "v": 1, "token": KEY, "bot": NAME}))
         async for text in socket:  # at least every 10 s: a beat
@@ -59,7 +59,7 @@ async def listen(started: dict[str, asyncio.Task]) -> None:
             if all(task.done() for task in started.values()):
                 if len(started) >= int(GAMES):
                     return
-                await asyncio.to_thread(call, "/seeks", wish)  # the open one, if there is one
+                await asyncio.to_thread(call, "/seeks", terms)  # the open one, if there is one
 
 
 async def main() -> None:

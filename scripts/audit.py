@@ -63,9 +63,9 @@ def python_findings(command: Sequence[str], lock: str) -> tuple[int, list[Weakne
         "--format",
         "json",
     ]
-    report, said = _asked([*command, *options, "--requirement", lock])
+    report, words = _asked([*command, *options, "--requirement", lock])
     if "dependencies" not in report:
-        raise NotAsked(f"{lock}: OSV was not asked: {said}")
+        raise NotAsked(f"{lock}: OSV was not asked: {words}")
     left_out = [one for one in report["dependencies"] if "skip_reason" in one]
     if left_out or not report["dependencies"]:
         names = ", ".join(one["name"] for one in left_out) or "nothing"
@@ -82,10 +82,10 @@ def npm_findings(command: Sequence[str], folder: Path, lock: str) -> tuple[int, 
     """How many packages the package-lock.json of a folder has, and what is known about them. ``command``:
     npm. Raises NotAsked.
     """
-    report, said = _asked([*command, "audit", "--package-lock-only", "--json"], folder)
+    report, words = _asked([*command, "audit", "--package-lock-only", "--json"], folder)
     if "vulnerabilities" not in report:
-        told = report.get("message") or report.get("error", {}).get("summary") or said
-        raise NotAsked(f"{lock}: the npm registry was not asked: {told}")
+        why = report.get("message") or report.get("error", {}).get("summary") or words
+        raise NotAsked(f"{lock}: the npm registry was not asked: {why}")
     found = [
         Weakness(lock, f"{name} {one['range']}", weakness["title"], "")
         for name, one in report["vulnerabilities"].items()
@@ -102,12 +102,12 @@ def _asked(command: Sequence[str], folder: Path = ROOT) -> tuple[dict[str, Any],
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as fault:
         return {}, f"{command[0]}: {fault.strerror}"
-    said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+    words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
     try:
         report = json.loads(done.stdout)
     except json.JSONDecodeError:
-        return {}, said
-    return report if isinstance(report, dict) else {}, said
+        return {}, words
+    return report if isinstance(report, dict) else {}, words
 
 
 def _pip_audit(folder: str) -> list[str]:

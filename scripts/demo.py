@@ -24,8 +24,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.cli.tables import print_metrics
 from engine.events import Event, read_event
-from evaluators.ground.places import without_place
 from evaluators.ground.provenance import PROVENANCE
+from evaluators.ground.thought_places import without_place
 from evaluators.measures.play import PlayFigures
 
 console = Console(highlight=False)
@@ -125,8 +125,8 @@ def measure(client: Client, batch: str) -> PlayFigures:
 
 def show_llm_game(client: Client) -> None:
     """One game of language-model seats, every answer by the fake model; and what it took."""
-    wish = {"seats": [{"agent": "llm", "model": "fake"}], "labels": {"experiment": "demo, fake model"}}
-    created = client.json("POST", "/games", wish)
+    order = {"seats": [{"agent": "llm", "model": "fake"}], "labels": {"experiment": "demo, fake model"}}
+    created = client.json("POST", "/games", order)
     *_, view = client.lines(f"/batches/{created['batch_id']}/events?follow=true")
     if view["status"] != "done":
         raise SystemExit("the game of language-model seats did not end; the service's output is above")
@@ -180,10 +180,10 @@ def main() -> None:
     parser.add_argument("--exit", action="store_true", help="stop after the table")
     parser.add_argument("--games", type=int, default=20, help="games in the batch (20)")
     parser.add_argument("--port", type=int, default=8000, help="port; a free one when it is taken (8000)")
-    wish = parser.parse_args()
-    port = wish.port if is_free(wish.port) else free_port()
-    if port != wish.port:
-        console.print(f"port {wish.port} is taken, serving on {port}")
+    arguments = parser.parse_args()
+    port = arguments.port if is_free(arguments.port) else free_port()
+    if port != arguments.port:
+        console.print(f"port {arguments.port} is taken, serving on {port}")
     own_models = bool(os.environ.get("INTERINTENT_MODELS") or os.environ.get("INTERINTENT_MODELS_FILE"))
     fake_port = free_port()
     fake = start("fake-model", "--brain", "sensible", "--host", "127.0.0.1", "--port", str(fake_port))
@@ -193,17 +193,17 @@ def main() -> None:
     try:
         client = Client("127.0.0.1", port)
         wait_until_ready(client, service)
-        created = client.json("POST", "/games", {"count": wish.games, "labels": {"experiment": "demo"}})
+        created = client.json("POST", "/games", {"count": arguments.games, "labels": {"experiment": "demo"}})
         batch, game = created["batch_id"], created["games"][0]["game_id"]
-        view = follow(client, batch, wish.games)
+        view = follow(client, batch, arguments.games)
         if view["status"] != "done":
             raise SystemExit(f"the batch ended as {view['status']}: {view['games']}")
-        title = f"{wish.games} games of scripted seats, profile interintent"
+        title = f"{arguments.games} games of scripted seats, profile interintent"
         print_metrics(measure(client, batch), f"{title} ({view['games_per_second']:.0f} games/s)", console)
         if not own_models:
             show_llm_game(client)
         show_where_to_look(f"http://localhost:{port}", batch, game)
-        if not wish.exit:
+        if not arguments.exit:
             console.print("serving until Ctrl-C")
             service.wait()
     except KeyboardInterrupt:

@@ -284,3 +284,50 @@ def test_a_class_name_means_one_class() -> None:
                     places.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     twice = {name: where for name, where in places.items() if len(where) > 1}
     assert not twice, twice
+
+
+STRANGE = {
+    "house", "desk", "door", "outside", "wish", "said", "told", "heard", "standing", "planted", "closes",
+    "places",
+}  # fmt: skip
+"""Names that say nothing to somebody who has not read our code."""
+
+PUBLISHED = {"said", "planted", "places", "standing"}
+"""Of these, names of fields, columns, options and template blocks, which others use. Variables that hold what
+is in them have the same names.
+"""
+
+
+def names_given(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The names of classes, functions, parameters, variables and attributes that a module gives."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+
+
+def is_strange(name: str, strange: Collection[str]) -> bool:
+    return name.strip("_").lower() in strange
+
+
+@pytest.mark.parametrize("package", [*MAY_IMPORT, "client/src", "examples"])
+def test_names_are_known_before_our_code_is_read(package: str) -> None:
+    found = []
+    for path in sources(package):
+        where = path.relative_to(ROOT)
+        if is_strange(path.stem, STRANGE):
+            found.append(str(where))
+        for line, name in names_given(ast.parse(path.read_text())):
+            if is_strange(name, STRANGE - PUBLISHED):
+                found.append(f"{where}:{line}: {name}")
+    assert not found, found
+
+
+def test_a_strange_name_is_found() -> None:
+    source = "class Door:\n    def f(self, wish, *, heard=1):\n        self._told = outside = 1"
+    names = [name for _, name in names_given(ast.parse(source)) if is_strange(name, STRANGE)]
+    assert sorted(names) == ["Door", "_told", "heard", "outside", "wish"]

@@ -85,8 +85,9 @@ class LlmAgent:
             await self._session.unanswered(turn.request.id)
             return turn.defaulted()
         finally:
-            self._turn_preparation.cancel()
-            self._turn_preparation = Preparation()
+            if self._eager:
+                self._turn_preparation.cancel()
+                self._turn_preparation = Preparation()
 
     def notice(self, observation: Observation) -> None:
         """Asks the questions for the seat's coming speech that need not wait for its turn (timing eager)."""

@@ -50,11 +50,14 @@ __all__ = [
     "Memory",
     "believed",
     "catalogue",
+    "how_many",
+    "hunted",
     "listed",
     "looked_up",
     "menus",
     "named",
     "one_line",
+    "other_roles",
     "quoted",
     "read_names",
     "read_settings",
@@ -230,8 +233,8 @@ def record(events: Sequence[Event], seat: Seat, *, brief: bool = False, memory: 
         if brief and type(event) in _OWN:
             lines += _brief(event)
         else:
-            said = memory == "speeches" and type(event) is UtteranceMade
-            lines += _lines(event, seat, short=short and not said)
+            is_speech = memory == "speeches" and type(event) is UtteranceMade
+            lines += _lines(event, short=short and not is_speech)
     return "\n".join(lines) + "\n"
 
 
@@ -278,9 +281,9 @@ NOT_FOUND: Final = "(not found) "
 """The mark before a snippet that the seat's model gave, but that no speech in its record contains."""
 
 
-def record_lines(events: Sequence[Event], seat: Seat) -> list[str]:
+def record_lines(events: Sequence[Event]) -> list[str]:
     """The full lines of these events."""
-    return [line for event in events for line in _lines(event, seat, short=False)]
+    return [line for event in events for line in _lines(event, short=False)]
 
 
 _OWN: Final = frozenset({BeliefsFormed, SpeechDrafted, RoundSummarised})
@@ -305,7 +308,7 @@ def _in_short(belief: Belief) -> str:
     return f"seat {belief.about} {taken}{sure}"
 
 
-def _lines(event: Event, seat: Seat, *, short: bool) -> list[str]:
+def _lines(event: Event, *, short: bool) -> list[str]:
     match event:
         case ProposalOpened(round=round_, attempt=attempt, leader=leader):
             return [f"round {round_} attempt {attempt}: seat {leader} leads"]
@@ -390,3 +393,23 @@ def situation(table: Table, hand: Hand) -> str:
         f"Round {table.round}, attempt {table.attempt} of {table.profile.max_rejections}; {leads}. "
         f"Quests: {table.succeeded} succeeded, {table.failed} failed; {_needed(table)}.{team}"
     )
+
+
+def hunted(profile: Profile) -> bool:
+    """Whether evil may shoot Merlin."""
+    return profile.assassination != "none" and Role.MERLIN in profile.roles
+
+
+def how_many(fewest: int, most: int) -> str:
+    """A range of numbers in words: ``2``, ``2 or 3``, ``1 to 3``."""
+    if fewest == most:
+        return str(fewest)
+    return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
+
+
+def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
+    """The roles that others may hold, in deck order. The seat's own role is left out, unless the deck has it
+    twice.
+    """
+    deck = profile.roles
+    return tuple(other for other in dict.fromkeys(deck) if deck.count(other) > (other is role))

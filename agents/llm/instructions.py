@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from agents.llm.context import how_many, hunted
 from agents.llm.options import SeatOptions
 from agents.llm.replies import (
     BRIEF,
@@ -36,7 +37,7 @@ from engine.intentions import CATALOGUE, CATEGORIES, IntentionId, allowed
 from engine.profile import Profile
 from engine.terms import Role
 
-__all__ = ["common_instructions", "how_many", "hunted", "off_menu", "other_roles"]
+__all__ = ["common_instructions", "off_menu"]
 
 _HEADER: Final = "=== THE STEPS ==="
 _IDS: Final = tuple(intention.id for intention in CATALOGUE)
@@ -99,26 +100,6 @@ def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Sch
         speech,
     )
     return one_pass_shape(first, second_pass_shape(roles, chosen("modification"), speech)).form.schema
-
-
-def hunted(profile: Profile) -> bool:
-    """Whether evil may shoot Merlin."""
-    return profile.assassination != "none" and Role.MERLIN in profile.roles
-
-
-def how_many(fewest: int, most: int) -> str:
-    """A range of numbers in words: ``2``, ``2 or 3``, ``1 to 3``."""
-    if fewest == most:
-        return str(fewest)
-    return f"{fewest} {'or' if most == fewest + 1 else 'to'} {most}"
-
-
-def other_roles(profile: Profile, role: Role) -> tuple[Role, ...]:
-    """The roles that others may hold, in deck order. The seat's own role is left out, unless the deck has it
-    twice.
-    """
-    deck = profile.roles
-    return tuple(other for other in dict.fromkeys(deck) if deck.count(other) > (other is role))
 
 
 def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from agents.llm.context import listed, looked_up
+from agents.llm.context import how_many, listed, looked_up
+from agents.llm.context import other_roles as roles_beside
 from agents.llm.fields import close_intention
-from agents.llm.instructions import how_many, off_menu
-from agents.llm.instructions import other_roles as roles_beside
+from agents.llm.instructions import off_menu
 from agents.llm.question import Question
 from agents.llm.replies import (
     BRIEF,
@@ -111,7 +111,7 @@ async def revised(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
         await _read_by_others(turn, talk)
     final = first
     if "modification" in steps:
-        final = await modification(turn, talk, first)
+        final = await modification(turn, talk)
         turn.notes += _modified(turn, first, final)
     return await refinement(turn, talk, final)
 
@@ -170,7 +170,7 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
     # Nothing is raised here: a fault would cancel the other questions, and which of them were answered by
     # then would depend on their order.
     outcome = BeliefAnswer(seat)
-    talk, situation, said = turn.talk_about(seat)
+    talk, situation, speeches = turn.talk_about(seat)
     possible = possible_roles(turn, seat)
     words = turn.render(
         "first_order",
@@ -180,9 +180,9 @@ async def ask_about(turn: ModelTurn, seat: Seat) -> BeliefAnswer:
         holders=[role.value for role in possible],
         count=_count(turn, len(_their_intentions(possible))),
         snippets=SNIPPETS,
-        spoken=bool(said),
+        spoken=bool(speeches),
     )
-    shape = _belief_shape(turn, seat, said, FULL)
+    shape = _belief_shape(turn, seat, speeches, FULL)
     try:
         outcome.belief = await talk.ask(
             "first_order", words, shape, about=f"seat {seat}", notes=outcome.notes
@@ -201,14 +201,14 @@ async def selection(turn: ModelTurn, talk: Talk, words: str, notes: list[Note] |
 
 async def formulation(turn: ModelTurn, talk: Talk, notes: list[Note] | None = None) -> SpeechReply:
     """Asks for a first draft. Unusable answers go to ``notes``, by default the turn's own."""
-    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard, last=False, size=0)
+    words = turn.render("formulation", opening=_opening(turn), heard=turn.others_spoke, last=False, size=0)
     return await talk.ask("formulation", words, speech_shape("formulation"), notes=notes)
 
 
 async def spoken_draft(turn: ModelTurn, talk: Talk, first: Selected) -> SeatAction:
     """Asks for a draft that is spoken as it is, and for the team if an opening leader proposes one."""
     size = _size(turn)
-    words = turn.render("formulation", opening=_opening(turn), heard=turn.heard, last=True, size=size)
+    words = turn.render("formulation", opening=_opening(turn), heard=turn.others_spoke, last=True, size=size)
     shape = speech_shape("formulation", size=size, players=turn.table.players)
 
     def build(speech: SpeechReply) -> SeatAction:
@@ -224,7 +224,7 @@ async def second_order(turn: ModelTurn, talk: Talk) -> Readings:
     return await talk.ask("second_order", words, readings_shape(readers))
 
 
-async def modification(turn: ModelTurn, talk: Talk, first: Selected) -> Selected:
+async def modification(turn: ModelTurn, talk: Talk) -> Selected:
     """Asks for the final selection."""
     words = turn.render("modification", count=_count(turn, len(offer(turn))), readings=turn.was_read)
     return await talk.ask("modification", words, _selection_shape(turn, "modification"))
@@ -293,7 +293,7 @@ def _words_of_passes(turn: ModelTurn) -> dict[str, Any]:
         "menu": on_offer,
         "others": [role.value for role in other_roles(turn)],
         "held": _held(turn, about),
-        "heard": turn.heard,
+        "heard": turn.others_spoke,
         "categories": CATEGORIES,
         "size": _size(turn),
         "opening": _opening(turn),
@@ -345,7 +345,7 @@ def _revised_at_once(
 def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
     """The question for a speech without steps before it."""
     size = _size(turn)
-    words = turn.render("direct", size=size, opening=_opening(turn), heard=turn.heard)
+    words = turn.render("direct", size=size, opening=_opening(turn), heard=turn.others_spoke)
     shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players, why=False)
     return Question("direct", words, shape, lambda speech: _spoken(turn, speech, tuple(turn.notes)))
 
@@ -398,13 +398,13 @@ def _their_intentions(roles: Sequence[Role]) -> tuple[IntentionId, ...]:
 _CATALOGUE_ORDER: Final = tuple(dict.fromkeys(id_ for role in Role for id_ in allowed(role)))
 
 
-def _belief_shape(turn: ModelTurn, seat: Seat, said: Sequence[str], lengths: Lengths) -> Shape[Belief]:
-    """The form of a belief about the seat, and how it is read. ``said``: that seat's speeches on record."""
+def _belief_shape(turn: ModelTurn, seat: Seat, speeches: Sequence[str], lengths: Lengths) -> Shape[Belief]:
+    """The form of a belief about the seat, and how it is read. ``speeches``: those of the seat on record."""
     theirs = _their_intentions(possible_roles(turn, seat))
     fewest, most = _limits(turn, len(theirs))
     roles = _asked_roles(turn, seat)
-    shape = belief_shape(seat, roles, theirs, fewest, most, lengths, spoken=bool(said))
-    return Shape(shape.form, lambda fields: looked_up(shape.read(fields), said))
+    shape = belief_shape(seat, roles, theirs, fewest, most, lengths, spoken=bool(speeches))
+    return Shape(shape.form, lambda fields: looked_up(shape.read(fields), speeches))
 
 
 def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:

@@ -139,8 +139,8 @@ def senseless(steps: Sequence[str]) -> str | None:
     for step in steps:
         if step not in STEPS:
             return f"no step is called {step!r}; the steps are {', '.join(STEPS)}"
-    places = [STEPS.index(step) for step in steps if step in STEPS]
-    if sorted(set(places)) != places:
+    ranks = [STEPS.index(step) for step in steps if step in STEPS]
+    if sorted(set(ranks)) != ranks:
         return f"steps come once each and in the order {', '.join(STEPS)}; got {', '.join(steps)}"
     has = frozenset(steps)
     if has and "formulation" not in has:

@@ -4,8 +4,7 @@ answer becomes.
 
 from typing import Any, Final
 
-from agents.llm.context import listed
-from agents.llm.instructions import hunted
+from agents.llm.context import hunted, listed
 from agents.llm.mechanism import direct_turn, one_pass_turn
 from agents.llm.question import Question
 from agents.llm.replies import (

@@ -12,6 +12,7 @@ from agents.llm.context import (
     RECORD_GOES_ON,
     believed,
     catalogue,
+    hunted,
     listed,
     menus,
     named,
@@ -24,7 +25,7 @@ from agents.llm.context import (
     table_settings,
 )
 from agents.llm.fields import Fields, UnusableReply
-from agents.llm.instructions import common_instructions, hunted
+from agents.llm.instructions import common_instructions
 from agents.llm.options import SeatOptions
 from agents.llm.preparation import events_about
 from agents.llm.question import Question
@@ -32,7 +33,6 @@ from agents.llm.replies import THEN, Schema, Shape, outline
 from agents.llm.session import CallKey, TurnSession, defaulted
 from agents.llm.templates import NOW, Templates
 from agents.model.model import Message, Reply
-from agents.model.overhearing import spoken_path
 from engine.actions import SeatAction
 from engine.errors import IllegalAction
 from engine.events import Event, Note, ReadingsImagined, ReplyUnusable, UtteranceMade
@@ -119,7 +119,7 @@ class ModelTurn:
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
     @property
-    def heard(self) -> bool:
+    def others_spoke(self) -> bool:
         """Whether anybody else has said anything in this game."""
         return any(
             type(event) is UtteranceMade and event.seat != self.seat and event.text for event in self.events
@@ -188,8 +188,8 @@ class ModelTurn:
         if self.options.timing == "exact":
             return Talk(self, _head(self.record, ())), self.situation, self.speeches_of(seat)
         part = events_about(self.events, self.request, self.opens, seat)
-        said = speeches_in_sight(part, seat, self.memory)
-        return self.talk_through(part), situation(fold(part).table, self.hand), said
+        speeches = speeches_in_sight(part, seat, self.memory)
+        return self.talk_through(part), situation(fold(part).table, self.hand), speeches
 
     def speeches_of(self, seat: Seat) -> list[str]:
         """The speeches of the other seat in the turn's record."""
@@ -285,7 +285,7 @@ class Talk:
 
     def add_to_record(self, events: Sequence[Event] = (), beliefs: Iterable[Belief] = ()) -> None:
         """Adds new events and beliefs before the next question, as a continuation of the record."""
-        lines = record_lines(events, self._turn.seat)
+        lines = record_lines(events)
         goes_on = "\n".join([RECORD_GOES_ON, *lines, END_OF_RECORD, "", ""]) if lines else ""
         self._head = goes_on + _notes([believed(belief) for belief in beliefs])
 
@@ -312,7 +312,7 @@ class Talk:
 
         form = question.shape.form
         # What becomes the action is said to all; a draft is not.
-        shape = replace(question.shape, form=replace(form, aloud=spoken_path(form.schema)))
+        shape = replace(question.shape, form=replace(form, aloud=True))
         return await self._ask(question.step, words, read, shape, turn.sketch(question), "", before, None)
 
     async def _ask(

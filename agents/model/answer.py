@@ -159,7 +159,7 @@ def find_value(text: str, required: Set[str] = frozenset()) -> Any:
 AROUND: Final = " \t\r\n\v\f\N{ZERO WIDTH NO-BREAK SPACE}\N{NO-BREAK SPACE}"
 
 _OPENS: Final = re.compile(r"\s*(?:<(?:think|thinking|thought|reasoning)>|\[THINK\])")
-_CLOSES: Final = re.compile(
+_CLOSING: Final = re.compile(
     r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]|<\|channel\|>final[^<]{0,64}<\|message\|>"
 )
 """The marks with which models end the thoughts that they write into their answer."""
@@ -173,7 +173,7 @@ def thoughts_and_rest(text: str) -> tuple[str, str]:
     """
     if ("<" not in text and "[" not in text) or read_json(text.strip(AROUND)) is not NO_VALUE:
         return "", text
-    ends = list(_CLOSES.finditer(text))
+    ends = list(_CLOSING.finditer(text))
     opened = _OPENS.match(text)
     if ends:
         return text[opened.end() if opened else 0 : ends[-1].start()].strip(), text[ends[-1].end() :]

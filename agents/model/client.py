@@ -321,7 +321,7 @@ class _Call:
                 endpoint.model,
                 room=self.room,
                 max_bytes=endpoint.max_bytes,
-                heard=None if listener is None else listener.hear,
+                on_text=None if listener is None else listener.hear,
             )
             silence_s = endpoint.timeout_s if body.get("stream") else self._left_s()
             try:
@@ -445,10 +445,10 @@ class _Call:
         cost = endpoint.cost(tally.usage)
         spent = Spent(tally.usage, cost, tally.seconds, tally.calls, self.sent)
         words = without_prompt(endpoint.hidden(problem.words), self.messages)
-        told = f": {words}" if words else ""
+        reason = f": {words}" if words else ""
         raise ModelUnavailable(
             f"no usable answer to {self.form.name} from {endpoint.name} (requests: {tally.calls}, "
-            f"{tally.seconds:.1f} s): {problem.cause}{told}",
+            f"{tally.seconds:.1f} s): {problem.cause}{reason}",
             problem.cause,
             spent,
             problem.kind,

@@ -85,7 +85,7 @@ class CompletionReader:
     """Takes the blocks of one body; ``end`` then returns what the body was.
 
     ``model`` is the name to use if the body gives none. ``room`` is the most tokens that were asked for.
-    ``heard`` is called with each piece of the answer's text as it comes, reasoning left out.
+    ``on_text`` is called with each piece of the answer's text as it comes, reasoning left out.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class CompletionReader:
         *,
         room: int = 0,
         max_bytes: int = 512 * 1024,
-        heard: Callable[[str], None] | None = None,
+        on_text: Callable[[str], None] | None = None,
     ) -> None:
         self.ended = False
         """Whether the answer is complete: nothing that matters can follow."""
@@ -106,7 +106,7 @@ class CompletionReader:
         self.begin = b""
         """The first bytes of the body."""
         self._room = room
-        self._heard = heard
+        self._on_text = on_text
         self._max_bytes = max_bytes
         self._streams: bool | None = None
         self._line = bytearray()
@@ -272,7 +272,7 @@ class CompletionReader:
             if isinstance(message, Mapping) and message.get("content"):
                 # The server sends the whole message once more after its pieces.
                 self._pieces.clear()
-                self._heard = None
+                self._on_text = None
         if isinstance(message, Mapping):
             self._messages += 1
             self._read_message(message)
@@ -336,8 +336,8 @@ class CompletionReader:
         pieces.append(text)
         self._length += len(text)
         is_answer = pieces is self._pieces or pieces is self._arguments
-        if self._heard is not None and self._streams and is_answer:
-            self._heard(text)
+        if self._on_text is not None and self._streams and is_answer:
+            self._on_text(text)
         if self._streams and self._length - self._checked_at >= _REPEATED // 2:
             self._checked_at = self._length
             self._check(pieces)

@@ -128,7 +128,7 @@ class AdaptiveLimit:
         self._places = parallel.first if on_short is None else 0
         self._until = math.inf
         """Until when the places may be used, in the event loop's time."""
-        self._told: float = math.inf
+        self._reported: float = math.inf
         """What was said to be in flight, while the answer is awaited."""
         self._answers = 0
         self._lowered_at = -math.inf
@@ -143,7 +143,7 @@ class AdaptiveLimit:
         """How much may be in flight now."""
         if self._until != math.inf and asyncio.get_running_loop().time() >= self._until:
             return 0
-        return self._places if self._told == math.inf else min(self._places, int(self._told))
+        return self._places if self._reported == math.inf else min(self._places, int(self._reported))
 
     @property
     def used(self) -> int:
@@ -174,15 +174,15 @@ class AdaptiveLimit:
         """How much is in flight. No more will be until the next ``grant``: whoever divides the places gives
         the others what was free.
         """
-        told = self.used
-        self._told = told
-        return told
+        reported = self.used
+        self._reported = reported
+        return reported
 
     def grant(self, places: int, share: float, until: float, *, fresh: bool = False) -> None:
         """Sets the places and the share of the rates that this process may use, until a time of the event
         loop. ``fresh``: no other process has used the endpoint lately.
         """
-        self._places, self._until, self._told = places, until, math.inf
+        self._places, self._until, self._reported = places, until, math.inf
         if share != self.share or fresh:
             self.share = share
             for on_share in self.on_share:

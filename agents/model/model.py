@@ -49,8 +49,8 @@ class Form:
     """A short and stable name, e.g. ``vote``, since providers require one."""
     schema: Mapping[str, Any]
     """JSON Schema 2020-12 of an object."""
-    aloud: tuple[str, ...] = ()
-    """Where in the reply the speech stands that is said to all, by names of fields; empty: nowhere."""
+    aloud: bool = False
+    """Whether the reply becomes the action, so that a speech in it is said to all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,20 +106,20 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
     problem = CallProblem(
         "error_body" if status is None else f"status_{status}", status or 200, words=why.text
     )
-    said = f"{why.names} {_codes(body)} {why.text}"
+    wording = f"{why.names} {_codes(body)} {why.text}"
     after_s = retry_after(headers)
     if after_s is None:
-        after_s = _told(body, why.text)
-    if status in (None, 400, 403, 422, 451) and _is_moderation(said, body):
+        after_s = _pause_named(body, why.text)
+    if status in (None, 400, 403, 422, 451) and _is_moderation(wording, body):
         problem.cause, problem.kind, problem.final = "content_filter", "answer", True
-    elif status not in (401, 429) and _TOO_LONG.search(said):
+    elif status not in (401, 429) and _TOO_LONG.search(wording):
         problem.cause, problem.kind, problem.final = "context_length", "request", True
-    elif status in (None, 400, 402, 403, 429) and _is_quota(status, said, after_s):
+    elif status in (None, 400, 402, 403, 429) and _is_quota(status, wording, after_s):
         problem.cause, problem.kind, problem.final = "quota", "account", True
-    elif status in (None, 400, 404, 422, 500, 503) and _UNKNOWN_MODEL.search(said):
+    elif status in (None, 400, 404, 422, 500, 503) and _UNKNOWN_MODEL.search(wording):
         problem.cause = "status_404" if status == 404 else "model_not_found"
         problem.kind, problem.final = "account", True
-    elif status in (None, 400, 422) and _TURNED_AWAY.search(said):
+    elif status in (None, 400, 422) and _TURNED_AWAY.search(wording):
         problem.cause, problem.kind, problem.final = "status_401", "account", True
     elif status is None or status >= 500 or status == 429 or status in _MAY_PASS:
         problem.after_s = after_s
@@ -145,16 +145,16 @@ def _codes(body: Any) -> str:
     return " ".join(code for code in codes if isinstance(code, str))
 
 
-def _is_moderation(said: str, body: Any) -> bool:
-    if _MODERATION.search(said):
+def _is_moderation(wording: str, body: Any) -> bool:
+    if _MODERATION.search(wording):
         return True
     return isinstance(body, dict | list) and bool(_BLOCKED.search(json.dumps(body)))
 
 
-def _is_quota(status: int | None, said: str, after_s: float | None) -> bool:
+def _is_quota(status: int | None, wording: str, after_s: float | None) -> bool:
     """Whether the account is empty. Gemini's limits per minute have the same words, but name a pause."""
     passes = status == 429 and after_s is not None and after_s <= LONGEST_WAIT_S
-    return bool(_QUOTA.search(said)) and ("insufficient" in said.lower() or not passes)
+    return bool(_QUOTA.search(wording)) and ("insufficient" in wording.lower() or not passes)
 
 
 _DELAY: Final = re.compile(r'"retryDelay":\s*"([\d.]+)s"')
@@ -163,7 +163,7 @@ _AGAIN: Final = re.compile(
 )
 
 
-def _told(body: Any, text: str) -> float | None:
+def _pause_named(body: Any, text: str) -> float | None:
     """Seconds to wait according to the body: by Google's ``retryDelay``, or by its words. None: not given."""
     delay = _DELAY.search(json.dumps(body)) if isinstance(body, dict | list) else None
     if delay is not None:
@@ -200,11 +200,11 @@ def without_prompt(words: str, messages: Sequence[Message]) -> str:
     """
     words = " ".join(_unescaped(clean(words[:_READ])).split())
     asked = "\n".join(_letters(message.content)[0] for message in messages)
-    letters, places = _letters(words)
+    letters, positions = _letters(words)
     quoted: list[tuple[int, int]] = []
     for at in range(len(letters) - _PIECE + 1):
         if letters[at : at + _PIECE] in asked:
-            start, end = places[at], places[at + _PIECE - 1] + 1
+            start, end = positions[at], positions[at + _PIECE - 1] + 1
             if quoted and start <= quoted[-1][1]:
                 quoted[-1] = (quoted[-1][0], end)
             else:
@@ -221,5 +221,5 @@ def _unescaped(words: str) -> str:
 def _letters(text: str) -> tuple[str, list[int]]:
     """The letters and digits of a text in lower case, and the place of each."""
     text = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
-    places = [at for at, sign in enumerate(text) if sign.isalnum()]
-    return "".join(text[at] for at in places), places
+    positions = [at for at, sign in enumerate(text) if sign.isalnum()]
+    return "".join(text[at] for at in positions), positions

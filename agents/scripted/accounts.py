@@ -157,8 +157,8 @@ def _claims(book: Notebook) -> str:
             for move in moves_in(speech.text, book.names):
                 if move.act in _CLAIMED:
                     claimed[speech.seat] = _CLAIMED[move.act]
-    said = [f"{book.names[seat - 1]} claims to be {claimed[seat]}" for seat in sorted(claimed)]
-    return f"{'; '.join(said)}." if said else "Nobody has claimed a role."
+    claims = [f"{book.names[seat - 1]} claims to be {claimed[seat]}" for seat in sorted(claimed)]
+    return f"{'; '.join(claims)}." if claims else "Nobody has claimed a role."
 
 
 def _open(book: Notebook, table: Table) -> str:

@@ -33,10 +33,10 @@ def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) 
         else:
             return [{"loc": (), "type": "many_faults", "msg": "much of this does not fit"}]
     faults = refused.errors(include_url=False, include_context=False, include_input=False)
-    return [_told(dict(fault), model) for fault in faults[:MAX_FAULTS]]
+    return [_shown(dict(fault), model) for fault in faults[:MAX_FAULTS]]
 
 
-def _told(fault: dict[str, Any], model: TypeAdapter[Any]) -> dict[str, Any]:
+def _shown(fault: dict[str, Any], model: TypeAdapter[Any]) -> dict[str, Any]:
     """The fault; that of an unknown field with the names that would be known."""
     if fault["type"] == "extra_forbidden":
         names = _fields_at(model, fault["loc"][:-1])

@@ -8,6 +8,7 @@ import typer
 __all__ = [
     "Answers",
     "ApiKeyEnv",
+    "AsJson",
     "BaseUrl",
     "Batches",
     "DatabaseUrl",
@@ -20,6 +21,7 @@ __all__ = [
     "Where",
 ]
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.base.clock import timestamp
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
 from app.store.audit import Audit, Deed
@@ -46,7 +46,7 @@ def audit(
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only before then.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The last so many.")] = 100,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Show who did what and when, the oldest first.

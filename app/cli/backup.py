@@ -43,7 +43,7 @@ def backup(
         manifest = run_or_fail(run())
     except OSError as fault:
         fail(f"cannot write {out}: {reason(fault)}")
-    note(f"wrote {out}: {_said(manifest)}, {out.stat().st_size:,} bytes")
+    note(f"wrote {out}: {_in_words(manifest)}, {out.stat().st_size:,} bytes")
     for found in manifest.faults:
         note(f"the database is damaged: {found}; see interintent doctor")
     if manifest.faults:
@@ -80,10 +80,10 @@ def put_back(
     except OSError as fault:
         fail(f"{file}: {reason(fault)}")
     done = "checked" if check else "restored"
-    note(f"{done} {file} of {manifest.made_at}: {_said(manifest)}")
+    note(f"{done} {file} of {manifest.made_at}: {_in_words(manifest)}")
 
 
-def _said(manifest: BackupManifest) -> str:
+def _in_words(manifest: BackupManifest) -> str:
     rows = manifest.rows
     counts = ", ".join(f"{name} {rows[name]:,}" for name in ("batches", "games", "events") if name in rows)
     return f"{manifest.database}, schema {manifest.revision}, {counts}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.terminal import clean, count_bar, echo, note, print_json
 from app.store.examining import DatabaseFinding, examine
@@ -26,7 +26,7 @@ def doctor(
             "first.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Check the whole database: every log, every row, and what belongs together.

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
 from app.edge.auth import owner_of
@@ -82,7 +82,7 @@ def quota(
         typer.Argument(metavar="[NAME=LIMIT]...", help="A number; none: no limit; default: by the settings."),
     ] = None,
     database_url: DatabaseUrl = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show or change the quotas of a key, or of a project with all of its keys. A running service notices
     changes within two seconds.

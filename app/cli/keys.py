@@ -16,7 +16,7 @@ from rich.table import Column, Table
 
 from app.base.clock import now_ms, timestamp
 from app.base.names import check_name
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.key_quotas import change_quotas, quota, read_changes
 from app.cli.terminal import checked, fail, note, print_json
@@ -46,8 +46,6 @@ _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
 _RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
 """Once a newer secret has signed for this long, no token of an older secret is valid any more."""
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _with_store(

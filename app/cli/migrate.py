@@ -33,12 +33,12 @@ def migrate(
             return await (database.schema() if check else database.migrate())
 
     state = run_or_fail(run())
-    note(_said(state, done=not check))
+    note(_in_words(state, done=not check))
     if check and state.behind:
         raise typer.Exit(1)
 
 
-def _said(state: SchemaState, *, done: bool) -> str:
+def _in_words(state: SchemaState, *, done: bool) -> str:
     if state.is_ahead:
         return f"a newer release has migrated the database to {state.found}; this one can use it as it is"
     if not state.behind:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.model.model import Endpoint, ModelUnavailable
-from app.cli.arguments import ApiKeyEnv, BaseUrl
+from app.cli.arguments import ApiKeyEnv, AsJson, BaseUrl
 from app.cli.simulate_models import chosen_endpoint
 from app.cli.tables import WIDTH
 from app.cli.terminal import clean, echo, fail, note, print_json
@@ -41,7 +41,7 @@ def try_command(
         int, typer.Option("--max-tokens", min=1, help="Make no more calls once this many tokens are used.")
     ] = MOST_TOKENS,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the calls.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask a model one question of each form that seats ask for, and say what works, how fast, and at what
     cost.

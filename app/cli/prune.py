@@ -11,7 +11,7 @@ from sqlalchemy.engine import make_url
 
 from app.base.clock import now_ms
 from app.base.errors import StillNeeded
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.terminal import count_bar, fail, note, print_json
 from app.store.db import Database
@@ -41,7 +41,7 @@ def prune(
             "for a second copy.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Delete old batches with their games for good, and say how many bytes that frees.

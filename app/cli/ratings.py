@@ -105,11 +105,9 @@ def _print(view: RatingsView) -> None:
     for heading in ("places", "player", "wins %", "95 %", "as loyal", "as evil", "games"):
         table.add_column(heading, justify="left" if heading == "player" else "right", overflow="fold")
     for one in view.players:
-        places = (
-            str(one.best_rank) if one.best_rank == one.worst_rank else f"{one.best_rank}-{one.worst_rank}"
-        )
+        ranks = str(one.best_rank) if one.best_rank == one.worst_rank else f"{one.best_rank}-{one.worst_rank}"
         table.add_row(
-            places,
+            ranks,
             escape(one.player),
             f"{100 * one.rating.value:.1f}",
             f"{100 * one.rating.low:.1f}-{100 * one.rating.high:.1f}",

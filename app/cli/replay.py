@@ -176,14 +176,14 @@ def metrics_command(
     if column is not None and metrics.games and not groups:
         fail(f"no game has a column {column!r} to group by")
     if as_json:
-        told = _metrics_json(figures, intervals=intervals)
+        answer = _metrics_json(figures, intervals=intervals)
         if len(rule_sets) > 1:
-            told["rule_sets"] = dict(sorted(rule_sets.items()))
+            answer["rule_sets"] = dict(sorted(rule_sets.items()))
         if groups:
-            told["groups"] = {
+            answer["groups"] = {
                 group: _metrics_json(one, intervals=intervals) for group, one in sorted(groups.items())
             }
-        echo(json.dumps(told, indent=1))
+        echo(json.dumps(answer, indent=1))
     elif as_csv:
         echo(metrics_csv([("all", figures), *sorted(groups.items())]).rstrip("\n"))
     else:

@@ -37,7 +37,7 @@ from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable
 from evaluators.report.tables import as_csv as as_csv_text
 from evaluators.statistics.figures import Figure
-from evaluators.study.told import notes_of
+from evaluators.study.notes import notes_of
 
 __all__ = ["commands", "fail_without_games", "note_games", "questions_of", "read_split"]
 
@@ -131,11 +131,13 @@ def report_command(
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
     split = read_split(group_by, where, contrast)
-    told = None if study is None else _study(study)
+    described = None if study is None else _study(study)
     level = FOUND_BELOW
-    if told is not None:
-        split = split._replace(contrasts=(*questions_of(told), *split.contrasts))
-        level = next((one["level"] for one in told.get("levels", ()) if one["games"] == told["games"]), level)
+    if described is not None:
+        split = split._replace(contrasts=(*questions_of(described), *split.contrasts))
+        level = next(
+            (one["level"] for one in described.get("levels", ()) if one["games"] == described["games"]), level
+        )
     if options not in get_args(Options):
         fail(f"--options takes {' or '.join(get_args(Options))}, got {options}")
     if sources:
@@ -160,7 +162,7 @@ def report_command(
     _note_passed_over(builder)
     if split.group_by is not None and builder.games and not builder.groups:
         fail(f"no game has a column {split.group_by!r} to group by; see --help for the columns")
-    _write(builder, out, form, figures, told)
+    _write(builder, out, form, figures, described)
 
 
 def read_split(
@@ -302,21 +304,21 @@ def _study(file: Path) -> dict[str, Any]:
     import orjson
 
     try:
-        told = orjson.loads(file.read_bytes())
-        notes_of(told)
+        described = orjson.loads(file.read_bytes())
+        notes_of(described)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         fail(f"{file} is not the study.json of a packed study")
-    return dict(told)
+    return dict(described)
 
 
-def questions_of(told: Mapping[str, Any]) -> list[Contrast]:
+def questions_of(described: Mapping[str, Any]) -> list[Contrast]:
     """The questions of a study as contrasts, each with its words and the figure that decides it. Ends the
     command for one that cannot be read.
     """
     try:
         return [
             contrast._replace(question=asked["text"], measure=asked.get("measure") or "")
-            for asked in told.get("questions", ())
+            for asked in described.get("questions", ())
             for contrast in read_contrasts(
                 [asked["contrast"] + (f" where {asked['where']}" if asked.get("where") else "")]
             )
@@ -447,14 +449,14 @@ def compare_command(
     report = make_report(builder)
     tables = _contrasts(report) if contrast else [_pairs(report, rater)]
     if as_json:
-        told = [table.as_json() for table in tables]
-        print_json(told if contrast else told[0])
+        shown = [table.as_json() for table in tables]
+        print_json(shown if contrast else shown[0])
     elif as_csv:
         echo(as_csv_text(replace(report, tables=tuple(tables))).rstrip("\n"))
     elif contrast:
         _print_contrasts(tables[0])
-        for said in report.notes_on_gold:
-            note(said)
+        for remark in report.notes_on_gold:
+            note(remark)
     else:
         _print_pairs(tables[0])
 

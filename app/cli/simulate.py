@@ -22,8 +22,8 @@ from app.seats.seating import seat_agents
 from engine.errors import AvalonError
 from engine.events import Event, GameCreated, GameEnded, read_event
 from engine.profile import Profile, make_profile
-from evaluators.ground.places import without_place
 from evaluators.ground.provenance import PROVENANCE
+from evaluators.ground.thought_places import without_place
 
 if TYPE_CHECKING:
     from app.runner.simulating_models import ModelRun

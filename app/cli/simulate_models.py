@@ -109,9 +109,9 @@ def print_uses(uses: Mapping[UseKey, Use]) -> None:
     """Prints the use of models, by model and step."""
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("model, step", no_wrap=True)
-    told = any(use.reasoning_tokens is not None for use in uses.values())
+    reasons = any(use.reasoning_tokens is not None for use in uses.values())
     headings = ["calls", "failed", "prompt", "cached", "completion", "cost", "waiting"]
-    if told:
+    if reasons:
         headings.insert(5, "reasoning")
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
@@ -120,12 +120,12 @@ def print_uses(uses: Mapping[UseKey, Use]) -> None:
         if (key.endpoint, key.model) != last:
             last = (key.endpoint, key.model)
             of_model = total(use for other, use in uses.items() if (other.endpoint, other.model) == last)
-            table.add_row(Text(key.model, style="bold"), *_figures(of_model, told=told))
-        table.add_row(Text(f"  {key.step}"), *_figures(uses[key], told=told))
+            table.add_row(Text(key.model, style="bold"), *_figures(of_model, reasons=reasons))
+        table.add_row(Text(f"  {key.step}"), *_figures(uses[key], reasons=reasons))
     Console(highlight=False, markup=False, emoji=False, width=_WIDEST).print(table)
 
 
-def _figures(use: Use, *, told: bool) -> list[str]:
+def _figures(use: Use, *, reasons: bool) -> list[str]:
     reasoning = "" if use.reasoning_tokens is None else f"{use.reasoning_tokens:,}"
     share = use.cached_share
     return [
@@ -134,7 +134,7 @@ def _figures(use: Use, *, told: bool) -> list[str]:
         f"{use.prompt_tokens:,}",
         "" if share is None else f"{100 * share:.1f} %",
         f"{use.completion_tokens:,}",
-        *([reasoning] if told else []),
+        *([reasoning] if reasons else []),
         f"{use.cost:,.4g}" if use.cost else "",
         f"{use.waiting_s:,.0f} s",
     ]

@@ -1,6 +1,6 @@
 """The command ``database``."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -8,7 +8,7 @@ from rich.table import Column, Table
 from sqlalchemy import func, select
 from sqlalchemy import table as named
 
-from app.cli.arguments import DatabaseUrl
+from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.terminal import print_json
 from app.store.sizes import table_bytes
@@ -20,7 +20,7 @@ commands = typer.Typer()
 
 @commands.command("database")
 def database(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Show the schema of the database, and the rows and bytes of each table, with its indexes."""

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agents.errors import InvalidAgent
+from app.cli.arguments import AsJson
 from app.cli.study_costs import Expectation, expectation
 from app.cli.study_example import EXAMPLE, MODELS_EXAMPLE
 from app.cli.study_parts import (
@@ -50,7 +51,6 @@ STOPPED: Final = 3
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is spent.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @study_app.command("new")
@@ -104,13 +104,13 @@ def plan_command(
             _try_models(folder, design, endpoints, yes=yes)
         _check_seats(folder, design, endpoints)
         expected = expectation(folder, state, endpoints, design.all_games())
-        told = _plan_json(folder, design, state, expected)
+        plan = _plan_json(folder, design, state, expected)
     except StudyFault as fault:
         fail(str(fault))
     if as_json:
-        print_json(told)
+        print_json(plan)
     else:
-        _print_plan(folder, design, told)
+        _print_plan(folder, plan)
 
 
 def _try_models(folder: StudyFolder, design: Design, endpoints: Any, *, yes: bool) -> None:
@@ -219,7 +219,7 @@ def run_command(
         if pilot is None:
             _frozen(folder, study, design)
         expected = expectation(folder, state, endpoints, part.part(design))
-        note(_announced(design, state, expected, study))
+        note(_announced(state, expected, study))
         if not yes and sys.stdin.isatty():
             typer.confirm("Go on?", default=True, abort=True, err=True)
         with folder.locked(part.number, part.of):
@@ -270,7 +270,7 @@ def _deviation(one: dict[str, Any]) -> str:
     return f"{one['pointer']} was {before}, is {after}"
 
 
-def _announced(design: Design, state: StudyState, expected: Expectation, study: Study) -> str:
+def _announced(state: StudyState, expected: Expectation, study: Study) -> str:
     money = _range(expected.of["cost"], ",.3g") if expected.priced else "unknown (no prices)"
     reused = f", {state.done} are there" if state.done else ""
     limit = "" if study.budget.max_cost is None else f" (never more than {study.budget.max_cost:,.4g} in all)"
@@ -305,17 +305,17 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
     folder = folder_of(directory)
     study, design = opened(folder)
     try:
-        told = _status_json(folder, study, design)
+        status = _status_json(folder, study, design)
     except StudyFault as fault:
         fail(str(fault))
     if as_json:
-        print_json(told)
+        print_json(status)
         return
-    how = "complete" if told["complete"] else "not complete"
-    echo(f"{study.title}: {told['games']} of {told['planned']} games, {how}")
-    echo(f"frozen {told['frozen']}" if told["frozen"] else "not frozen yet")
+    how = "complete" if status["complete"] else "not complete"
+    echo(f"{study.title}: {status['games']} of {status['planned']} games, {how}")
+    echo(f"frozen {status['frozen']}" if status["frozen"] else "not frozen yet")
     table = _table("cell", "games", "defaults", "calls", "tokens", "cost")
-    for cell in told["cells"]:
+    for cell in status["cells"]:
         defaulted, decisions = cell["defaulted"], cell["decisions"]
         table.add_row(
             cell["name"],
@@ -326,18 +326,18 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
             f"{cell['cost']:,.4g}",
         )
     _show(table)
-    for rater in told["raters"]:
+    for rater in status["raters"]:
         echo(
-            f"{rater['rater']}, {rater['dimension']}: {rater['games']} of {told['planned']} games, "
+            f"{rater['rater']}, {rater['dimension']}: {rater['games']} of {status['planned']} games, "
             f"{rater['items']} items, {rater['unusable']} unusable, {rater['unanswered']} unanswered"
         )
-    for cell in told["cells"]:
+    for cell in status["cells"]:
         for name, served in cell["served"].items():
             if len(served) > 1:
                 echo(f"{cell['name']}: {name} was served by {', '.join(map(clean, served))}: not one model")
-    for one in told["deviations"]:
+    for one in status["deviations"]:
         echo(f"deviation ({one['at']}): {_deviation(one)}")
-    for one in told["looks"]:
+    for one in status["looks"]:
         echo(f"early look ({one['at']}) at {one['games']} of {one['planned']} games")
 
 
@@ -510,8 +510,8 @@ def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str,
         {
             "rater": one.rater,
             "dimension": one.dimension,
-            "games": len(said := state.rated[rater_key(one)]),
-            **{name: sum(row[name] for row in said) for name in ("items", "unusable", "unanswered", "cost")},
+            "games": len(rows := state.rated[rater_key(one)]),
+            **{name: sum(row[name] for row in rows) for name in ("items", "unusable", "unanswered", "cost")},
         }
         for one in state.raters
     ]
@@ -604,28 +604,28 @@ def _taken(row: dict[str, Any]) -> Iterator[str]:
     return (_ends(row[name], form) for name, form in _TAKEN.items())
 
 
-def _print_plan(folder: StudyFolder, design: Design, told: dict[str, Any]) -> None:
+def _print_plan(folder: StudyFolder, plan: dict[str, Any]) -> None:
     echo(
-        f"{told['title']}: {len(told['cells'])} cells, {told['games']} games, {told['reused']} of them there"
+        f"{plan['title']}: {len(plan['cells'])} cells, {plan['games']} games, {plan['reused']} of them there"
     )
     table = _table("cell", "games", "there", *_TAKEN)
-    for cell in told["cells"]:
+    for cell in plan["cells"]:
         table.add_row(cell["name"], str(cell["games"]), str(cell["reused"]), *_taken(cell))
     _show(table)
-    if told["raters"]:
+    if plan["raters"]:
         table = _table("rater", "games", *_TAKEN)
-        for one in told["raters"]:
+        for one in plan["raters"]:
             table.add_row(f"{one['rater']}, {one['dimension']}", str(one["games"]), *_taken(one))
         _show(table)
-    echo(f"in all: {_ends(told['calls'], ',.0f')} calls, {_ends(told['tokens'], ',.0f')} tokens, cost "
-         f"{_ends(told['cost'], ',.3g')}, {_ends(told['hours'], ',.2f')} hours of play")  # fmt: skip
-    for basis in told["from"]:
+    echo(f"in all: {_ends(plan['calls'], ',.0f')} calls, {_ends(plan['tokens'], ',.0f')} tokens, cost "
+         f"{_ends(plan['cost'], ',.3g')}, {_ends(plan['hours'], ',.2f')} hours of play")  # fmt: skip
+    for basis in plan["from"]:
         echo(f"  {basis}")
-    for words in told["unbalanced"]:
+    for words in plan["unbalanced"]:
         echo(f"unbalanced: {words}")
-    for found in told["finds"]:
+    for found in plan["finds"]:
         _print_finds(found)
-    if any(one["assumed"] for found in told["finds"] for one in found["figures"]):
+    if any(one["assumed"] for found in plan["finds"] for one in found["figures"]):
         echo("for measured figures play pilot games, then plan again:")
         echo(f"  interintent study run {folder.path} --pilot 8")
 

@@ -247,13 +247,13 @@ class _KnownGames:
             study = pilot_study(state.design.study, most)
             self._states.append((pilots, state_of(pilots, pilots.design(study))))
 
-    def said(self, asked: EvaluationAsked, cell: str) -> list[dict[str, Any]]:
+    def rated(self, asked: EvaluationAsked, cell: str) -> list[dict[str, Any]]:
         """What a rater said of each game of this cell."""
         return [
-            said
+            rated
             for (_, state), records in self._records(cell)
-            for said in state.rated[rater_key(asked)]
-            if said["game"] in {record.game for record in records}
+            for rated in state.rated[rater_key(asked)]
+            if rated["game"] in {record.game for record in records}
         ]
 
     def questions(self, asked: EvaluationAsked, cell: str) -> list[float]:
@@ -289,11 +289,11 @@ def _rating(
     found = RaterExpectation(asked, sum(map(len, by_cell.values())))
     bases: Counter[str] = Counter()
     for cell_id, games in by_cell.items():
-        if said := known.said(asked, cell_id):
-            bases["measured in {} games"] += len(said)
+        if rated := known.rated(asked, cell_id):
+            bases["measured in {} games"] += len(rated)
             names = {"calls": "calls", "prompt_tokens": "tokens", "cost": "cost"}
             taken = {
-                quantity: expected([float(one[name]) for one in said], len(games))
+                quantity: expected([float(one[name]) for one in rated], len(games))
                 for quantity, name in names.items()
             }
             found.priced &= taken["cost"].high > 0 or (settings is not None and settings.prices is not None)

@@ -35,7 +35,7 @@ from evaluators.report.builder import ReportBuilder
 from evaluators.report.columns import Contrast
 from evaluators.study.design import Design
 from evaluators.study.file import Study
-from evaluators.study.told import look_levels
+from evaluators.study.notes import look_levels
 
 __all__ = [
     "archive",
@@ -53,7 +53,7 @@ REPORTS: Final = ("report.html", "report.json", "report.csv", "report.tex")
 _GAMES: Final = "games.ndjson"
 _JUDGEMENTS: Final = "judgements.json"
 _ANSWERS: Final = "answers.jsonl"
-_TOLD: Final = "study.json"
+_DESCRIPTION: Final = "study.json"
 _CALLS: Final = "calls"
 _RATER_CALLS: Final = "rater-calls"
 _FIGURES: Final = "figures"
@@ -75,7 +75,7 @@ def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> No
     the design. Raises StudyFault for damaged files.
     """
     _gather_games(folder, study, design, where)
-    _write_json(where / _TOLD, _told(folder, study, design))
+    _write_json(where / _DESCRIPTION, _described(folder, study, design))
 
 
 def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:
@@ -89,8 +89,8 @@ def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path
                     continue
                 games.write(folder.game_file(cell.id, game.id).read_bytes())
                 for one in study.evaluations:
-                    said = None if one.kind == "raters" else folder.rated(rater_key(one), game.id)
-                    for row in () if said is None else said["rows"]:
+                    rated = None if one.kind == "raters" else folder.rated(rater_key(one), game.id)
+                    for row in () if rated is None else rated["rows"]:
                         named = {**row, "rater": one.rater}
                         if one.kind == "judge":
                             judged.append(named)
@@ -157,10 +157,10 @@ def _peoples(file: Path) -> Iterator[dict[str, Any]]:
             }
 
 
-def _told(folder: StudyFolder, study: Study, design: Design) -> dict[str, Any]:
+def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, Any]:
     frozen, state = folder.frozen(), state_of(folder, design)
     looks = folder.notes("look")
-    told = {
+    described = {
         "title": study.title,
         "about": study.about,
         "frozen": None if frozen is None else {"at": frozen.at, "sha256": frozen.sha256},
@@ -189,8 +189,8 @@ def _told(folder: StudyFolder, study: Study, design: Design) -> dict[str, Any]:
     }
     if looks:
         # Needs scipy; a study without early looks needs no correction.
-        told["levels"] = look_levels(looks, design.size, state.done)
-    return told
+        described["levels"] = look_levels(looks, design.size, state.done)
+    return described
 
 
 # --- the report ---------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def report_arguments(study: Study, where: Path) -> list[str]:
     """The arguments of ``interintent report`` for the gathered files, but for ``--out``. The one place where
     a study's questions become options of the report.
     """
-    arguments = [_GAMES, "--title", study.title, "--study", _TOLD]
+    arguments = [_GAMES, "--title", study.title, "--study", _DESCRIPTION]
     arguments += _of_raters(where)
     if _options(study) != Variant().options:
         arguments += ["--options", _options(study)]
@@ -228,7 +228,7 @@ def _run(command: str, arguments: list[str], where: Path) -> None:
     """
     from app.cli.main import command_line
 
-    files = {_GAMES, _JUDGEMENTS, _ANSWERS, _TOLD, _CALLS, _DATA_SET, _FIGURES, *REPORTS}
+    files = {_GAMES, _JUDGEMENTS, _ANSWERS, _DESCRIPTION, _CALLS, _DATA_SET, _FIGURES, *REPORTS}
     named = [str(where / word) if word in files else word for word in arguments]
     # Its own words about the file that it wrote are for those who type it.
     with redirect_stdout(io.TextIOWrapper(io.BytesIO())):

@@ -200,21 +200,21 @@ class StudyState:
     def calls(self) -> int:
         """Calls of finished games and of raters."""
         return sum(one.calls for cell in self.cells for one in cell.records) + sum(
-            int(one["calls"]) for said in self.rated.values() for one in said
+            int(one["calls"]) for games in self.rated.values() for one in games
         )
 
     @property
     def tokens(self) -> int:
         """The same in tokens."""
         return sum(one.tokens for cell in self.cells for one in cell.records) + sum(
-            int(one["tokens"]) for said in self.rated.values() for one in said
+            int(one["tokens"]) for games in self.rated.values() for one in games
         )
 
     @property
     def cost(self) -> float:
         """The same in money."""
         return sum(one.cost for cell in self.cells for one in cell.records) + sum(
-            float(one["cost"]) for said in self.rated.values() for one in said
+            float(one["cost"]) for games in self.rated.values() for one in games
         )
 
 
@@ -231,9 +231,9 @@ def state_of(folder: StudyFolder, design: Design) -> StudyState:
             if record is None:
                 continue
             state.records.append(record)
-            for key, said in rated.items():
+            for key, games in rated.items():
                 if (one := folder.rated(key, game.id)) is not None:
-                    said.append({name: value for name, value in one.items() if name != "rows"})
+                    games.append({name: value for name, value in one.items() if name != "rows"})
         cells.append(state)
     return StudyState(design, cells, rated)
 

@@ -72,7 +72,7 @@ def finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
     asked = questions_of({"questions": [one.model_dump() for one in study.questions]})
     alphas = [_ALPHA] if len(asked) < 2 else [_ALPHA, _ALPHA / len(asked)]
     if not asked:
-        return [_told("Any two cells", "", "", _assumed(design, "", study.design.games, alphas), [])]
+        return [_difference("Any two cells", "", "", _assumed(design, "", study.design.games, alphas), [])]
     pilots, per_cell = pilots_of(folder, design)
     counts = _counts(StudyFolder(folder.path, pilot=True), pilots, asked) if per_cell else {}
     return [_finds(design, one, counts.get(one), per_cell, alphas) for one in asked]
@@ -104,10 +104,10 @@ def _finds(
     else:
         decides = measured[:1]
     assumed = _assumed(design, asked.measure, _games(design, asked), alphas)
-    return _told(asked.question, str(asked), asked.measure, decides or assumed, measured)
+    return _difference(asked.question, str(asked), asked.measure, decides or assumed, measured)
 
 
-def _told(
+def _difference(
     question: str, contrast: str, measure: str, decides: Sequence[_Smallest], figures: Sequence[_Smallest]
 ) -> dict[str, Any]:
     found = [*decides, *(one for one in figures if one not in decides)]

@@ -14,6 +14,7 @@ from typing import Any, Final
 import httpx2
 import orjson
 
+from app.games.schemas import OVER
 from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
 from app.runner.study_games import Failure, preset_of
 from app.seats.seating import LLM
@@ -32,7 +33,6 @@ _MOST: Final = 10_000
 _BATCHES: Final = "batches.json"
 """The batches that were made, each with its server and its games."""
 
-_OVER: Final = ("done", "cancelled", "failed")
 
 Planned = Sequence[tuple[StudyCell, PlannedGame]]
 
@@ -88,7 +88,7 @@ class StudyServer:
                 if view["suspended"] is not None:
                     words = f"{view['suspended']['endpoint']}: {view['suspended']['words']}"
                     found.suspended[batch] = f"{words}; POST /batches/{batch}/resume there goes on"
-                if view["status"] in _OVER or view["suspended"] is not None:
+                if view["status"] in OVER or view["suspended"] is not None:
                     self._fetch(folder, study, batch, games, view, found)
                     del waiting[place]
             show(found.played + done, len(left), f"games on {self._url}, {tokens:,} tokens, cost {cost:,.4g}")
@@ -127,11 +127,11 @@ class StudyServer:
             finished = any(line["type"] == "game_ended" for line in lines)
             if cell is None or game is None or not finished or opening.get("invalid") is not None:
                 continue
-            record = _record(study, game, opening, lines, view)
+            record = _record(game, opening, lines, view)
             folder.keep(record, _renamed(game.id, opening, lines))
             found.played += 1
         lost = [game.id for cell, game in games if not folder.has(cell.id, game.id)]
-        if lost and view["status"] in _OVER and not view["games"].get("failed"):
+        if lost and view["status"] in OVER and not view["games"].get("failed"):
             # Cancelled, for want of money or by somebody: the next run makes a batch of them anew.
             known = folder.read(_BATCHES)
             for entry in known.values():
@@ -236,7 +236,6 @@ def _renamed(name: str, opening: Mapping[str, Any], events: Sequence[Mapping[str
 
 
 def _record(
-    study: Study,
     game: PlannedGame,
     opening: Mapping[str, Any],
     events: Sequence[Mapping[str, Any]],

@@ -133,15 +133,15 @@ def work_bar(title: str) -> Iterator[Callable[[int, int, str], None]]:
     function that takes the number of calls done, the number expected, and the words.
     """
     last = time.monotonic()
-    told = ""
+    shown = ""
 
     def line(done: int, of: int, words: str) -> None:
-        nonlocal last, told
+        nonlocal last, shown
         if (
             time.monotonic() - last >= _LINE_S
-            and (words := f"calls {done:,} of about {of:,}, {words}") != told
+            and (words := f"calls {done:,} of about {of:,}, {words}") != shown
         ):
-            last, told = time.monotonic(), words
+            last, shown = time.monotonic(), words
             note(f"{title}: {words}")
 
     if not _errors.is_terminal:

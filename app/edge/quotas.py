@@ -196,8 +196,10 @@ class Quotas:
             wait_s = (DAY_MS - now_ms() % DAY_MS) / 1000
             hint = hint or "it begins anew at midnight UTC"
         quota_refusals.labels(name).inc()
-        said = f"your quota {name} allows {limit:,.10g} ({quota.of}); {hint or 'GET /me shows your quotas'}"
-        return QuotaExceeded(said, wait_s, name, limit)
+        message = (
+            f"your quota {name} allows {limit:,.10g} ({quota.of}); {hint or 'GET /me shows your quotas'}"
+        )
+        return QuotaExceeded(message, wait_s, name, limit)
 
     # --- what each process counts for itself ------------------------------------------------
 

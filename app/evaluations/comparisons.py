@@ -14,9 +14,9 @@ from app.evaluations.items import FinishedGames, Items
 from app.evaluations.judge_scores import rulings_as_judgements
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.rater_work import RaterWorkReader, guesses_by_game, guesses_of, judgements_from
-from app.evaluations.schemas import ComparedRater, ComparisonView, RaterKind
+from app.evaluations.schemas import ComparedRater, ComparisonView
 from app.store.evaluations import EvaluationStore
-from app.store.rows import EvaluationRow
+from app.store.rows import EvaluationRow, RaterKind
 from evaluators.ground.items import Dimension
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.ground.turns import Game

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from math import isnan
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from app.evaluations.items import FinishedGames
 from app.evaluations.judge_work import STATEMENTS
@@ -19,7 +19,7 @@ from evaluators.judges.rules import RATER as RULES
 from evaluators.judges.rules import Ruling, ruled
 from evaluators.judges.statement_scores import READERS, StatementScores, against_rules
 from evaluators.measures.hallucination import Hallucinations, statements_of
-from evaluators.measures.judged import PARTS, FollowingScores, SelectionScores
+from evaluators.measures.judged import PARTS, Aspect, FollowingScores, SelectionScores
 from evaluators.measures.scoring import estimate_as_json
 from evaluators.report.columns import agent_names
 from evaluators.report.corrections import correction_of, count_overlap
@@ -40,8 +40,6 @@ __all__ = [
 
 _CHUNK: Final = 100
 """How many games' judgements are in memory at once."""
-
-Part = Literal["reasonable", "think", "speak"]
 
 
 async def judged_scores(
@@ -244,7 +242,7 @@ async def agreement(
         judged = [ruling for game in readable if game for ruling in rulings_as_judgements(list(ruled(game)))]
     else:
         judged = judgements_from(await store.judged_by(row.evaluation_id, shared))
-    parts: tuple[Part, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
+    parts: tuple[Aspect, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
     measured = {part: _measured(judged, people, part) for part in parts}
     fit = all(agreed.shown for agreed in measured.values())
     if not sees_all:
@@ -270,11 +268,11 @@ class Corrections:
         if row.dimension == STATEMENTS or row.spec["judge"]["kind"] == "rule" or row.status != "scored":
             return None
         games: list[str] = row.spec["games"]
-        said = await self._store.judgements_of(games, kind="human", dimension=row.dimension)
-        state = hash(tuple(sorted((*one.key, one.grade) for one in said)))
+        verdicts = await self._store.judgements_of(games, kind="human", dimension=row.dimension)
+        state = hash(tuple(sorted((*one.key, one.grade) for one in verdicts)))
         kept = self._kept.get(row.evaluation_id)
         if kept is None or kept[0] != state:
-            people = by_game(judgements_from(said))
+            people = by_game(judgements_from(verdicts))
             # Nothing is corrected with fewer games of both, so nothing else needs to be read.
             wanted = games if len(people) >= LEAST_GAMES else sorted(people)
             tally = FigureTally()
@@ -341,7 +339,7 @@ def _with_rules(row: EvaluationRow, *, sees_all: bool) -> tuple[dict[str, Any] |
     return {"bar": {"items": BAR.items, "kappa": BAR.kappa}, "statements": against}, fit
 
 
-def _measured(judged: Sequence[Judgement], people: Sequence[Judgement], part: Part) -> JudgeAgreement:
+def _measured(judged: Sequence[Judgement], people: Sequence[Judgement], part: Aspect) -> JudgeAgreement:
     of_judge, of_people = ratings_of(judged, part), ratings_of(people, part)
     if part != "reasonable":
         of_judge, of_people = grouped(of_judge), grouped(of_people)

@@ -8,9 +8,9 @@ import orjson
 from pydantic import ValidationError
 
 from app.base.off_loop import off_loop
-from app.evaluations.schemas import RaterKind, VariantSpec
+from app.evaluations.schemas import VariantSpec
 from app.store.evaluations import DamagedRow, EvaluationStore
-from app.store.rows import AnswerRow, JudgementRow, StatementsRow, name_of
+from app.store.rows import AnswerRow, JudgementRow, RaterKind, StatementsRow, name_of
 from engine.errors import CorruptLog
 from engine.terms import Role
 from engine.thoughts import SelectionStage

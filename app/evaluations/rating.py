@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import isnan
-from typing import Final, Literal
+from typing import Final
 
 from fastapi import APIRouter, Depends
 from pydantic import Field
@@ -25,6 +25,7 @@ from evaluators.judges.rubric import (
     following_text,
     selection_text,
 )
+from evaluators.measures.judged import ASPECTS, Aspect
 from evaluators.statistics.agreement import alpha_of, pairwise
 
 __all__ = ["router"]
@@ -33,9 +34,6 @@ router = APIRouter(route_class=BodyRoute)
 
 ENOUGH: Final = 20
 """Fewer shared items would tell a rater what another one answered."""
-
-Part = Literal["reasonable", "think", "speak"]
-PARTS: Final[tuple[Part, ...]] = ("reasonable", "think", "speak")
 
 
 class ScoredExample(Shown):
@@ -52,7 +50,7 @@ class GuidelinesView(Shown):
 
     selection: str = Field(description="Is an intention reasonable? With examples.")
     following: str = Field(description="How well is it acted on, in thinking and in speaking? With examples.")
-    examples: dict[Part, list[ScoredExample]] = Field(description="The same examples, by what is scored.")
+    examples: dict[Aspect, list[ScoredExample]] = Field(description="The same examples, by what is scored.")
 
 
 class RaterProgress(Shown):
@@ -63,7 +61,7 @@ class RaterProgress(Shown):
 
 
 class AgreementView(Shown):
-    judged: Part
+    judged: Aspect
     raters: int = Field(description="Raters with at least one item that another one judged, too.")
     items: int = Field(description="Intentions of stages that two or more people judged.")
     kappa: float | None = Field(
@@ -130,13 +128,13 @@ def _progress(
 ) -> RatingProgress:
     judged: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
     counts: dict[tuple[str, str], int] = defaultdict(int)
-    rated: dict[Part, dict[str, dict[str, int]]] = {part: defaultdict(dict) for part in PARTS}
+    rated: dict[Aspect, dict[str, dict[str, int]]] = {part: defaultdict(dict) for part in ASPECTS}
     for row in rows:
         who = (row.caller, row.rater)
         judged[who].add((row.game_id, row.request_id))
         counts[who] += 1
         item = f"{row.game_id}/{row.request_id}/{row.stage}/{row.intention}"
-        for part in PARTS:
+        for part in ASPECTS:
             if (value := getattr(row, part)) is not None:
                 rated[part]["/".join(who)][item] = int(value)
     return RatingProgress(
@@ -149,11 +147,11 @@ def _progress(
             )
             for who in sorted(dealt.keys() | judged.keys(), key=lambda who: (who[1], who[0]))
         ],
-        agreement=[_agreement(part, rated[part], sees_all) for part in PARTS],
+        agreement=[_agreement(part, rated[part], sees_all) for part in ASPECTS],
     )
 
 
-def _agreement(part: Part, ratings: Mapping[str, Mapping[str, int]], sees_all: bool) -> AgreementView:
+def _agreement(part: Aspect, ratings: Mapping[str, Mapping[str, int]], sees_all: bool) -> AgreementView:
     by_item: dict[str, int] = defaultdict(int)
     for items in ratings.values():
         for item in items:
@@ -164,13 +162,13 @@ def _agreement(part: Part, ratings: Mapping[str, Mapping[str, int]], sees_all: b
         for rater, items in ratings.items()
     }
     common = {rater: items for rater, items in common.items() if items}
-    told = len(shared) >= ENOUGH or (sees_all and shared)
+    shown = len(shared) >= ENOUGH or (sees_all and shared)
     return AgreementView(
         judged=part,
         raters=len(common),
         items=len(shared),
-        kappa=_number(pairwise(common).mean) if told else None,
-        alpha=_number(alpha_of(common, "ordinal")) if told else None,
+        kappa=_number(pairwise(common).mean) if shown else None,
+        alpha=_number(alpha_of(common, "ordinal")) if shown else None,
     )
 
 

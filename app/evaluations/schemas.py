@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, mo
 
 from app.base.schemas import AS_WHOLE, Cost, ModelName, RoleName, Shown, Strict, Tokens
 from app.evaluations.figures import AgreementFigures, ComparedPart, CorrectedFigures, RoleFigures, TotalsView
+from app.store.rows import RaterKind
 from engine.intentions import IMPACTFUL_RELEASE, IntentionId
 from engine.thoughts import SelectionStage
 from evaluators.ground.contexts import History, View
@@ -56,7 +57,6 @@ EvaluationId = Annotated[str, StringConstraints(pattern=r"^e_[a-z0-9]{1,32}$")]
 ItemName = Annotated[str, StringConstraints(min_length=1, max_length=160)]
 ITEM_ID = "The item's `id`: `{game}/{dimension}/{request}/{stage}/{reader or -}`."
 RaterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}$")]
-RaterKind = Literal["model", "human", "program"]
 KINDS = "`model`: a language model, `human`: a person, `program`: anything else."
 Score = Annotated[int, Field(ge=1, le=5), AS_WHOLE]
 

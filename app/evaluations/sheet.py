@@ -3,8 +3,9 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -13,7 +14,7 @@ from app.base.errors import InvalidRequest
 from app.evaluations.schemas import JudgementSpec, JudgementView, RaterSpec
 from evaluators.ground.items import make_id
 
-__all__ = ["FIELDS", "SheetLine", "read_sheet", "write_sheet"]
+__all__ = ["FIELDS", "FLAGS", "SheetLine", "checked", "inert", "plain", "read_sheet", "write_sheet"]
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -21,8 +22,8 @@ FIELDS: Final = tuple(JudgementView.model_fields)
 """The columns in their order."""
 
 _NEEDED: Final = ("game_id", "request_id", "stage", "intention")
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _SCORE: Final = re.compile(r"[1-5](\.0+)?")
 
 
@@ -39,8 +40,17 @@ def write_sheet(views: Iterable[JudgementView]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
-    # A spreadsheet would read a leading sign as a formula.
+    return inert(value)
+
+
+def inert(value: Any) -> Any:
+    """The value of a cell; with a quote before a sign that makes a spreadsheet read a text as a formula."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def plain(cell: str) -> str:
+    """The cell without the quote that ``inert`` puts before it."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,7 @@ def read_sheet(text: str, *, rater: str | None = None, kind: str | None = None) 
                 continue
             if len(cells) != len(columns):
                 raise _wrong(number, "", f"{len(cells)} cells, the header has {len(columns)}")
-            values = {name: _read(cell) for name, cell in zip(columns, cells, strict=True)}
+            values = {name: plain(cell) for name, cell in zip(columns, cells, strict=True)}
             yield from _line(number, values, rater, kind)
     except csv.Error as fault:
         raise _wrong(reader.line_num, "", str(fault)) from None
@@ -92,29 +102,24 @@ def _columns(cells: list[str]) -> list[str]:
     return columns
 
 
-def _read(cell: str) -> str:
-    # Removes the quote that keeps a spreadsheet from reading a formula.
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
-
-
 def _wrong(number: int, column: str, message: str) -> InvalidRequest:
     place = f"line {number}" + (f", {column}" if column else "")
     return InvalidRequest(f"{place}: {message}", f"/{number}" + (f"/{column}" if column else ""))
 
 
 def _line(number: int, values: Mapping[str, str], rater: str | None, kind: str | None) -> Iterator[SheetLine]:
-    spec = _checked(
-        number,
+    spec = checked(
         RaterSpec,
         {"name": rater or values.get("rater", "").strip(), "kind": kind or values.get("kind") or "human"},
         {"name": "rater", "kind": "kind"},
+        partial(_wrong, number),
     )
     scores: dict[str, Any] = {}
     flag = values.get("reasonable", "").strip().lower()
     if flag:
-        if flag not in _FLAGS:
+        if flag not in FLAGS:
             raise _wrong(number, "reasonable", "must be 1 or 0, true or false, yes or no, or empty")
-        scores["reasonable"] = _FLAGS[flag]
+        scores["reasonable"] = FLAGS[flag]
     for part in ("think", "speak"):
         score = values.get(part, "").strip()
         if score:
@@ -137,13 +142,21 @@ def _judgement(
     given = {"item_id": item, "intention": values["intention"].strip(), **scores}
     if values.get("comment"):
         given["comment"] = values["comment"]
-    return _checked(number, JudgementSpec, given, {"item_id": "request_id"})
+    return checked(JudgementSpec, given, {"item_id": "request_id"}, partial(_wrong, number))
 
 
-def _checked(number: int, model: type[M], given: dict[str, Any], names: Mapping[str, str]) -> M:
+def checked(
+    model: type[M],
+    given: Mapping[str, Any],
+    columns: Mapping[str, str],
+    refuse: Callable[[str, str], InvalidRequest],
+) -> M:
+    """Reads what a line holds. Raises what ``refuse`` makes of the column and the fault of the first field
+    that is wrong. ``columns``: where a field stands, unless in the column of its name.
+    """
     try:
         return model.model_validate(given)
     except ValidationError as fault:
         first = fault.errors(include_input=False)[0]
         name = str(first["loc"][0]) if first["loc"] else ""
-        raise _wrong(number, names.get(name, name), first["msg"]) from None
+        raise refuse(columns.get(name, name), first["msg"]) from None

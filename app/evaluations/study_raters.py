@@ -134,7 +134,7 @@ class StudyRaters:
             questions = questions_to(asked, game)
             tasks = [asyncio.create_task(_asked(asked, one, session)) for one in questions]
             try:
-                said = await asyncio.gather(*tasks)
+                replies = await asyncio.gather(*tasks)
             finally:
                 for task in tasks:
                     task.cancel()
@@ -144,14 +144,14 @@ class StudyRaters:
             await flights.land(LAND_S)
             answers.close()
         use = total(map(use_of, answers.recording.calls(game.id).values()))
-        rows = [row for one in said for row in one or ()]
+        rows = [row for one in replies for row in one or ()]
         self.folder.write(
             f"{game.id}.json",
             {
                 "game": game.id,
                 "items": len(questions),
-                "unusable": sum(one is not None and not one for one in said),
-                "unanswered": sum(one is None for one in said),
+                "unusable": sum(one is not None and not one for one in replies),
+                "unanswered": sum(one is None for one in replies),
                 "calls": use.calls,
                 "tokens": use.tokens,
                 "cost": use.cost,
@@ -197,8 +197,8 @@ async def _judged_speech(
     found = await judge_speech(speech, _asking(asked, speech, session), attempts=asked.attempts)
     if found.statements is None:
         return []
-    said = statements_as_json(speech, found.statements)
-    return [{**speech.key._asdict(), **said, "rater": asked.rater, "kind": "model"}]
+    judged = statements_as_json(speech, found.statements)
+    return [{**speech.key._asdict(), **judged, "rater": asked.rater, "kind": "model"}]
 
 
 async def _judged(asked: EvaluationAsked, item: Item, session: ModelSession) -> Sequence[Mapping[str, Any]]:

@@ -75,10 +75,10 @@ def _sample(game: Game, provenance: dict[str, Any]) -> Any:
     from inspect_ai.scorer import Score
 
     messages: list[ChatMessage] = [
-        ChatMessageAssistant(content=said.text)
-        if said.role == "assistant"
-        else ChatMessageUser(content=said.text)
-        for said in transcript(game.log)
+        ChatMessageAssistant(content=line.text)
+        if line.role == "assistant"
+        else ChatMessageUser(content=line.text)
+        for line in transcript(game.log)
     ]
     return EvalSample(
         id=game.id,

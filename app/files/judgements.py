@@ -16,9 +16,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from app.evaluations.rater_work import answered_by_game, judgements_from, judges_in, spoken_from
-from app.evaluations.schemas import AnswerSpec, RaterKind, StatementView, VariantSpec
+from app.evaluations.schemas import AnswerSpec, StatementView, VariantSpec
 from app.files.replays import json_fault_of
-from app.store.rows import AnswerRow, JudgementRow, StatementsRow
+from app.store.rows import AnswerRow, JudgementRow, RaterKind, StatementsRow
 from engine.intentions import normalise
 from evaluators.errors import UnknownItem
 from evaluators.ground.items import parse_id

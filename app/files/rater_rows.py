@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Any, Final, TypeVar, get_args
-
-from pydantic import BaseModel, ValidationError
+from functools import partial
+from typing import Any, Final, get_args
 
 from app.base.errors import InvalidRequest
 from app.evaluations.schemas import JudgementSpec, JudgingRaterSpec
+from app.evaluations.sheet import FLAGS, checked
 from engine.intentions import BY_ID
 from engine.thoughts import SelectionStage
 from evaluators.ground.items import Dimension, items, make_id
@@ -31,8 +31,6 @@ __all__ = [
     "rater_rows",
     "refuse",
 ]
-
-M = TypeVar("M", bound=BaseModel)
 
 ANSWERS: Final = ("reasonable", "think", "speak", "comment")
 """The columns that a rater fills."""
@@ -177,12 +175,14 @@ def filled(
     game_id, request_id, stage, intention = _key(place, key)
     if not rater:
         raise refuse(place, "rater", "who judged? Fill the column, or name the rater with --rater")
-    spec = _checked(place, JudgingRaterSpec, {"name": rater, "kind": kind}, {"name": "rater"})
+    spec = checked(JudgingRaterSpec, {"name": rater, "kind": kind}, {"name": "rater"}, partial(refuse, place))
     judged = []
     for dimension, own in parts:
         words = {"item_id": make_id(game_id, dimension, request_id, stage, None), "intention": intention}
         words |= own | ({"comment": comment} if comment else {})
-        judged.append(Filled(place, spec, _checked(place, JudgementSpec, words, {"item_id": "key"})))
+        judged.append(
+            Filled(place, spec, checked(JudgementSpec, words, {"item_id": "key"}, partial(refuse, place)))
+        )
     return judged
 
 
@@ -196,7 +196,6 @@ def _key(place: str, key: str) -> tuple[str, str, SelectionStage, str]:
     return game_id, request_id, stage, intention  # type: ignore[return-value]
 
 
-_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _WHOLE: Final = re.compile(r"(\d+)(?:[.,]0*)?")
 
 
@@ -219,9 +218,9 @@ def _flag(place: str, value: Any) -> bool | None:
     text = _text(place, "reasonable", value).lower()
     if not text:
         return None
-    if text not in _FLAGS:
+    if text not in FLAGS:
         raise refuse(place, "reasonable", f"expected 1 or 0, yes or no, or nothing, got {text[:40]!r}")
-    return _FLAGS[text]
+    return FLAGS[text]
 
 
 def _score(place: str, part: str, value: Any) -> int | None:
@@ -231,12 +230,3 @@ def _score(place: str, part: str, value: Any) -> int | None:
     if text not in {"1", "2", "3", "4", "5"}:
         raise refuse(place, part, f"expected a score of 1, 2, 3, 4 or 5, or nothing, got {text[:40]!r}")
     return int(text)
-
-
-def _checked(place: str, model: type[M], given: dict[str, Any], names: Mapping[str, str]) -> M:
-    try:
-        return model.model_validate(given)
-    except ValidationError as fault:
-        first = fault.errors(include_input=False)[0]
-        name = str(first["loc"][0]) if first["loc"] else ""
-        raise refuse(place, names.get(name, name), first["msg"]) from None

@@ -13,6 +13,7 @@ from typing import Any, Final
 from zipfile import BadZipFile
 
 from app.base.errors import InvalidRequest
+from app.evaluations.sheet import inert, plain
 from app.files.rater_rows import ANSWERS, GUIDELINES, NOT_ASKED, Filled, RaterRow, filled, refuse
 
 __all__ = ["csv_sheet", "read_csv", "read_xlsx", "xlsx_sheet"]
@@ -21,7 +22,6 @@ _CELL: Final = 32_000
 _BEFORE: Final = ("key", "task", "rater", "round", "attempt", "seat", "role", "stage")
 _AFTER: Final = ("thinking", "speech", "intention", "reason", "guidelines", *ANSWERS)
 _NEEDED: Final = ("key", "reasonable", "think", "speak")
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 Tasks = Iterable[Sequence[RaterRow]]
 """The rows of each task."""
@@ -67,16 +67,8 @@ def csv_sheet(tasks: Tasks, rater: str = "") -> bytes:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(header)
-    writer.writerows([[_inert(cell) for cell in cells] for cells in table])
+    writer.writerows([[inert(cell) for cell in cells] for cells in table])
     return text.getvalue().encode("utf-8-sig")
-
-
-def _inert(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
-def _plain(value: str) -> str:
-    return value[1:] if value.startswith("'") and value[1:].startswith(_FORMULA) else value
 
 
 def read_csv(path: Path, rater: str | None, kind: str, mute: list[str]) -> Iterator[Filled]:
@@ -98,7 +90,7 @@ def read_csv(path: Path, rater: str | None, kind: str, mute: list[str]) -> Itera
     rows = enumerate(reader, 1)
     try:
         yield from _rows(
-            path, ((number, [_plain(cell) for cell in cells]) for number, cells in rows), rater, kind, mute
+            path, ((number, [plain(cell) for cell in cells]) for number, cells in rows), rater, kind, mute
         )
     except csv.Error as fault:
         raise InvalidRequest(f"{path}: about line {reader.line_num}: {fault}", "") from None

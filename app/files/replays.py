@@ -27,8 +27,8 @@ from engine.events import Event, read_event
 from engine.foreign.record import SCHEMA
 from engine.foreign.replay import read_record, replay
 from engine.state import State
-from evaluators.ground.places import without_place
 from evaluators.ground.provenance import PROVENANCE
+from evaluators.ground.thought_places import without_place
 from evaluators.json_faults import json_fault
 
 __all__ = [

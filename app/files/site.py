@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 
@@ -24,10 +24,9 @@ from engine.intentions import CATALOGUE
 from engine.state import fold
 from engine.terms import FULL, PUBLIC
 from engine.view import project
+from evaluators.report.tables import Audience
 
-__all__ = ["Eyes", "LeftOut", "LoggedGame", "SiteWriter", "logs_in"]
-
-Eyes = Literal["public", "full"]
+__all__ = ["LeftOut", "LoggedGame", "SiteWriter", "logs_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def _page(title: str, data: Mapping[str, Any]) -> bytes:
 class SiteWriter:
     """Writes the pages of games into a folder, and at the end the index."""
 
-    def __init__(self, folder: Path, title: str, eyes: Eyes) -> None:
+    def __init__(self, folder: Path, title: str, eyes: Audience) -> None:
         self._folder = folder
         self._title = title
         self._eyes = eyes

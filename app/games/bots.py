@@ -81,13 +81,13 @@ class Bots:
     async def check(self, bot_id: str, new: NewCheck, caller: Caller) -> BotCheck:
         """Creates a game for the bot to play against itself. Raises NotFound for others' bots."""
         bot = await self.own(bot_id, caller)
-        wish = NewGames(
+        new_games = NewGames(
             profile=new.profile,
             players=new.players,
             seats=[SeatSpec(agent=REMOTE)],
             labels={CHECK_LABEL: bot.bot_id},
         )
-        created: BatchCreated = await self._service.create(wish, owner=caller.owner)
+        created: BatchCreated = await self._service.create(new_games, owner=caller.owner)
         game = (await self._tokens.with_tokens(created, caller)).games[0]
         await self._store.begin_check(bot.bot_id, game.game_id)
         return BotCheck(bot_id=bot.bot_id, game_id=game.game_id, profile=new.profile, seats=game.seats)

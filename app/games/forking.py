@@ -1,15 +1,20 @@
-"""Finds the points at which a log may be cut so that the game can continue from there."""
+"""Forks of a game: where its log may be cut so that the game can continue, and what a fork takes over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from app.base.errors import InvalidRequest
+from app.games.schemas import ForkGame
+from app.store.rows import GameRow
 from engine.events import (
+    AgentsSeated,
     AssassinationDeclined,
     AssassinationMade,
     AssassinationOpened,
     CardPlayed,
     Event,
+    GameCreated,
     GameEnded,
     ProposalOpened,
     QuestResolved,
@@ -23,7 +28,15 @@ from engine.events import (
 from engine.state import State, apply
 from engine.terms import Kind, Phase, Seat
 
-__all__ = ["AnsweredRequest", "answers_in", "cut_after_phase", "cut_after_request"]
+__all__ = [
+    "AnsweredRequest",
+    "answers_in",
+    "cut_after_phase",
+    "cut_after_request",
+    "fork_spec",
+    "is_public",
+    "seated_last",
+]
 
 _CONSEQUENCES = (VotesRevealed, QuestResolved, ProposalOpened, AssassinationOpened, GameEnded)
 
@@ -119,3 +132,33 @@ def cut_after_phase(log: Sequence[Event], round_: int, attempt: int, phase: Phas
             "unknown",
         )
     return cut
+
+
+def seated_last(log: Sequence[Event]) -> AgentsSeated | None:
+    """The last event of a log that records the agents; None if there is none."""
+    return next((event for event in reversed(log) if isinstance(event, AgentsSeated)), None)
+
+
+def is_public(row: GameRow, log: Sequence[Event]) -> bool:
+    """Whether everybody may see the whole log: the game has finished, and its end reveals all."""
+    created = log[0]
+    assert isinstance(created, GameCreated)
+    return row.status == "finished" and created.profile.reveal == "all"
+
+
+def fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame, *, is_own: bool) -> dict[str, Any]:
+    """The spec of a fork's batch: the models and budget of its source, with the request's changes.
+
+    An owner's fork with the same agents repeats its source, and does not pay again for what its source has
+    paid. A stranger's fork pays for itself, and the source can be deleted before the fork is over.
+    """
+    given = fork.model_dump(mode="json", exclude_none=True)
+    same = is_own and fork.seats is None and not given["models"]
+    return {
+        "origin": "fork",
+        "repeats": [game_id, *(source.get("repeats") or ())] if same else [],
+        "models": {**(source.get("models") or {}), **given["models"]},
+        "budget": given.get("budget") or source.get("budget"),
+        "on_unusable": given.get("on_unusable") or source.get("on_unusable"),
+        "deadlines_s": given.get("deadlines_s") or source.get("deadlines_s") or {},
+    }

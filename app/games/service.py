@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -10,11 +9,10 @@ from weakref import WeakValueDictionary
 
 import orjson
 import structlog
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agents.errors import InvalidAgent
 from agents.kinds import asks_model
 from agents.model.model import ModelUnavailable
 from agents.remote import RemoteAgent
@@ -33,7 +31,6 @@ from app.base.errors import (
     Stale,
     Unfinished,
 )
-from app.base.names import look_of
 from app.base.off_loop import off_loop
 from app.base.pace import Pace
 from app.base.schemas import OnUnusable
@@ -43,8 +40,18 @@ from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey, keep
 from app.edge.quotas import Quotas
 from app.games.access import Sight
+from app.games.dealing import (
+    Dealer,
+    dealt,
+    new_batch,
+    new_game,
+    shown_seats,
+    spread,
+    stored_request,
+    stored_seats,
+)
 from app.games.defaults import batch_defaults, is_excluded
-from app.games.forking import cut_after_phase, cut_after_request
+from app.games.forking import cut_after_phase, cut_after_request, fork_spec, is_public, seated_last
 from app.games.schemas import (
     OVER,
     AfterRequest,
@@ -59,8 +66,6 @@ from app.games.schemas import (
     NewBudget,
     NewGames,
     PlayedAnew,
-    SeatSpec,
-    SeatView,
 )
 from app.models.registry import ModelRegistry, Spending
 from app.models.stops import Stop
@@ -70,7 +75,6 @@ from app.runner.metering import GameMeter
 from app.runner.pickup import Driver
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
-    REMOTE,
     ModelSeats,
     has_models,
     remote_seats,
@@ -95,15 +99,13 @@ from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_
 from app.store.rows import BatchRow, Damaged, GameRow, whole
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
-from engine.chance import draw
-from engine.errors import UNREADABLE, CorruptLog, InvalidProfile
-from engine.events import ActionDefaulted, AgentsSeated, Event, GameCreated, GameEnded
+from engine.errors import CorruptLog
+from engine.events import ActionDefaulted, AgentsSeated, Event, GameEnded
 from engine.foreign.record import SCHEMA, Record, read_record
 from engine.foreign.replay import replay
-from engine.profile import Profile, make_profile
-from engine.rules import Request, cancel, create, decide, pending, usual_names
+from engine.rules import Request, cancel, decide, pending
 from engine.state import State, apply, fold
-from engine.terms import FULL, Role, Seat, Viewer
+from engine.terms import FULL, Seat, Viewer
 from engine.view import observe, project
 from evaluators.ground.provenance import (
     catalogue_digest,
@@ -113,7 +115,7 @@ from evaluators.ground.provenance import (
 )
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 
-__all__ = ["Games", "Laid", "batch_status", "players_of"]
+__all__ = ["Games", "Laid", "batch_status"]
 
 log = structlog.get_logger()
 
@@ -167,6 +169,7 @@ class Games:
         self._reader = reader
         self._feed = feed
         self._models = models
+        self.dealer = Dealer(models)
         self._inboxes = inboxes
         self._runner = runner
         self._pickup = pickup
@@ -188,12 +191,12 @@ class Games:
         Raises InvalidProfile, InvalidAgent, InvalidRequest or QuotaExceeded; then nothing is written.
         """
         self._quotas.check_batch(owner, new.count)
-        new = self._with_models(new)
-        self.check(new)
+        new = self.dealer.with_models(new)
+        self.dealer.check(new)
         await self._check_models_quota(owner, (spec.agent for spec in new.seats))
         batch_id = new_id("b")
         seed = random_bits(128)
-        models = self._model_seats(new)
+        models = self.dealer.model_seats(new)
         first = await self._new_games(new, seed, range(min(new.count, CHUNK)), models, owner)
         at = self._database.writer.stamp()
         created = BatchCreated(
@@ -201,13 +204,12 @@ class Games:
             status="queued",
             count=new.count,
             games=[
-                GameCreatedView(game_id=game.game_id, seats=_shown_seats(game.seats))
-                for game in first[:SHOWN]
+                GameCreatedView(game_id=game.game_id, seats=shown_seats(game.seats)) for game in first[:SHOWN]
             ],
         )
 
         async def work(connection: AsyncConnection) -> None:
-            await self._store.insert_batch(connection, _batch_row(batch_id, at, new, seed, owner))
+            await self._store.insert_batch(connection, new_batch(batch_id, at, new, seed, owner))
             await self._store.insert_games(connection, batch_id, first, at)
             if self._store.jobs is not None and len(first) < new.count:
                 await self._store.jobs.lay_out(connection, batch_id)
@@ -230,7 +232,7 @@ class Games:
         for first in range(0, len(positions), DEALT_AT_ONCE):
             await self._pace.turn(owner)
             some = positions[first : first + DEALT_AT_ONCE]
-            games += [_new_game(new, seed, position, models) for position in some]
+            games += [new_game(new, seed, position, models) for position in some]
         return games
 
     async def _check_models_quota(self, owner: str, agents: Iterable[str]) -> None:
@@ -249,12 +251,12 @@ class Games:
         """A batch of one game that is not stored yet; ``game_id``: the game's id, if it was promised before.
         Raises as ``create``.
         """
-        new = self._with_models(new)
-        self.check(new)
+        new = self.dealer.with_models(new)
+        self.dealer.check(new)
         batch_id, seed = new_id("b"), random_bits(128)
-        game = _new_game(new, seed, 0, self._model_seats(new))
+        game = new_game(new, seed, 0, self.dealer.model_seats(new))
         game = replace(game, game_id=game_id or game.game_id, rated=rated, unrated=unrated)
-        return Laid(_batch_row(batch_id, self._database.writer.stamp(), new, seed, owner), game)
+        return Laid(new_batch(batch_id, self._database.writer.stamp(), new, seed, owner), game)
 
     async def insert(self, connection: AsyncConnection, laid: "Laid") -> None:
         """Stores a game in the caller's transaction; after its commit, call ``begin``. If nobody does, the
@@ -268,62 +270,6 @@ class Games:
         metrics.games_created.labels("paired").inc()
         log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
         await self._pickup.offer(laid.batch.batch_id, [laid.game.game_id])
-
-    def check(self, new: NewGames) -> None:
-        """Raises the errors that creating these games would raise, without creating them."""
-        profile = _profile(new)
-        create(profile, 0, names=_names(new, profile), deal=_deal(new, profile))
-        seats, models = _seats(new, profile.players, 0), self._model_seats(new)
-        self._check_models(seats, models.models, new.budget)
-        seat_agents(seats, "check", models, NoInbox())
-        if new.seeds is not None and remote_seats(seats) and not new.guessable_seeds:
-            raise InvalidRequest(
-                f"{REMOTE} seats and given seeds: anyone who guesses a seed knows the deal. Leave seeds out, "
-                "or set guessable_seeds to true",
-                "/seeds",
-                "guessable",
-            )
-
-    def _model_seats(self, new: NewGames) -> ModelSeats:
-        return self._models.check(new.model_dump(include={"models"})["models"])
-
-    def _with_models(self, new: NewGames) -> NewGames:
-        """A copy that names a model for each seat that needs one: settings may change, games must not."""
-        seats = [
-            seat.model_copy(update={"model": self._only_model(new.models)})
-            if asks_model(seat.agent) and seat.model is None
-            else seat
-            for seat in new.seats
-        ]
-        return new if seats == new.seats else new.model_copy(update={"seats": seats})
-
-    def _only_model(self, models: Mapping[str, Any]) -> str | None:
-        names = list(models or self._models.endpoints.settings)
-        return names[0] if len(names) == 1 else None
-
-    def _check_models(
-        self,
-        seats: Sequence[Mapping[str, Any]],
-        models: Mapping[str, Mapping[str, Any]],
-        budget: NewBudget | None,
-    ) -> None:
-        endpoints = self._models.endpoints
-        for name, model in models.items():
-            if model["name"] not in endpoints.settings:
-                raise InvalidAgent(str(endpoints.unknown_endpoint()), f"/models/{name}/name")
-        if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
-            return
-        named = {str(spec.get("model")) for spec in seats if asks_model(spec["agent"])}
-        used = {models[name]["name"] if name in models else name for name in named}
-        unpriced = [
-            name for name, settings in endpoints.settings.items() if name in used and settings.prices is None
-        ]
-        if unpriced:
-            raise InvalidRequest(
-                f"{', '.join(sorted(unpriced))} has no prices here: limit max_tokens, or configure prices",
-                "/budget/max_cost" if budget.max_cost else "/budget/per_game/max_cost",
-                "no_prices",
-            )
 
     async def see_through(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
         """Creates and drives the games of a batch; returns when none of them is open any more.
@@ -385,8 +331,8 @@ class Games:
         laid = await self._store.rows_laid(batch_id)
         if laid == row.count:
             return
-        new = _stored_request(row)
-        models = self._model_seats(new)
+        new = stored_request(row)
+        models = self.dealer.model_seats(new)
         while laid < new.count:
             positions = range(laid, min(new.count, laid + CHUNK))
             chunk = await self._new_games(new, int(row.seed), positions, models, row.owner)
@@ -479,7 +425,7 @@ class Games:
         fold(events)  # refuses a log that does not fold
         batch = await self.batch_row(row.batch_id)
         is_own = caller.may("games:create", batch.owner)
-        if sight.viewer != FULL and not _is_public(row, events):
+        if sight.viewer != FULL and not is_public(row, events):
             if not is_own:
                 raise NotFound("no such game for this caller")
             caller.needs("export:full")
@@ -492,18 +438,18 @@ class Games:
         source = whole(batch.spec)
         if not is_own:  # what the log tells, and not how its owner has it paid
             source = {"models": source.get("models") or {}}
-        spec = _fork_spec(game_id, source, fork, is_own=is_own)
+        spec = fork_spec(game_id, source, fork, is_own=is_own)
         labels = {**(whole(batch.labels) if is_own else {}), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]
         for seat_spec in seat_specs:
             if asks_model(seat_spec["agent"]):
-                seat_spec.setdefault("model", self._only_model(spec["models"]))
-        seats = _spread(seat_specs, row.players) or _stored_seats(row)
+                seat_spec.setdefault("model", self.dealer.only_model(spec["models"]))
+        seats = spread(seat_specs, row.players) or stored_seats(row)
         if not seats:
             raise InvalidRequest(
                 "an imported game has no agents to continue with: name them in seats", "/seats", "missing"
             )
-        self._check_models(seats, spec["models"], fork.budget)
+        self.dealer.check_models(seats, spec["models"], fork.budget)
         await self._check_models_quota(caller.owner, (seat["agent"] for seat in seats))
         models = self._models.check(spec["models"])
         seat_agents(seats, "check", models, NoInbox())
@@ -512,7 +458,7 @@ class Games:
         agents = AgentsSeated(seated(seats, row.seed, table.profile, models))
         past = (
             events[:taken]
-            if table.over or agents == _seated_last(events[:taken])
+            if table.over or agents == seated_last(events[:taken])
             else [*events[:taken], agents]
         )
         origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
@@ -548,7 +494,7 @@ class Games:
             batch_id=batch_id,
             # Not `origin`: the length of the whole log tells how often others have thought.
             forked_from=ForkedFrom(game_id=game_id, events=len(project(events[:taken], sight.viewer))),
-            seats=_shown_seats(seats),
+            seats=shown_seats(seats),
         )
 
     # --- reading ----------------------------------------------------------------------------
@@ -827,7 +773,7 @@ class Games:
             total.add(deleted)
         for name in (*game_ids, batch_id):
             self._feed.hint(name)
-        return DeletedView(games=total.games, events=total.events, said=total.said, bytes=total.bytes)
+        return DeletedView(games=total.games, events=total.events, said=total.from_raters, bytes=total.bytes)
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
@@ -898,11 +844,11 @@ class Games:
         ]
 
     def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
-        new = _stored_request(row)
-        models = self._model_seats(new)
+        new = stored_request(row)
+        models = self.dealer.model_seats(new)
         games = []
         for position, old in enumerate(excluded, free):
-            game = _dealt(new, position, int(old.seed), _stored_seats(old), models)
+            game = dealt(new, position, int(old.seed), stored_seats(old), models)
             origin = {"game_id": old.game_id, "events": len(game.log)}
             games.append(replace(game, forked_from=origin))
         return games
@@ -948,175 +894,8 @@ def _replayed(data: object) -> tuple[Record, State]:
     return record, replay(record)
 
 
-def players_of(new: NewGames) -> int:
-    """How many play: as ``players`` says, else as many as ``roles``, ``deal`` or several seats do, else 5."""
-    given = [len(part) for part in (new.roles, new.deal) if part is not None]
-    if len(new.seats) > 1:
-        given.append(len(new.seats))
-    return new.players if new.players is not None else (given or [5])[0]
-
-
-def _profile(new: NewGames) -> Profile:
-    players = players_of(new)
-    if len(new.seats) not in (1, players):
-        raise InvalidRequest(
-            f"{players} players take {players} seat specs or a single one, got {len(new.seats)}",
-            "/seats",
-            "count",
-        )
-    roles: Sequence[Role] | None = new.roles
-    if new.deal is not None:
-        dealt = _by_seat(new.deal, players, "/deal")
-        if roles is not None and sorted(roles) != sorted(dealt):
-            raise InvalidRequest("deal and roles name different decks: give one of them", "/deal", "conflict")
-        roles = dealt
-    try:
-        return make_profile(new.profile, players, roles=roles, rules=new.rules.given(), reveal=new.reveal)
-    except InvalidProfile as fault:
-        # The pointer names the field in which the caller gave the refused setting.
-        if new.deal is not None and fault.pointer.startswith("/roles"):
-            raise InvalidProfile(str(fault), "/deal") from None
-        if new.players is None and fault.pointer == "/players":
-            raise InvalidProfile(str(fault), "/seats") from None
-        raise
-
-
-def _by_seat(values: Mapping[str, Any], players: int, pointer: str) -> list[Any]:
-    seats = [str(seat) for seat in range(1, players + 1)]
-    if set(values) != set(seats):
-        raise InvalidRequest(f"name each seat 1 to {players} once", pointer, "seats")
-    return [values[seat] for seat in seats]
-
-
-def _deal(new: NewGames, profile: Profile) -> list[Role] | None:
-    return None if new.deal is None else _by_seat(new.deal, profile.players, "/deal")
-
-
-def _names(new: NewGames, profile: Profile) -> list[str] | None:
-    if not new.names:
-        return None
-    beyond = [seat for seat in new.names if int(seat) > profile.players]
-    if beyond:
-        raise InvalidRequest(f"the table has {profile.players} seats", f"/names/{beyond[0]}", "seats")
-    names = [new.names.get(str(seat), usual) for seat, usual in enumerate(usual_names(profile.players), 1)]
-    looks: dict[str, int] = {}
-    for seat, name in enumerate(names, 1):
-        other = looks.setdefault(look_of(name), seat)
-        if other != seat:
-            raise InvalidRequest(
-                f"two seats cannot share a name: those of seats {other} and {seat} look alike",
-                "/names",
-                "twice",
-            )
-    return names
-
-
-def _seated_last(log: Sequence[Event]) -> AgentsSeated | None:
-    """The last event of a log that records the agents; None if there is none."""
-    return next((event for event in reversed(log) if isinstance(event, AgentsSeated)), None)
-
-
-def _is_public(row: GameRow, log: Sequence[Event]) -> bool:
-    """Whether everybody may see the whole log: the game has finished, and its end reveals all."""
-    created = log[0]
-    assert isinstance(created, GameCreated)
-    return row.status == "finished" and created.profile.reveal == "all"
-
-
-def _spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[str, Any]]:
-    """One spec per seat: a single spec is repeated; without specs, []. Raises InvalidRequest."""
-    if len(specs) == 1:
-        return list(specs) * players
-    if specs and len(specs) != players:
-        raise InvalidRequest(
-            f"{players} players take {players} seat specs or a single one, got {len(specs)}",
-            "/seats",
-            "count",
-        )
-    return list(specs)
-
-
-def _stored_seats(row: GameRow) -> list[Mapping[str, Any]]:
-    try:
-        return [SeatSpec(**spec).model_dump(exclude_none=True) for spec in row.seats]
-    except UNREADABLE:
-        raise CorruptLog(f"the seats of {row.game_id} cannot be read") from None
-
-
-def _seats(new: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:
-    specs = _spread([spec.model_dump(exclude_none=True) for spec in new.seats], players)
-    turn = position % players if new.rotate else 0
-    return specs[-turn:] + specs[:-turn] if turn else specs
-
-
 def _changed(on_unusable: OnUnusable | None) -> dict[str, Any]:
     return {} if on_unusable is None else {"on_unusable": on_unusable}
-
-
-def _stored_request(row: BatchRow) -> NewGames:
-    # Not orjson: a seed may have 128 bits, and orjson stops at 64.
-    try:
-        return NewGames.model_validate_json(json.dumps(row.spec))
-    except ValidationError:
-        raise CorruptLog(f"the stored request of {row.batch_id} cannot be read") from None
-
-
-def _new_game(new: NewGames, batch_seed: int, position: int, models: ModelSeats) -> NewGame:
-    if new.seeds is not None:
-        seed = new.seeds.from_ + position
-    else:
-        seed = draw(batch_seed, "game", position, "high") << 64 | draw(batch_seed, "game", position, "low")
-    return _dealt(new, position, seed, _seats(new, _profile(new).players, position), models)
-
-
-def _dealt(
-    new: NewGames, position: int, seed: int, seats: Sequence[Mapping[str, Any]], models: ModelSeats
-) -> NewGame:
-    profile = _profile(new)
-    return NewGame(
-        game_id=new_id("g"),
-        position=position,
-        drive=new.drive,
-        seed=str(seed),
-        seats=seats,
-        log=create(
-            profile,
-            seed,
-            names=_names(new, profile),
-            deal=_deal(new, profile),
-            agents=seated(seats, str(seed), profile, models),
-        ),
-    )
-
-
-def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
-    """The seats without tokens, which are minted for each answer and never stored."""
-    return [SeatView(seat=seat) for seat in range(1, len(seats) + 1)]
-
-
-def _batch_row(batch_id: str, at: int, new: NewGames, seed: int, owner: str) -> BatchRow:
-    spec = new.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return BatchRow(
-        batch_id, at, new.count, str(seed), spec, dict(new.labels), owner=owner, priority=new.priority
-    )
-
-
-def _fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame, *, is_own: bool) -> dict[str, Any]:
-    """The spec of a fork's batch: the models and budget of its source, with the request's changes.
-
-    An owner's fork with the same agents repeats its source, and does not pay again for what its source has
-    paid. A stranger's fork pays for itself, and the source can be deleted before the fork is over.
-    """
-    given = fork.model_dump(mode="json", exclude_none=True)
-    same = is_own and fork.seats is None and not given["models"]
-    return {
-        "origin": "fork",
-        "repeats": [game_id, *(source.get("repeats") or ())] if same else [],
-        "models": {**(source.get("models") or {}), **given["models"]},
-        "budget": given.get("budget") or source.get("budget"),
-        "on_unusable": given.get("on_unusable") or source.get("on_unusable"),
-        "deadlines_s": given.get("deadlines_s") or source.get("deadlines_s") or {},
-    }
 
 
 def batch_status(row: BatchRow, tallied: Tallied) -> str:

@@ -21,9 +21,10 @@ from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import KEYLESS, SERVER, Caller
 from app.edge.quotas import Quotas
 from app.games.bots import Bots
+from app.games.dealing import players_of
 from app.games.schemas import NewGames, SeatSpec
 from app.games.seat_tokens import SeatTokens
-from app.games.service import Games, Laid, players_of
+from app.games.service import Games, Laid
 from app.meeting.matching import ALIASES, AWAY_MS, Match, match
 from app.meeting.schemas import (
     OPEN_SEAT,
@@ -361,7 +362,7 @@ class Meeting:
             for seat in specs
         ]
         spec.setdefault("stand_in_after", STAND_IN_AFTER)
-        self._service.check(NewGames.model_validate(spec))
+        self._service.dealer.check(NewGames.model_validate(spec))
         if len(await self._store.waiting_games(caller.owner)) >= MAX_GAMES:
             raise RateLimited(f"{MAX_GAMES} games of yours wait for players already", 10.0)
         at = self._database.writer.stamp()
@@ -446,7 +447,7 @@ class Meeting:
             if not waiting:
                 return None, [], ()
             rated = pool.endswith("/rated")
-            new, seats = await self._terms(pool, waiting[0])
+            new, seats = await self._terms(pool)
             matched = match(waiting, seats, now, one_per_owner=rated)
             if new is None:
                 matched = Match((), tuple(waiting))  # the game that they played is gone
@@ -465,7 +466,7 @@ class Meeting:
 
         return await self._database.writer.run(work)
 
-    async def _terms(self, pool: str, seek: SeekRow) -> tuple[NewGames | None, int]:
+    async def _terms(self, pool: str) -> tuple[NewGames | None, int]:
         """The game that a pool waits for, with ``remote`` seats for a full one, and how many those are."""
         if pool.startswith(_REMATCH):
             before = await self._games.game(pool.removeprefix(_REMATCH))

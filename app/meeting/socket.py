@@ -26,7 +26,7 @@ from app.protocol.lobby import (
 )
 from app.protocol.messages import Ack, message_id, read_text, refusal
 from app.seats.seats import Seats
-from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of
+from app.seats.wire import REVOKED, Closing, Handshakes, SocketTalk, accepted, address_of
 from app.stream.feed import Feed, held_name
 from app.stream.metrics import sockets_open
 
@@ -42,7 +42,7 @@ _SEAT: Final = 0
 async def lobby_socket(websocket: WebSocket) -> None:
     """Hear which games a bot has a seat in."""
     lobby: Lobby = websocket.app.state.lobby
-    if await accepted(websocket, lobby.doorway):
+    if await accepted(websocket, lobby.handshakes):
         with sockets_open.track_inprogress():
             await LobbyConnection(websocket, lobby).run()
 
@@ -54,7 +54,7 @@ class Lobby:
     meeting: Meeting
     seats: Seats
     feed: Feed
-    doorway: Doorway
+    handshakes: Handshakes
 
 
 class LobbyConnection(SocketTalk):
@@ -63,7 +63,7 @@ class LobbyConnection(SocketTalk):
     def __init__(self, websocket: WebSocket, lobby: Lobby) -> None:
         super().__init__(websocket)
         self._lobby = lobby
-        self._doorway = lobby.doorway
+        self._handshakes = lobby.handshakes
         self._meeting = lobby.meeting
         self._holder = lobby.seats.arrive()
         self._bot = ""
@@ -73,11 +73,11 @@ class LobbyConnection(SocketTalk):
         """The games that the bot was told of."""
 
     async def _talk(self) -> NoReturn:
-        within_s = self._doorway.identify_within_s
+        within_s = self._handshakes.identify_within_s
         await self._say_hello(within_s, LOBBY_BEAT_S)
-        with self._doorway.unidentified.waiting(address_of(self._websocket)):
+        with self._handshakes.unidentified.waiting(address_of(self._websocket)):
             identify = await self._receive_identify(within_s, read_lobby_message, LobbyIdentify)
-        caller = await self._caller_with(self._doorway.keys, identify.token)
+        caller = await self._caller_with(self._handshakes.keys, identify.token)
         if "bots:play" not in caller.scopes:
             raise Closing(Code.NO_SUCH_GAME, "this needs a key with the scope bots:play")
         self._bot = identify.bot
@@ -92,9 +92,9 @@ class LobbyConnection(SocketTalk):
         is_new = True
         beat_at = time.monotonic() + LOBBY_BEAT_S
         while True:
-            if self._doorway.lifecycle.draining:
+            if self._handshakes.lifecycle.draining:
                 raise Closing(Code.STOPPING, "this replica is stopping")
-            if not self._doorway.keys.is_valid(caller):
+            if not self._handshakes.keys.is_valid(caller):
                 raise Closing(Code.UNAUTHENTICATED, REVOKED)
             if not await self._lobby.seats.holds(self._name, _SEAT, self._holder):
                 raise Closing(Code.REPLACED, "a newer connection of this bot has come")

@@ -16,22 +16,27 @@ from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Samp
 from app.base.tasks import end_tasks, keep_going
 from app.models.health import EndpointHealth, Outages
 from app.models.leases import Leases
-from app.models.metrics import observe_attempt
+from app.models.metrics import attempt_seconds
 from app.models.recording import RecordedSession, Recording
 from app.seats.seating import AskedModel
 from app.settings import EndpointSettings, InvalidEndpoints
 from app.store.rows import Outage
 
 if TYPE_CHECKING:
-    from agents.model.client import OpenAIModel
+    from agents.model.client import Attempt, OpenAIModel
 
-__all__ = ["Endpoints", "Source"]
+__all__ = ["Endpoints", "Source", "observe_attempt"]
 
 log = structlog.get_logger()
 
 
 LOOK_S: Final = 1.0
 """Seconds between two reads of what other processes know of endpoints."""
+
+
+def observe_attempt(attempt: "Attempt") -> None:
+    """Records one HTTP request to a model."""
+    attempt_seconds.labels(attempt.endpoint, attempt.outcome).observe(attempt.seconds)
 
 
 class DirectSession:

@@ -10,7 +10,7 @@ import structlog
 
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling
-from agents.model.overhearing import SpokenText, listening
+from agents.model.overhearing import SpokenText, listening, spoken_path
 from app.base.clock import now_ms
 from app.base.errors import BudgetSpent
 from app.base.schemas import OnUnusable
@@ -90,7 +90,7 @@ class Answers(Protocol):
 class Onlookers(Protocol):
     """Those who watch what seats' models say while they say it."""
 
-    def is_heard(self, game_id: str) -> bool:
+    def has_listeners(self, game_id: str) -> bool:
         """Whether anybody listens to this game."""
         ...
 
@@ -98,7 +98,7 @@ class Onlookers(Protocol):
         """Tells that a seat's model is being asked while the block lasts."""
         ...
 
-    def said(self, game_id: str, request_id: str, text: str) -> None:
+    def spoke(self, game_id: str, request_id: str, text: str) -> None:
         """The model has said more of what it says aloud."""
         ...
 
@@ -123,7 +123,7 @@ class _Overhearing:
         self._spoken = SpokenText(self._path)
 
     def hear(self, piece: str) -> None:
-        self._onlookers.said(self._game, self._request_id, self._spoken.feed(piece))
+        self._onlookers.spoke(self._game, self._request_id, self._spoken.feed(piece))
 
 
 @dataclass(slots=True, eq=False)
@@ -422,7 +422,7 @@ class _GameSession:
                         if call.is_paid:
                             await self._stored(lambda: sessions.answers.keep_try(self.game, call))
                             account.add(self.game, call)
-                            metrics.observe_call(call)
+                            _observe(call)
                         if sessions.stops and fault.kind == "account":
                             raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
                         raise
@@ -431,7 +431,7 @@ class _GameSession:
                 stored = await self._stored(lambda: sessions.answers.keep(self.game, call))
                 # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)
-                metrics.observe_call(call)
+                _observe(call)
         except ModelUnavailable as fault:
             if sessions.stops and (fault.kind == "request" or last):
                 stop = GameFails if fault.kind == "request" else GameStops
@@ -484,10 +484,11 @@ class _GameSession:
         raise BudgetSpent(words)
 
     async def _ask(self, question: StoredQuestion) -> Reply:
-        onlookers, aloud = self._sessions.onlookers, question.form.aloud
-        if onlookers is not None and aloud and onlookers.is_heard(self.game):
+        onlookers, form = self._sessions.onlookers, question.form
+        listens = onlookers is not None and form.aloud and onlookers.has_listeners(self.game)
+        if onlookers is not None and listens and (path := spoken_path(form.schema)):
             # In the task of this call alone.
-            listening.set(_Overhearing(onlookers, self.game, question.key.request_id, aloud))
+            listening.set(_Overhearing(onlookers, self.game, question.key.request_id, path))
         return await self._model.ask(
             question.key,
             question.messages,
@@ -495,3 +496,20 @@ class _GameSession:
             temperature=question.temperature,
             max_tokens=question.max_tokens,
         )
+
+
+def _observe(call: Call) -> None:
+    """Counts one stored call in the metrics."""
+    endpoint, step, usage = call.endpoint, call.key.step, call.usage
+    outcome = call.failure or ("unparsed" if call.value is None else "answered")
+    metrics.calls.labels(endpoint, step, outcome).inc()
+    tokens = {
+        "prompt": usage.prompt,
+        "cached": usage.cached,
+        "completion": usage.completion,
+        "reasoning": usage.reasoning or 0,
+    }
+    for kind, count in tokens.items():
+        metrics.call_tokens.labels(endpoint, step, kind).inc(count)
+    metrics.call_cost.labels(endpoint, step).inc(call.cost)
+    metrics.call_seconds.labels(endpoint, step).observe(call.latency_s)

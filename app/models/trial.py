@@ -22,9 +22,8 @@ from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Reply,
 from agents.scripted.agent import ScriptedAgent
 from agents.table import play, settled
 from app.base.errors import NotFound, TrialRunning
-from app.models.endpoints import Endpoints
+from app.models.endpoints import Endpoints, observe_attempt
 from app.models.game_costs import PLAYERS, game_costs
-from app.models.metrics import observe_attempt
 from app.models.schemas import LearntView, TrialView, TriedForm
 from engine.chance import secret
 from engine.events import Event
@@ -266,10 +265,10 @@ class _Played:
     """A whole game: its log, and where each step of it begins."""
 
     log: Sequence[Event]
-    places: Sequence[int]
+    begins: Sequence[int]
 
 
-class _Places:
+class _StepEnds:
     """A journal that notes where each step ends."""
 
     def __init__(self, begin: int) -> None:
@@ -283,9 +282,9 @@ async def _game(profile: str) -> _Played:
     begin = create(make_profile(profile, PLAYERS), _SEED)
     seats = range(1, PLAYERS + 1)
     agents = {seat: ScriptedAgent(Setup(seat, secret(str(_SEED), seat), {})) for seat in seats}
-    places = _Places(len(begin))
-    state = await play(begin, agents, places)
-    return _Played(state.log, places.ends[:-1])
+    journal = _StepEnds(len(begin))
+    state = await play(begin, agents, journal)
+    return _Played(state.log, journal.ends[:-1])
 
 
 def _position(game: _Played, kind: Kind) -> Observation:
@@ -294,7 +293,7 @@ def _position(game: _Played, kind: Kind) -> Observation:
 
 
 def _observations(game: _Played, kind: Kind) -> Iterator[Observation]:
-    for place in game.places:
+    for place in game.begins:
         state = fold(game.log[:place])
         request = next((one for one in pending(state) if one.kind is kind), None)
         if request is not None and (request.round == _ROUND or kind is Kind.ASSASSINATE):
@@ -327,8 +326,8 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
     replies = [call.reply for call in session.calls if call.reply is not None]
     written = sum(one.completion_tokens for one in answered)
     seconds = sum(one.seconds for one in answered)
-    told = [one for one in answered if one.reasoning_tokens is not None and one.completion_tokens]
-    reasoning = sum(one.reasoning_tokens or 0 for one in told)
+    reasoned = [one for one in answered if one.reasoning_tokens is not None and one.completion_tokens]
+    reasoning = sum(one.reasoning_tokens or 0 for one in reasoned)
     again = next((one for one in answered if one.again and one.tokens_known), None)
     cached = None if again is None else again.cached_tokens / max(1, again.prompt_tokens)
     counted = [call for call in session.calls if call.reply is not None and call.reply.calls == 1]
@@ -344,7 +343,7 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
         unasked=session.unasked,
         first_s=median(first) if first else None,
         tokens_per_s=written / seconds if seconds else None,
-        reasoning_share=reasoning / sum(one.completion_tokens for one in told) if told else None,
+        reasoning_share=reasoning / sum(one.completion_tokens for one in reasoned) if reasoned else None,
         cached_share=cached,
         tokens=sum(one.prompt_tokens + one.completion_tokens for one in tried),
         cost=sum(one.cost for one in tried),

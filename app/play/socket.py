@@ -49,7 +49,7 @@ from app.protocol.messages import (
 )
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
-from app.seats.wire import REVOKED, Closing, Doorway, SocketTalk, accepted, address_of
+from app.seats.wire import REVOKED, Closing, Handshakes, SocketTalk, accepted, address_of
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
@@ -101,7 +101,7 @@ class Sockets:
     relays: Relays
     turns: Turns
     live: Live
-    doorway: Doorway
+    handshakes: Handshakes
     bots: Bots
 
 
@@ -109,7 +109,7 @@ class Sockets:
 async def socket(websocket: WebSocket) -> None:
     """Watch a game, or play a seat in it."""
     sockets: Sockets = websocket.app.state.sockets
-    if await accepted(websocket, sockets.doorway):
+    if await accepted(websocket, sockets.handshakes):
         with sockets_open.track_inprogress():
             await Connection(websocket, sockets).run()
 
@@ -162,7 +162,7 @@ class Connection(SocketTalk):
     async def _talk(self) -> NoReturn:
         settings = self._sockets.settings
         await self._say_hello(settings.identify_within_s, settings.idle_s)
-        with self._sockets.doorway.unidentified.waiting(address_of(self._websocket)):
+        with self._sockets.handshakes.unidentified.waiting(address_of(self._websocket)):
             identify = await self._receive_identify(settings.identify_within_s, read_message, Identify)
         caller = await self._caller(identify)
         spot = await self._start(identify, caller)
@@ -201,7 +201,7 @@ class Connection(SocketTalk):
         caller = await self._caller_with(self._sockets.keys, identify.token)
         # One bot uses a seat's token; many people share keys and watch tokens.
         if caller.seat is not None:
-            wait_s = self._sockets.doorway.unidentified.wait_s(caller.name, time.monotonic())
+            wait_s = self._sockets.handshakes.unidentified.wait_s(caller.name, time.monotonic())
             if wait_s:
                 raise Closing(Code.RATE, f"retry_after_ms={math.ceil(wait_s * 1000)}")
         return caller
@@ -432,13 +432,13 @@ class Connection(SocketTalk):
 
     async def _act(self, value: Mapping[str, Any], act: Act | _Unread) -> None:
         """Answers an ``act``: an acknowledgement, or a refusal with its reason and the open request."""
-        re = message_id(value)
+        re = act.id if isinstance(act, Act) else message_id(value)
         if self._view is None or not self._sits:
             # A connection that only watches has no requests.
             fault = act if isinstance(act, AvalonError) else UnknownRequest(_NO_SEAT)
             await self._send_refusal(refusal(re, fault))
             return
-        outcome = await self._outcome(self._view, value, act)
+        outcome = await self._outcome(self._view, value, act, re)
         if isinstance(outcome, Refused):
             remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
             await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
@@ -460,12 +460,13 @@ class Connection(SocketTalk):
         view: RemoteSeat,
         value: Mapping[str, Any],
         act: Act | _Unread,
+        message: str | None,
     ) -> Accepted | Refused:
         seats = self._sockets.seats
         if not isinstance(act, InvalidRequest | RateLimited):
             request_id = value.get("request_id")
             if isinstance(request_id, str) and text_fault(request_id) is None:
-                return await seats.act(view, request_id, act, via=self._id, message=message_id(value))
+                return await seats.act(view, request_id, act, via=self._id, message=message)
         assert isinstance(act, AvalonError)
         return await unbroken(seats.refuse(view, act))
 

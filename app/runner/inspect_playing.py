@@ -140,12 +140,12 @@ def game(mechanism: str, out: str = "") -> Solver:
             "defaulted": counted.of_models(own).rate or 0.0,
             "provenance": provenance.as_json(full=True),
         }
-        told = transcript(log)
+        transcribed = transcript(log)
         state.messages = [
-            ChatMessageAssistant(content=said.text)
-            if said.role == "assistant"
-            else ChatMessageUser(content=said.text)
-            for said in told
+            ChatMessageAssistant(content=line.text)
+            if line.role == "assistant"
+            else ChatMessageUser(content=line.text)
+            for line in transcribed
         ]
         state.output = ModelOutput.from_content(asked, f"{table.winner.value} won")
         if out:
@@ -185,13 +185,13 @@ class _InspectModel:
         cache_key: str = "",
     ) -> Reply:
         schema = orjson.dumps(form.schema).decode()
-        told = (
+        instruction = (
             "Answer with one JSON object and nothing before or after it. It follows this JSON Schema:\n"
             f"{schema}"
         )
         begun = monotonic()
         output = await get_model().generate(
-            [*map(_message, messages), ChatMessageUser(content=told)],
+            [*map(_message, messages), ChatMessageUser(content=instruction)],
             config=GenerateConfig(temperature=temperature, max_tokens=max_tokens),
         )
         self.served.add(output.model)
@@ -222,17 +222,17 @@ def result() -> Scorer:
     """
 
     async def score(state: TaskState, target: Target) -> Score:
-        told = state.metadata
-        sides = [side_of(Role(told["roles"][seat - 1])).value for seat in told["of_model"]]
-        won = sum(side == told["winner"] for side in sides) / len(sides)
+        played = state.metadata
+        sides = [side_of(Role(played["roles"][seat - 1])).value for seat in played["of_model"]]
+        won = sum(side == played["winner"] for side in sides) / len(sides)
         return Score(
             value={
                 "won": won,
-                "loyal_won": float(told["winner"] == Side.LOYAL.value),
-                "defaulted": told["defaulted"],
+                "loyal_won": float(played["winner"] == Side.LOYAL.value),
+                "defaulted": played["defaulted"],
             },
-            answer=f"{told['winner']} won ({told['ending']})",
-            metadata={"game_id": told["game_id"], "provenance": told["provenance"]},
+            answer=f"{played['winner']} won ({played['ending']})",
+            metadata={"game_id": played["game_id"], "provenance": played["provenance"]},
         )
 
     return score

@@ -19,8 +19,8 @@ from engine.profile import Profile, profile_from_settings
 from engine.rules import create
 from engine.state import State
 from engine.terms import Seat
-from evaluators.ground.places import places
 from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
+from evaluators.ground.thought_places import thought_places
 from evaluators.measures.play import PlayFigures
 
 __all__ = ["Plan", "Result", "game_id", "is_of_seed", "lines_of", "provenance_in", "run"]
@@ -67,12 +67,12 @@ def game_id(
     differ: a hash of these is in the id. ``log``: begins with rules and agents. ``served``: by seat, the
     models that answered, which a run of recorded answers knows, too.
     """
-    told: list[Any] = [payload(event) for event in log if isinstance(event, GameCreated)]
+    parts: list[Any] = [payload(event) for event in log if isinstance(event, GameCreated)]
     for event in log:
         if isinstance(event, AgentsSeated):
-            told += [(agent.agent, agent.parameters) for agent in event.agents]
+            parts += [(agent.agent, agent.parameters) for agent in event.agents]
     models = {str(seat): sorted(names) for seat, names in (served or {}).items()}
-    text = orjson.dumps([told, models, dict(labels)], option=orjson.OPT_SORT_KEYS)
+    text = orjson.dumps([parts, models, dict(labels)], option=orjson.OPT_SORT_KEYS)
     return f"g_sim{seed}_{hashlib.sha256(text).hexdigest()[:8]}"
 
 
@@ -83,7 +83,7 @@ def is_of_seed(name: str, seed: int) -> bool:
 
 def lines_of(state: State, game: str, provenance: Provenance | None = None) -> bytes:
     """A game's whole log as lines of an export, without commit times, since nothing was committed."""
-    placed = places(state.log)
+    placed = thought_places(state.log)
     opening = b"" if provenance is None else provenance.line(full=True)
     return opening + b"".join(
         orjson.dumps(

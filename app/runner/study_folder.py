@@ -223,8 +223,8 @@ class StudyFolder:
 
     def rated(self, evaluation: str, game: str) -> dict[str, Any] | None:
         """What was said; None: not yet."""
-        said: dict[str, Any] | None = self._read(self.rated_file(evaluation, game))
-        return said
+        row: dict[str, Any] | None = self._read(self.rated_file(evaluation, game))
+        return row
 
     def rater_answers(self, evaluation: str, game: str) -> AnswersFile:
         """The stored answers of a judge or guesser about a game. Raises StudyFault."""

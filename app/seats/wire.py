@@ -44,7 +44,7 @@ __all__ = [
     "REVOKED",
     "STRIKES",
     "Closing",
-    "Doorway",
+    "Handshakes",
     "SocketTalk",
     "accepted",
     "address_of",
@@ -81,7 +81,7 @@ def address_of(websocket: WebSocket) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Doorway:
+class Handshakes:
     """What a handshake is checked by, and how long a caller may take to identify."""
 
     lifecycle: Lifecycle
@@ -101,10 +101,10 @@ class Doorway:
             raise NotReady("too many connections from your address have not identified yet")
 
 
-async def accepted(websocket: WebSocket, doorway: Doorway) -> bool:
+async def accepted(websocket: WebSocket, handshakes: Handshakes) -> bool:
     """Accepts a connection. False: it was refused, with a problem."""
     try:
-        doorway.check(websocket)
+        handshakes.check(websocket)
     except AvalonError as refused:
         await websocket.send_denial_response(problem_response(refused))
         return False

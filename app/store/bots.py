@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Executable, and_, func, insert, or_, select, update
+from sqlalchemy import Executable, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from app.store.cursors import next_cursor, read_cursor
+from app.store.cursors import newest_first
 from app.store.db import Database
 from app.store.rows import BotRow, is_readable, typed_row, values_of
 from app.store.tables import bots, inbox, refusals
@@ -69,15 +69,8 @@ class BotStore:
         query = select(bots)
         if owner is not None:
             query = query.where(bots.c.owner == owner)
-        if cursor is not None:
-            at, bot_id = read_cursor(cursor, _PLACE)
-            older = and_(bots.c.created_at == at, bots.c.bot_id < bot_id)
-            query = query.where(or_(bots.c.created_at < at, older))
-        query = query.order_by(bots.c.created_at.desc(), bots.c.bot_id.desc()).limit(limit + 1)
-        rows = await self._database.mappings(query)
-        page = rows[:limit]
-        readable = [typed_row(BotRow, row) for row in page if is_readable(bots, row)]
-        return readable, next_cursor(page, _PLACE) if len(rows) > limit else None
+        page, following = await newest_first(self._database, query, _PLACE, limit, cursor)
+        return [typed_row(BotRow, row) for row in page if is_readable(bots, row)], following
 
     async def begin_check(self, bot_id: str, game_id: str) -> None:
         """Notes that a game is the bot's check: it plays all seats."""

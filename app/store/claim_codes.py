@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.clock import random_bits
 from app.store.db import Database
+from app.store.games import random_signs
 from app.store.keys import KeyStore
 from app.store.tables import claim_codes, games
 
@@ -17,7 +17,6 @@ OFFERED: Final = ""
 CLAIMED: Final = "claimed"
 """Whose a seat is that a code is out for, and one that somebody has taken by a code (``GameRow.taken``)."""
 
-_ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
 _SIGNS: Final = 26
 
 
@@ -49,8 +48,7 @@ class ClaimCodes:
         the public name of the credential that makes it. ``offers``: the seat is the owner's no more; its
         tokens are revoked.
         """
-        bits = random_bits(5 * _SIGNS)
-        code = "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 5 * _SIGNS, 5))
+        code = random_signs(_SIGNS)
 
         async def work(connection: AsyncConnection) -> None:
             await connection.execute(

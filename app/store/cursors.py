@@ -6,17 +6,33 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import BigInteger, Column, Integer, RowMapping
+from sqlalchemy import BigInteger, Column, Integer, RowMapping, Select, or_
 
 from app.base.errors import InvalidRequest
+from app.store.db import Database
 from engine.errors import CorruptLog
 
-__all__ = ["next_cursor", "read_cursor", "unknown_cursor", "write_cursor"]
+__all__ = ["newest_first", "next_cursor", "read_cursor", "unknown_cursor", "write_cursor"]
 
 
 def write_cursor(*values: str | int) -> str:
     """The values as one text that can be part of an address."""
     return base64.urlsafe_b64encode(orjson.dumps(values)).decode().rstrip("=")
+
+
+async def newest_first(
+    database: Database, query: Select[Any], place: Mapping[str, Column[Any]], limit: int, cursor: str | None
+) -> tuple[Sequence[RowMapping], str | None]:
+    """A page of what the query finds, newest first, and the cursor of the next page; None after the last one.
+    ``place``: the columns of the time and of the id, by their names in the rows.
+    """
+    at, name = place.values()
+    if cursor is not None:
+        last_at, last_name = read_cursor(cursor, place)
+        query = query.where(at <= last_at, or_(at < last_at, name < last_name))
+    rows = await database.mappings(query.order_by(at.desc(), name.desc()).limit(limit + 1))
+    page = rows[:limit]
+    return page, next_cursor(page, place) if len(rows) > limit else None
 
 
 def next_cursor(rows: Sequence[RowMapping], columns: Mapping[str, Column[Any]]) -> str:

@@ -72,7 +72,7 @@ OF_GAMES: Final[tuple[Table, ...]] = (
 )
 """The tables whose rows belong to a game: they go with it."""
 
-SAID: Final = (answers, judgements, statements, set_answers)
+FROM_RATERS: Final = (answers, judgements, statements, set_answers)
 """Of these, what raters said of a game."""
 
 TOGETHER: Final = 20
@@ -100,9 +100,9 @@ class Deleted:
         return self.rows.get(events.name, 0)
 
     @property
-    def said(self) -> int:
+    def from_raters(self) -> int:
         """Answers and judgements of raters."""
-        return sum(self.rows.get(table.name, 0) for table in SAID)
+        return sum(self.rows.get(table.name, 0) for table in FROM_RATERS)
 
 
 class Deleting:

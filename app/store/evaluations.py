@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
-from sqlalchemy import RowMapping, Select, and_, func, insert, or_, select, tuple_, update
+from sqlalchemy import RowMapping, Select, func, insert, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.off_loop import off_loop
-from app.store.cursors import next_cursor, read_cursor
-from app.store.db import Database
+from app.store.cursors import newest_first, next_cursor, read_cursor
+from app.store.db import Database, in_parts
 from app.store.rows import (
     AnswerRow,
     Damaged,
@@ -32,9 +32,6 @@ log = structlog.get_logger()
 
 _FEW: Final = 500
 """The most rows that are read in the event loop, and not in a thread: this takes a few milliseconds."""
-
-_IN: Final = 500
-"""Values in one IN list: SQLite takes some thousands, PostgreSQL plans them one by one."""
 
 _PLACE: Final = {"created_at": evaluations.c.created_at, "evaluation_id": evaluations.c.evaluation_id}
 """What a cursor of a page of evaluations holds."""
@@ -132,7 +129,7 @@ class EvaluationStore:
             return True
         table = statements if dimension == "statements" else judgements
         j = table.c
-        for some in _parts(games):
+        for some in in_parts(games):
             query = select(j.game_id).where(j.game_id.in_(some), j.caller == caller, j.rater == rater)
             if table is judgements:
                 query = query.where(j.dimension == dimension)
@@ -204,20 +201,8 @@ class EvaluationStore:
             query = query.where(evaluations.c.dimension.in_(dimensions))
         if raters:
             query = query.where(evaluations.c.rater.in_(raters))
-        if cursor is not None:
-            at, evaluation_id = read_cursor(cursor, _PLACE)
-            query = query.where(
-                or_(
-                    evaluations.c.created_at < at,
-                    and_(evaluations.c.created_at == at, evaluations.c.evaluation_id < evaluation_id),
-                )
-            )
-        query = query.order_by(evaluations.c.created_at.desc(), evaluations.c.evaluation_id.desc()).limit(
-            limit + 1
-        )
-        rows = await self._database.mappings(query)
-        shown = await _readable(EvaluationRow, rows[:limit])
-        return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
+        page, following = await newest_first(self._database, query, _PLACE, limit, cursor)
+        return await _readable(EvaluationRow, page), following
 
     async def answers_of(self, evaluation_id: str) -> Rows[AnswerRow]:
         """The answers of one evaluation, by item and sample."""
@@ -236,7 +221,7 @@ class EvaluationStore:
         """
         c = answers.c
         last = 0
-        for some in _parts(items):
+        for some in in_parts(items):
             query = select(func.coalesce(func.max(c.grade), 0)).where(
                 c.caller == caller, c.rater == rater, c.item_id.in_(some)
             )
@@ -275,7 +260,7 @@ class EvaluationStore:
         """
         c = judgements.c
         grades: dict[tuple[str, str, str, str, str], int] = {}
-        for some in _parts(games):
+        for some in in_parts(games):
             query = (
                 select(c.game_id, c.request_id, c.stage, c.intention, c.dimension, func.max(c.grade))
                 .where(c.caller == caller, c.rater == rater, c.game_id.in_(some))
@@ -392,7 +377,7 @@ class EvaluationStore:
     ) -> dict[tuple[str, str], set[tuple[str, str]]]:
         """By (game, request): the raters, as (caller, name), who were dealt the turn or have judged it."""
         raters: dict[tuple[str, str], set[tuple[str, str]]] = {}
-        for some in _parts(games):
+        for some in in_parts(games):
             for table in (tasks, judgements):
                 c = table.c
                 query = (
@@ -462,7 +447,7 @@ class EvaluationStore:
     async def _where_in(self, query: Select[Any], column: Any, values: Collection[Any]) -> list[RowMapping]:
         """The rows of the query in which the column (or the tuple of columns) has one of these values."""
         rows: list[RowMapping] = []
-        for some in _parts(values):
+        for some in in_parts(values):
             rows += await self._database.mappings(query.where(column.in_(some)))
         return rows
 
@@ -476,12 +461,6 @@ class EvaluationStore:
         query = query.order_by(*(c[name] for name in key), c.grade)
         rows = await self._where_in(query, c.game_id, games)
         return await _readable(kind, {tuple(row[name] for name in key): row for row in rows}.values())
-
-
-def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
-    every = sorted(values)
-    for first in range(0, len(every), _IN):
-        yield every[first : first + _IN]
 
 
 async def _readable(kind: type[R], rows: Collection[RowMapping]) -> Rows[R]:

@@ -83,10 +83,10 @@ async def _of_file(database: Database) -> list[DatabaseFinding]:
     if not database.is_sqlite:
         return []  # PostgreSQL checks its own pages
     found = []
-    for said in await database.column(text("PRAGMA integrity_check(50)")):
-        if said != "ok":
+    for words in await database.column(text("PRAGMA integrity_check(50)")):
+        if words != "ok":
             todo = "stop the service, keep a copy of the file, and restore a backup"
-            found.append(DatabaseFinding("file", "the file", str(said), todo))
+            found.append(DatabaseFinding("file", "the file", str(words), todo))
     for table, _, parent, _ in await database.rows(text("PRAGMA foreign_key_check")):
         what = f"a row of {table} names a row of {parent} that is not there"
         found.append(DatabaseFinding("orphan", str(table), what, _FROM_BACKUP))

@@ -47,6 +47,7 @@ __all__ = [
     "Suspension",
     "Tallied",
     "new_id",
+    "random_signs",
 ]
 
 R = TypeVar("R")
@@ -84,10 +85,15 @@ _BATCHES_WITH_OPEN_GAMES: Final = _batches_with_open_games()
 _ALPHABET: Final = "23456789abcdefghijkmnpqrstuvwxyz"  # 32 signs, none to be taken for another
 
 
+def random_signs(count: int) -> str:
+    """A text with 5 random bits in each sign."""
+    bits = random_bits(5 * count)
+    return "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 5 * count, 5))
+
+
 def new_id(prefix: str) -> str:
     """An id of 100 random bits, e.g. ``g_k3…``."""
-    bits = random_bits(100)
-    return f"{prefix}_" + "".join(_ALPHABET[(bits >> shift) & 31] for shift in range(0, 100, 5))
+    return f"{prefix}_{random_signs(20)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +329,6 @@ class GameStore:
         return batch.spec.get("origin") == "fork" and bool(await self.ahead(await self.ids(batch.batch_id)))
 
     async def shared(self, batch_id: str) -> list[GameRow]:
-        """The batch's open games with remote seats that are not the owner's."""
-        query = select(games).where(games.c.batch_id == batch_id, IS_OPEN, games.c.taken.is_not(None))
         """The batch's games with remote seats that are not the owner's, without those that have ended."""
         c = games.c
         query = select(games).where(c.batch_id == batch_id, c.taken.is_not(None), c.status.not_in(ENDED))

@@ -21,7 +21,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from app.store.cursors import next_cursor, read_cursor
+from app.store.cursors import newest_first, next_cursor, read_cursor
 from app.store.db import Database
 from app.store.games import ENDED
 from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, read_row
@@ -145,7 +145,7 @@ class Listing:
             .where(*self._conditions(wanted, walks=walks))
         )
         newest_first = descending or order != "created"
-        places: dict[str, Column[Any]] = dict(_NEWEST)
+        keys: dict[str, Column[Any]] = dict(_NEWEST)
         sorting: list[ColumnElement[Any]] = [
             batches.c.created_at.desc() if newest_first else batches.c.created_at.asc(),
             batches.c.batch_id.desc() if newest_first else batches.c.batch_id.asc(),
@@ -155,7 +155,7 @@ class Listing:
         if by is not None:
             value = func.coalesce(by, "" if isinstance(by.type, String) else 0)
             query = query.add_columns(value.label("sorted_by"))
-            places = {"sorted_by": by, **places}
+            keys = {"sorted_by": by, **keys}
             sorting.insert(0, value.desc() if descending else value.asc())
         elif self._database.is_sqlite:
             # True of every value, even of a damaged one. Without it SQLite begins with the games and sorts.
@@ -164,7 +164,7 @@ class Listing:
                 batches.c.created_at <= every if newest_first else batches.c.created_at >= every
             )
         if cursor is not None:
-            *first, at, batch_id, position = read_cursor(cursor, places)
+            *first, at, batch_id, position = read_cursor(cursor, keys)
             older: Callable[[Any, Any], ColumnElement[bool]] = (
                 (lambda left, right: left < right) if newest_first else (lambda left, right: left > right)
             )
@@ -189,7 +189,7 @@ class Listing:
         rows = await self._database.mappings(query.order_by(*sorting).limit(limit + 1))
         page = rows[:limit]
         lines = [GameLine(row["game_id"], _is_readable(row), row) for row in page]
-        return lines, next_cursor(page, places) if len(rows) > limit else None
+        return lines, next_cursor(page, keys) if len(rows) > limit else None
 
     async def _is_common(self, statuses: Sequence[str]) -> bool:
         """Whether SQLite finds a page of games with these statuses sooner by walking through all games in
@@ -267,21 +267,14 @@ class Listing:
             query = query.where(batches.c.created_at >= since)
         if until is not None:
             query = query.where(batches.c.created_at < until)
-        if cursor is not None:
-            at, batch_id = read_cursor(cursor, _BATCH_PLACE)
-            query = query.where(
-                batches.c.created_at <= at,
-                or_(batches.c.created_at < at, batches.c.batch_id < batch_id),
-            )
-        query = query.order_by(batches.c.created_at.desc(), batches.c.batch_id.desc()).limit(limit + 1)
-        rows = await self._database.mappings(query)
-        page, readable, damaged = rows[:limit], [], []
+        page, following = await newest_first(self._database, query, _BATCH_PLACE, limit, cursor)
+        readable, damaged = [], []
         for row in page:
             try:
                 readable.append(read_row(BatchRow, row))
             except CorruptLog:
                 damaged.append(row["batch_id"])
-        return readable, damaged, next_cursor(page, _BATCH_PLACE) if len(rows) > limit else None
+        return readable, damaged, following
 
 
 def _is_readable(row: RowMapping) -> bool:

@@ -15,7 +15,7 @@ from engine.errors import CorruptLog
 from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
 from engine.profile import TEAM_SIZES
 from engine.terms import FULL, PUBLIC, Viewer
-from evaluators.ground.places import ThoughtPlace, places
+from evaluators.ground.thought_places import ThoughtPlace, thought_places
 from evaluators.measures.defaults import DecisionCounter
 
 __all__ = [
@@ -390,7 +390,7 @@ EXPORT_DAMAGED: Final = "export.damaged"
 
 def export_texts(game_id: str, lines: Sequence[LogLine], log: Sequence[Event], viewer: Viewer) -> list[bytes]:
     """The viewer's events of a whole log as lines of an export, thoughts with their places."""
-    placed = {} if viewer == PUBLIC else places(log)
+    placed = {} if viewer == PUBLIC else thought_places(log)
     texts: list[bytes] = []
     for index, line in enumerate(lines):
         if is_seen(line, viewer):

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from sqlalchemy import func, select
 
-from app.store.db import Database
+from app.store.db import Database, in_parts
 from app.store.rows import Damaged, PlayerRow, is_readable, typed_row
 from app.store.tables import events, game_players, games
 from engine.errors import UNREADABLE, CorruptLog
@@ -18,9 +18,6 @@ __all__ = ["PairedGame", "PairedState", "RatingStore"]
 
 _SHOWN: Final = ("game_created", "roles_dealt")
 """The events that tell a game's rules and its deal."""
-
-_IN: Final = 500
-"""Values in one IN list."""
 
 _PAIRED: Final = select(game_players.c.game_id).where(game_players.c.game_id == games.c.game_id).exists()
 _FINISHED: Final = games.c.status == "finished"
@@ -97,8 +94,8 @@ class RatingStore:
 
     async def _players(self, ids: Sequence[str]) -> dict[str, dict[Seat, PlayerRow]]:
         found: dict[str, dict[Seat, PlayerRow]] = {}
-        for first in range(0, len(ids), _IN):
-            query = select(game_players).where(game_players.c.game_id.in_(ids[first : first + _IN]))
+        for some in in_parts(ids):
+            query = select(game_players).where(game_players.c.game_id.in_(some))
             for row in await self._database.mappings(query):
                 if is_readable(game_players, row):
                     found.setdefault(row["game_id"], {})[row["seat"]] = typed_row(PlayerRow, row)
@@ -107,10 +104,10 @@ class RatingStore:
     async def _openings(self, ids: Sequence[str]) -> dict[str, list[Event]]:
         found: dict[str, list[Event]] = {}
         c = events.c
-        for first in range(0, len(ids), _IN):
+        for some in in_parts(ids):
             query = (
                 select(c.game_id, c.type, c.payload)
-                .where(c.game_id.in_(ids[first : first + _IN]), c.type.in_(_SHOWN))
+                .where(c.game_id.in_(some), c.type.in_(_SHOWN))
                 .order_by(c.game_id, c.seq)
             )
             for game_id, type_, text in await self._database.rows(query):

@@ -67,6 +67,7 @@ __all__ = [
     "Outage",
     "PlayerRow",
     "QuotaRow",
+    "RaterKind",
     "RepeatedJsonColumn",
     "SeekRow",
     "SetAnswersRow",

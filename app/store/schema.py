@@ -72,11 +72,11 @@ def revisions() -> tuple[Revision, ...]:
     """
     above: dict[str | None, Revision] = {}
     for file in Path(str(files("migrations") / "versions")).glob("*.py"):
-        said = dict(_ASSIGNED.findall(file.read_text("utf-8")))
-        below = said.get("down_revision")
+        assigned = dict(_ASSIGNED.findall(file.read_text("utf-8")))
+        below = assigned.get("down_revision")
         if below in above:
-            raise ValueError(f"two migrations build on {below}: {above[below].name}, {said['revision']}")
-        above[below] = Revision(said["revision"], below, said.get("oldest_program"))
+            raise ValueError(f"two migrations build on {below}: {above[below].name}, {assigned['revision']}")
+        above[below] = Revision(assigned["revision"], below, assigned.get("oldest_program"))
     chain: list[Revision] = []
     while (following := above.get(chain[-1].name if chain else None)) is not None:
         chain.append(following)

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import and_, delete, func, insert, or_, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.cursors import next_cursor, read_cursor
-from app.store.db import Database
+from app.store.cursors import newest_first
+from app.store.db import Database, in_parts
 from app.store.rows import (
     SetAnswersRow,
     SetEntryRow,
@@ -27,9 +27,6 @@ __all__ = ["SetStore"]
 
 _PLACE: Final = {"created_at": sets.c.created_at, "set_id": sets.c.set_id}
 """What a cursor of a page of sets holds."""
-
-_IN: Final = 500
-"""Values in one IN list."""
 
 
 class SetStore:
@@ -65,16 +62,8 @@ class SetStore:
 
     async def page(self, limit: int, cursor: str | None) -> tuple[list[SetRow], str | None]:
         """Sets, newest first, and the cursor of the next page."""
-        query = select(sets)
-        if cursor is not None:
-            at, set_id = read_cursor(cursor, _PLACE)
-            query = query.where(
-                or_(sets.c.created_at < at, and_(sets.c.created_at == at, sets.c.set_id < set_id))
-            )
-        query = query.order_by(sets.c.created_at.desc(), sets.c.set_id.desc()).limit(limit + 1)
-        rows = await self._database.mappings(query)
-        shown = [read_row(SetRow, row) for row in rows[:limit]]
-        return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
+        page, following = await newest_first(self._database, select(sets), _PLACE, limit, cursor)
+        return [read_row(SetRow, row) for row in page], following
 
     async def items_of(self, set_id: str, *, after: int = -1, limit: int | None = None) -> list[SetItemRow]:
         """The set's items behind this position, in order; ``limit`` None: all."""
@@ -95,7 +84,7 @@ class SetStore:
         as that transaction sees them.
         """
         found: dict[str, list[tuple[int, int | None]]] = {}
-        for some in _parts(origins):
+        for some in in_parts(origins):
             query = (
                 select(set_items.c.origin, sets.c.closes_at, sets.c.opened_at)
                 .join(sets, sets.c.set_id == set_items.c.set_id)
@@ -110,7 +99,7 @@ class SetStore:
     async def opened(self, items: Collection[str]) -> dict[str, list[SetRow]]:
         """By item: the opened sets that it is in. Items of no opened set are left out."""
         found: dict[str, list[SetRow]] = {}
-        for some in _parts(items):
+        for some in in_parts(items):
             query = (
                 select(set_items.c.item_id.label("item_id"), *sets.c)
                 .join(sets, sets.c.set_id == set_items.c.set_id)
@@ -214,7 +203,7 @@ class SetStore:
         """The views of seats of these games that the owner was shown, as (game, seat)."""
         c = seen_views.c
         found: set[tuple[str, int]] = set()
-        for some in _parts(games):
+        for some in in_parts(games):
             query = select(c.game_id, c.seat).where(c.owner == owner, c.game_id.in_(some))
             found |= {(game, seat) for game, seat in await self._database.rows(query)}
         return found
@@ -224,9 +213,3 @@ class SetStore:
         c = tokens.c
         query = select(c.seat).where(c.game_id == game_id, c.owner == owner, c.seat.is_not(None)).distinct()
         return set(await self._database.column(query))
-
-
-def _parts(values: Collection[Any]) -> Iterable[list[Any]]:
-    every = sorted(values)
-    for first in range(0, len(every), _IN):
-        yield every[first : first + _IN]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.store.cursors import next_cursor, read_cursor
+from app.store.cursors import newest_first
 from app.store.db import Database
 from app.store.rows import is_readable
 from app.store.tables import tokens
@@ -67,16 +67,8 @@ class TokenStore:
             query = query.where(tokens.c.owner == owner)
         if within:
             query = query.where(or_(tokens.c.game_id.in_(within), tokens.c.batch_id.in_(within)))
-        if cursor is not None:
-            at, token_id = read_cursor(cursor, _PLACE)
-            query = query.where(
-                tokens.c.created_at <= at, or_(tokens.c.created_at < at, tokens.c.token_id < token_id)
-            )
-        query = query.order_by(tokens.c.created_at.desc(), tokens.c.token_id.desc()).limit(limit + 1)
-        rows = await self._database.mappings(query)
-        page = rows[:limit]
-        shown = [_stored(row) for row in page if is_readable(tokens, row)]
-        return shown, next_cursor(page, _PLACE) if len(rows) > limit else None
+        page, following = await newest_first(self._database, query, _PLACE, limit, cursor)
+        return [_stored(row) for row in page if is_readable(tokens, row)], following
 
     async def find(self, token_id: str) -> StoredToken | None:
         """The token of this id; None: there is none that can be read."""

@@ -1,23 +1,15 @@
 """What keeps a database from working, in one plain sentence: a full disk, a lock, a server that is away."""
 
 import sqlite3
-import time
-from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 import asyncpg  # type: ignore[import-untyped]
-import structlog
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.store.schema import UnknownSchema
 
-__all__ = ["DatabaseAway", "DatabaseHealth", "DatabaseTrouble", "trouble_of"]
-
-log = structlog.get_logger()
-
-LATE_S: Final = 5.0
-"""Seconds after which a write that still waits counts as trouble."""
+__all__ = ["DatabaseAway", "DatabaseTrouble", "trouble_of"]
 
 Cause = Literal["full", "locked", "away", "schema", "refused", "damaged", "slow"]
 
@@ -102,55 +94,3 @@ def _cause(fault: BaseException) -> Cause | None:
     if isinstance(fault, DBAPIError) and "InterfaceError" in type(raw).__name__:
         return "away"
     return None
-
-
-class DatabaseHealth:
-    """Whether the database worked when it was used last. Tells the log when that changes."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._found: dict[str, DatabaseTrouble] = {}
-        """By what was tried: ``reading``, ``writing`` or ``schema``."""
-        self._writing_since: float | None = None
-
-    @property
-    def trouble(self) -> DatabaseTrouble | None:
-        """Why the database cannot be used; None if it can."""
-        for what in ("schema", "writing", "reading"):
-            if what in self._found:
-                return self._found[what]
-        if self._writing_since is not None and (waited := self._clock() - self._writing_since) >= LATE_S:
-            words = (
-                f"a write has been waiting for {waited:.0f} s: another program may hold the lock of the "
-                "database, or its disk is very slow"
-            )
-            return DatabaseTrouble("slow", words)
-        return None
-
-    def begins_to_write(self) -> None:
-        self._writing_since = self._clock()
-
-    def stops_writing(self) -> None:
-        self._writing_since = None
-
-    def failed(self, what: str, fault: BaseException) -> DatabaseTrouble | None:
-        """Notes what the fault says of the database, and returns it; None if it says nothing."""
-        trouble = trouble_of(fault)
-        if trouble is not None:
-            known = {found.cause for found in self._found.values()}
-            self._found[what] = trouble
-            if trouble.cause not in known:
-                log.error(trouble.words, cause=trouble.cause, fault=type(fault).__name__)
-        return trouble
-
-    def worked(self, what: str, *, tried: bool = False) -> None:
-        """Notes that it worked. ``tried``: it was tried whether there is room for more; on a full disk little
-        writes may succeed between others that fail.
-        """
-        if not self._found or what not in self._found:
-            return
-        before = self._found[what]
-        if before.cause != "full" or tried:
-            del self._found[what]
-            if not self._found:
-                log.warning("the database works again", after=before.cause)

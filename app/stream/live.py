@@ -60,7 +60,7 @@ class _Voice:
     step: str = ""
     asked: int = 0
     """Questions without an answer yet."""
-    said: str = ""
+    text: str = ""
 
     def speaking(self) -> str:
         frame = Speaking(seat=self.seat, request_id=self.request_id, since=self.since, step=self.step)
@@ -108,7 +108,7 @@ class Live:
         """Games whose count may have changed."""
         self._awake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._told_at = 0.0
+        self._noted_at = 0.0
         self.on_note: Callable[[str], None] | None = None
         """Passes a note to the other processes; None: there are none."""
 
@@ -167,7 +167,7 @@ class Live:
 
     # --- what models say ----------------------------------------------------------------------------------
 
-    def is_heard(self, game_id: str) -> bool:
+    def has_listeners(self, game_id: str) -> bool:
         """Whether anybody listens to the game's models, here or elsewhere."""
         return game_id in self._listeners or any(
             one.watching.get(game_id, (0, 0))[1] for one in self._elsewhere.values()
@@ -193,10 +193,10 @@ class Live:
             voice.asked -= 1
             if not answered:
                 self.withdraw(game_id, request_id)
-            if not voice.asked and not voice.said:
+            if not voice.asked and not voice.text:
                 self._forget(game_id, seat, voice)
 
-    def said(self, game_id: str, request_id: str, text: str) -> None:
+    def spoke(self, game_id: str, request_id: str, text: str) -> None:
         """A model has said more of what it says aloud."""
         seat = _seat_of(request_id)
         voice = self._voices.get(game_id, {}).get(seat)
@@ -208,15 +208,15 @@ class Live:
             if isinstance(last, _Piece) and last.voice is voice and len(last.text) + len(piece) <= _PIECE:
                 last.text += piece
             else:
-                self._say(game_id, _Piece(voice, len(voice.said), piece))
-            voice.said += piece
+                self._say(game_id, _Piece(voice, len(voice.text), piece))
+            voice.text += piece
 
     def withdraw(self, game_id: str, request_id: str) -> None:
         """What the model has said to this request does not count."""
         seat = _seat_of(request_id)
         voice = self._voices.get(game_id, {}).get(seat)
-        if voice is not None and voice.request_id == request_id and voice.said:
-            voice.said = ""
+        if voice is not None and voice.request_id == request_id and voice.text:
+            voice.text = ""
             self._say(game_id, UtteranceWithdrawn(seat=seat, request_id=request_id).model_dump_json())
 
     def settled(self, game_id: str, request_id: str) -> None:
@@ -239,12 +239,12 @@ class Live:
         frames = []
         for _, voice in sorted(self._voices.get(game_id, {}).items()):
             frames.append(voice.speaking())
-            for start in range(0, len(voice.said), _PIECE):
-                frames.append(_Piece(voice, start, voice.said[start : start + _PIECE]).frame())
+            for start in range(0, len(voice.text), _PIECE):
+                frames.append(_Piece(voice, start, voice.text[start : start + _PIECE]).frame())
         return frames
 
     def _say(self, game_id: str, item: str | _Piece) -> None:
-        if self.is_heard(game_id):
+        if self.has_listeners(game_id):
             self._unsent.setdefault(game_id, []).append(item)
             self._awake.set()
 
@@ -294,8 +294,8 @@ class Live:
         changed, self._counted = self._counted, set()
         for game_id in changed:
             self._show_count(game_id)
-        if self.on_note is not None and (changed or now - self._told_at >= AGAIN_S):
-            self._told_at = now
+        if self.on_note is not None and (changed or now - self._noted_at >= AGAIN_S):
+            self._noted_at = now
             mine = [
                 (game_id, (count, len(self._listeners.get(game_id, ()))))
                 for game_id, count in self._present.items()

@@ -50,7 +50,7 @@ from engine.foreign.record import (
     Vote,
     read_record,
 )
-from engine.profile import MOST_REJECTIONS, UNIQUE_ROLES, MissedShot, Profile
+from engine.profile import MOST_REJECTIONS, UNIQUE_ROLES, MissedShot, Profile, in_deck_order
 from engine.rules import Answers, create, decide
 from engine.state import State, Table, apply, fold
 from engine.terms import EVIL_ROLES, Ending, Phase, Role, Seat, Side
@@ -144,12 +144,9 @@ def _number(value: int) -> str:
 def _profile(record: Record) -> Profile:
     shot = record.assassin_seat is not None and Role.MERLIN in record.roles
     try:
-        return _made(record.config, tuple(sorted(record.roles, key=_ROLE_ORDER.index)), shot, _missed(record))
+        return _made(record.config, in_deck_order(record.roles), shot, _missed(record))
     except InvalidProfile as fault:
         raise IllegalRecord(record.id, "settings", "playable settings", str(fault)) from None
-
-
-_ROLE_ORDER: Final = tuple(Role)
 
 
 # Profiles are cached: a source has few rule sets, and making a profile lists all its teams.

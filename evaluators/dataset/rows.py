@@ -126,12 +126,12 @@ def turn_rows(game: Game) -> list[Row]:
     return _turns(_Reading(game), {})
 
 
-_PLACES: Final = {intention.id: place for place, intention in enumerate(CATALOGUE)}
+_ORDER: Final = {intention.id: place for place, intention in enumerate(CATALOGUE)}
 
 
 def _sorted(ids: Iterable[str]) -> list[str]:
     """In the order of the catalogue, so that equal sets give equal rows; other words come last."""
-    return sorted(ids, key=lambda id_: (_PLACES.get(id_, len(_PLACES)), id_))
+    return sorted(ids, key=lambda id_: (_ORDER.get(id_, len(_ORDER)), id_))
 
 
 @dataclass(slots=True)

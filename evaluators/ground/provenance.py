@@ -170,8 +170,8 @@ class Provenance:
         """Why the game was marked as invalid, in one line; empty if it was not."""
         if self.invalid is None:
             return ""
-        told = {name: self.invalid.get(name, "?") for name in ("at", "by", "reason")}
-        return "marked as invalid {at} by {by}: {reason}".format(**told)
+        mark = {name: self.invalid.get(name, "?") for name in ("at", "by", "reason")}
+        return "marked as invalid {at} by {by}: {reason}".format(**mark)
 
     def as_json(self, *, full: bool) -> dict[str, Any]:
         """The line; unless ``full``, only what everybody may see."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["listed", "places_of", "quoted", "words_of"]
+__all__ = ["listed", "positions_of", "quoted", "words_of"]
 
 # Chat templates mark roles and turns with brackets, and some servers interpret them inside the content.
 _BRACKETS: Final = re.compile(r"[<>\[\]]")
@@ -35,7 +35,7 @@ def words_of(text: str) -> str:
     return " ".join("".join(c if c.isalnum() else " " for c in text.casefold()).split())
 
 
-def places_of(quote: str, text: str) -> Iterator[tuple[int, int]]:
+def positions_of(quote: str, text: str) -> Iterator[tuple[int, int]]:
     """Every occurrence of the quote in the text, as start and end, in order. Case, punctuation and white
     space do not matter. A quote without a word occurs nowhere.
     """

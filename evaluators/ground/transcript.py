@@ -7,10 +7,10 @@ from typing import Final, Literal, NamedTuple
 from engine.events import Event
 from engine.playthrough import playthrough
 
-__all__ = ["Said", "transcript"]
+__all__ = ["TranscriptLine", "transcript"]
 
 
-class Said(NamedTuple):
+class TranscriptLine(NamedTuple):
     """One message."""
 
     role: Literal["user", "assistant"]
@@ -21,11 +21,11 @@ class Said(NamedTuple):
 _SPEECH: Final = re.compile(r"  \d+( \(on the team\))?: ")
 
 
-def transcript(log: Iterable[Event]) -> list[Said]:
+def transcript(log: Iterable[Event]) -> list[TranscriptLine]:
     """The whole game, thoughts and hidden roles too: what seats think and say in a turn, and what happens at
     the table between turns. Raises CorruptLog, as ``playthrough`` does.
     """
-    messages: list[Said] = []
+    messages: list[TranscriptLine] = []
     for line in playthrough(log).splitlines():
         # A seat's thoughts are indented by four blanks, its speech by two.
         own = line.startswith("    ") or _SPEECH.match(line) is not None
@@ -35,9 +35,9 @@ def transcript(log: Iterable[Event]) -> list[Said]:
         if not text:
             continue
         if messages and messages[-1].role == role and not starts:
-            messages[-1] = Said(role, f"{messages[-1].text}\n\n{text}")
+            messages[-1] = TranscriptLine(role, f"{messages[-1].text}\n\n{text}")
         else:
-            messages.append(Said(role, text))
+            messages.append(TranscriptLine(role, text))
     return messages
 
 

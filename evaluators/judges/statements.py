@@ -10,7 +10,7 @@ judges.
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-from evaluators.ground.quoting import places_of, quoted, words_of
+from evaluators.ground.quoting import positions_of, quoted, words_of
 from evaluators.judges.asking import (
     ATTEMPTS,
     TEXT,
@@ -141,7 +141,7 @@ def _read(answer: str, speech: Speech) -> tuple[tuple[Statement, ...], list[str]
 def _place(quote: Any, text: str, used: set[tuple[int, int]]) -> tuple[tuple[int, int] | None, str]:
     if not isinstance(quote, str):
         return None, f"the quote is a text, got {shown(quote)}"
-    spans = list(places_of(quote, text))
+    spans = list(positions_of(quote, text))
     if not spans:
         return None, f"the quote {shown(quote)} does not stand in the speech"
     words = words_of(quote)

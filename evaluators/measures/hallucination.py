@@ -119,7 +119,7 @@ class Hallucinations:
 
     def add(
         self,
-        said: Iterable[tuple[UtteranceMade, tuple[Finding, ...]]],
+        by_speech: Iterable[tuple[UtteranceMade, tuple[Finding, ...]]],
         roles: tuple[Role, ...],
         seats: Collection[Seat] | None = None,
     ) -> None:
@@ -128,7 +128,7 @@ class Hallucinations:
         """
         if not roles:
             raise Unmeasurable("speeches are counted by role, and the deal is not in the log")
-        for event, findings in said:
+        for event, findings in by_speech:
             if seats is not None and event.seat not in seats:
                 continue
             counts = self._by_role.setdefault(roles[event.seat - 1], Counter())

@@ -537,16 +537,16 @@ class ReportBuilder:
         if not metrics:
             return
         rows = [row for row in once.turns if seats is None or row["seat"] in seats]
-        for name, row, said, failure in counted(metrics, rows):
+        for name, row, result, failure in counted(metrics, rows):
             if failure:
                 self._excluded(f"{METRICS} {name}")[failure] += 1
-            if said is None:
+            if result is None:
                 continue
-            column = "share" if said.share else "value"
+            column = "share" if result.share else "value"
             for group in ("all", "side", "role", "round"):
                 label = str(row.get(group, "all"))
                 key = FigureKey(OWN_METRICS, name, group, label, column)
-                count(key, (said.numerator, said.denominator), 1)
+                count(key, (result.numerator, result.denominator), 1)
 
     def _count_items(self, game: Game) -> None:
         self.turns += len(game.turns)
@@ -880,8 +880,8 @@ class ReportBuilder:
             yield "There is no finished game to report on."
         if len(self.profiles) > 1:
             sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
-            told = "rule sets are pooled; group by rules to set them apart. Games of each"
-            yield f"{len(self.profiles)} {told}: {sets}."
+            note = "rule sets are pooled; group by rules to set them apart. Games of each"
+            yield f"{len(self.profiles)} {note}: {sets}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games intervals are rough; docs/statistics.md has how often they hold."
 

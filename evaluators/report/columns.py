@@ -114,8 +114,8 @@ class GameColumns:
         models = self.of_seats.get("model", ())
         if not {"agent", "model", "agents", "seating"}.isdisjoint(contrasted):
             models = ()
-        places = sorted(set(models))
-        pattern = "".join(str(places.index(model)) for model in models) if len(places) > 1 else ""
+        distinct = sorted(set(models))
+        pattern = "".join(str(distinct.index(model)) for model in models) if len(distinct) > 1 else ""
         return f"{self.of_game['profile']} {self.players} {seed}/{pattern}"
 
 

@@ -353,7 +353,7 @@ class _Design(NamedTuple):
     """The number of games in each cell, the excluded ones too."""
 
 
-class _Told(NamedTuple):
+class _TestedFigure(NamedTuple):
     """One figure of one contrast, in its three versions."""
 
     key: FigureKey
@@ -386,21 +386,21 @@ def contrasted(
     except ImportError:
         return Contrasted((_table(CONTRASTS, (), MISSING),), (f"{MISSING[0].upper()}{MISSING[1:]}.",))
     asks_mixed = find_spec("statsmodels") is not None
-    told: dict[Contrast, list[_Told]] = {}
+    compared: dict[Contrast, list[_TestedFigure]] = {}
     designs: dict[Contrast, _Design] = {}
     for place_, one in enumerate(counts):
         aside = None if set_aside is None else set_aside[place_]
         design = designs[one.asked] = _designed(one, aside)
         figures = _all_figures(one, aside, design, withheld, asks_mixed=asks_mixed)
-        told[one.asked] = [] if 0 in design.games else list(figures)
-    adjusted = _adjusted(told)
+        compared[one.asked] = [] if 0 in design.games else list(figures)
+    adjusted = _adjusted(compared)
     main: list[TableRow] = []
     parts: list[TableRow] = []
     means: list[TableRow] = []
-    for asked, found in told.items():
+    for asked, found in compared.items():
         for figure in found:
             name, by, group = _names(figure.key, figure.measure)
-            row = _row(asked, figure, adjusted[asked, figure.key, figure.measure.words], len(told), level)
+            row = _row(asked, figure, adjusted[asked, figure.key, figure.measure.words], len(compared), level)
             if figure.measure.unit == "number":
                 means.append(TableRow((str(asked), name, by or "all", group or "all"), row))
             elif by:
@@ -411,7 +411,7 @@ def contrasted(
     tables = [_table(CONTRASTS, main, empty, mixed=asks_mixed)]
     tables += [_table(_PARTS, parts, "")] if parts else []
     tables += [_table(_MEANS, means, "", mixed=asks_mixed)] if means else []
-    notes = [*_notes(told, designs, adjusted, level), *([] if asks_mixed else [NO_MIXED])]
+    notes = [*_notes(compared, designs, adjusted, level), *([] if asks_mixed else [NO_MIXED])]
     return Contrasted(tuple(tables), tuple(notes))
 
 
@@ -434,7 +434,7 @@ def figures_of_cells(counts: ContrastCounts) -> Iterator[FigureOfCells]:
     design = _designed(counts, None)
     keys = set.intersection(*(set(cell.counts) for cell in counts.cells))
     for key in sorted(keys, key=_place):
-        if _is_said_elsewhere(key, of_seats=counts.of_seats):
+        if _is_shown_elsewhere(key, of_seats=counts.of_seats):
             continue
         for measure in _measures(key.table, key.group, key.column):
             name, by, group = _names(key, measure)
@@ -480,17 +480,17 @@ def _all_figures(
     withheld: Callable[[FigureKey], bool],
     *,
     asks_mixed: bool,
-) -> Iterator[_Told]:
+) -> Iterator[_TestedFigure]:
     keys = set().union(*(cell.counts.keys() for cell in counts.cells))
     if aside is not None:
         yield _of_exclusion(counts, aside, design)
         keys |= set().union(*(cell.counts.keys() for cell in aside.cells))
     for key in sorted(keys, key=_place):
-        if withheld(key) or _is_said_elsewhere(key, of_seats=counts.of_seats):
+        if withheld(key) or _is_shown_elsewhere(key, of_seats=counts.of_seats):
             continue
         for measure in _measures(key.table, key.group, key.column):
             main = not _names(key, measure)[1]
-            yield _told(counts, aside, design, key, measure, asks_mixed=asks_mixed and main)
+            yield _tested(counts, aside, design, key, measure, asks_mixed=asks_mixed and main)
 
 
 def _place(key: FigureKey) -> tuple[int, int, object]:
@@ -504,14 +504,14 @@ _OF_ONE_SIDE: Final = ("win rate", "quest win rate")
 _METRICS: Final = (*PUBLISHED, "proposal approval rate", "approve ballot rate")
 
 
-def _is_said_elsewhere(key: FigureKey, *, of_seats: bool) -> bool:
+def _is_shown_elsewhere(key: FigureKey, *, of_seats: bool) -> bool:
     """Whether another figure says the same: in whole games one side wins what the other loses."""
     if key.table == "seats":
         return not of_seats
     return key.table == "play" and key.group in _OF_ONE_SIDE and key.label == "evil"
 
 
-def _told(
+def _tested(
     counts: ContrastCounts,
     aside: ContrastCounts | None,
     design: _Design,
@@ -519,7 +519,7 @@ def _told(
     measure: _Measure,
     *,
     asks_mixed: bool,
-) -> _Told:
+) -> _TestedFigure:
     cells = [cell.by(key, design.unit_of) for cell in counts.cells]
     as_excluded = contrast(cells, measure.kind, paired=design.paired)
     played, worst = as_excluded, as_excluded if measure.limits else None
@@ -549,7 +549,7 @@ def _told(
     if asks_mixed and len(cells) == 2 and as_excluded.defined:
         mixed = _second_opinion(counts, design, cells, measure.kind)
     of_games = counts.games_behind(mask)
-    return _Told(key, measure, as_excluded, played, worst, tuple(levels), items, of_games, mixed)
+    return _TestedFigure(key, measure, as_excluded, played, worst, tuple(levels), items, of_games, mixed)
 
 
 def _second_opinion(
@@ -582,7 +582,7 @@ def _joined(first: Mapping[str, Counts], second: Mapping[str, Counts]) -> dict[s
     return joined
 
 
-def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design) -> _Told:
+def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design) -> _TestedFigure:
     """How many games of each cell are excluded: the same in every version."""
     key, measure = FigureKey("excluded_games", "", "all", "all", "excluded"), _Measure("games excluded")
     cells: list[dict[str, Counts]] = []
@@ -597,7 +597,7 @@ def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design
     levels = tuple(
         _level(key, "share", by_unit, games, 0) for by_unit, games in zip(cells, design.games, strict=True)
     )
-    return _Told(key, measure, difference, difference, None, levels, 0, None, None)
+    return _TestedFigure(key, measure, difference, difference, None, levels, 0, None, None)
 
 
 def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int, items: int) -> Figure:
@@ -608,10 +608,12 @@ def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int
     return replace(figure, games=games, items=items or None, note=note, of_games=None)
 
 
-def _adjusted(told: Mapping[Contrast, Sequence[_Told]]) -> dict[tuple[Contrast, FigureKey, str], float]:
+def _adjusted(
+    compared: Mapping[Contrast, Sequence[_TestedFigure]],
+) -> dict[tuple[Contrast, FigureKey, str], float]:
     """Holm's p values: of each figure over the contrasts that were asked."""
     by_figure: dict[tuple[FigureKey, str], list[tuple[Contrast, float]]] = {}
-    for asked, found in told.items():
+    for asked, found in compared.items():
         for figure in found:
             name = figure.key, figure.measure.words
             by_figure.setdefault(name, []).append((asked, figure.excluded.p_value))
@@ -653,39 +655,41 @@ def _sentence(difference: Difference, p: float, unit: Unit, level: float) -> str
     return f"{_shown(difference.value, unit)}{_points(unit)}: {span} ({_p_shown(p)})"
 
 
-def _row(asked: Contrast, told: _Told, p: float, questions: int, level: float) -> dict[str, Figure]:
-    unit = told.measure.unit
-    games = sum(figure.games or 0 for figure in told.levels)
+def _row(
+    asked: Contrast, compared: _TestedFigure, p: float, questions: int, level: float
+) -> dict[str, Figure]:
+    unit = compared.measure.unit
+    games = sum(figure.games or 0 for figure in compared.levels)
     if asked.by is None:
-        first, second = told.levels
+        first, second = compared.levels
     else:
-        values = [figure.value for figure in told.levels]
+        values = [figure.value for figure in compared.levels]
         first, second = (
             nothing("nothing counted")
             if values[at] is None or values[at + 1] is None
             else Figure(
-                told.excluded.levels[at] - told.excluded.levels[at + 1],
-                games=sum(figure.games or 0 for figure in told.levels[at : at + 2]),
+                compared.excluded.levels[at] - compared.excluded.levels[at + 1],
+                games=sum(figure.games or 0 for figure in compared.levels[at : at + 2]),
                 note=f"{asked.factor} where {asked.by.column} is {level}",
             )
             for at, level in ((0, asked.by.first), (2, asked.by.second))
         )
     return {
         "difference": replace(
-            _figure(told.excluded, games, told.items, _sentence(told.excluded, p, unit, level)),
-            of_games=told.of_games,
+            _figure(compared.excluded, games, compared.items, _sentence(compared.excluded, p, unit, level)),
+            of_games=compared.of_games,
         ),
         "p, Holm": _p(p, games, f"of {questions} contrasts" if questions > 1 else "of one contrast"),
         "first": first,
         "second": second,
-        "p": _p(told.excluded.p_value, games, _TESTS[told.excluded.test]),
-        "as played": _figure(told.played, None, None, _changed(told.excluded, told.played)),
-        "as played: p": _p(told.played.p_value, None, ""),
+        "p": _p(compared.excluded.p_value, games, _TESTS[compared.excluded.test]),
+        "as played": _figure(compared.played, None, None, _changed(compared.excluded, compared.played)),
+        "as played: p": _p(compared.played.p_value, None, ""),
         "worst case": nothing("the figure has no limits")
-        if told.worst is None
-        else _figure(told.worst, None, None, _changed(told.excluded, told.worst)),
-        "worst case: p": nothing("") if told.worst is None else _p(told.worst.p_value, None, ""),
-        **({} if told.mixed is None else _of_mixed(told.mixed)),
+        if compared.worst is None
+        else _figure(compared.worst, None, None, _changed(compared.excluded, compared.worst)),
+        "worst case: p": nothing("") if compared.worst is None else _p(compared.worst.p_value, None, ""),
+        **({} if compared.mixed is None else _of_mixed(compared.mixed)),
     }
 
 
@@ -730,12 +734,12 @@ def _changed(first: Difference, second: Difference) -> str:
 
 
 def _notes(
-    told: Mapping[Contrast, Sequence[_Told]],
+    compared: Mapping[Contrast, Sequence[_TestedFigure]],
     designs: Mapping[Contrast, _Design],
     adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
     level: float,
 ) -> Iterator[str]:
-    for asked, found in told.items():
+    for asked, found in compared.items():
         design = designs[asked]
         cells = dict(zip(asked.cells, design.games, strict=True))
         empty = [cell for cell, games in cells.items() if not games]
@@ -760,7 +764,7 @@ def _notes(
         yield from _mixed_notes(asked, main, level)
 
 
-def _mixed_notes(asked: Contrast, main: Sequence[_Told], level: float) -> Iterator[str]:
+def _mixed_notes(asked: Contrast, main: Sequence[_TestedFigure], level: float) -> Iterator[str]:
     """Where the mixed model says something else, or nothing."""
     otherwise, without = [], []
     for one in main:
@@ -781,7 +785,7 @@ def _mixed_notes(asked: Contrast, main: Sequence[_Told], level: float) -> Iterat
 def _question(
     asked: Contrast,
     design: _Design,
-    main: Sequence[_Told],
+    main: Sequence[_TestedFigure],
     adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
     level: float,
 ) -> str:
@@ -809,7 +813,7 @@ def _question(
 
 def _decided(
     asked: Contrast,
-    found: Sequence[_Told],
+    found: Sequence[_TestedFigure],
     adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
     level: float,
 ) -> str:
@@ -819,12 +823,12 @@ def _decided(
         name, by, group = _names(one.key, one.measure)
         if asked.measure in (name, f"{name}, {group}" if by else name):
             p = adjusted[asked, one.key, one.measure.words]
-            said = _sentence(one.excluded, p, one.measure.unit, level)
+            sentence = _sentence(one.excluded, p, one.measure.unit, level)
             levels = " and ".join(
                 f"{cell} {_plain(value, one.measure.unit)}"
                 for cell, value in zip(asked.cells, one.excluded.levels, strict=True)
             )
-            return f"{begins}{asked}, {asked.measure}: {levels}; {said}."
+            return f"{begins}{asked}, {asked.measure}: {levels}; {sentence}."
     names = _listed(dict.fromkeys(_names(one.key, one.measure)[0] for one in found), 40)
     return f"{begins}{asked}: no figure is called {asked.measure!r}; there are {names}."
 

@@ -9,7 +9,7 @@ from typing import Final
 from engine.terms import Role, Side, side_of
 from evaluators.ground.judgements import Judgement, good
 from evaluators.ground.turns import Game
-from evaluators.measures.judged import judged_turns
+from evaluators.measures.judged import ASPECTS, judged_turns
 from evaluators.report.tables import OURS, Column, ReportTable, TableRow, place
 from evaluators.statistics.corrected import CorrectedShare, Correction, Overlap, corrected
 from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothing
@@ -17,8 +17,6 @@ from evaluators.statistics.figures import Figure, FigureKey, FigureTally, nothin
 __all__ = ["CORRECTED", "correction_of", "count_overlap", "judges_corrected"]
 
 CORRECTED: Final = "judges_corrected"
-
-PARTS: Final = ("reasonable", "think", "speak")
 
 _Key = tuple[str, str, str, str]
 """Part, request, stage, intention."""
@@ -41,9 +39,9 @@ def count_overlap(
     found: dict[tuple[str, Role, str], Overlap] = {}
     for key, seat, verdict in _verdicts(game, its):
         theirs = by_people.get(key)
-        said = sum(theirs) / len(theirs) if theirs else 0.0
+        rate = sum(theirs) / len(theirs) if theirs else 0.0
         both = float(theirs is not None)
-        overlap = Overlap(1, verdict, both, both * verdict, said, said * verdict)
+        overlap = Overlap(1, verdict, both, both * verdict, rate, rate * verdict)
         stratum = key[0], game.role(seat), "" if agents is None else agents[seat - 1]
         found[stratum] = found[stratum].plus(overlap) if stratum in found else overlap
     for (part, role, agent), overlap in found.items():
@@ -53,7 +51,7 @@ def count_overlap(
 def _verdicts(game: Game, judgements: Iterable[Judgement]) -> Iterator[tuple[_Key, int, bool]]:
     """Each verdict that counts, with its item and the speaking seat."""
     for judgement, turn, stage in judged_turns(game, judgements, Counter()):
-        for part in PARTS:
+        for part in ASPECTS:
             value = getattr(judgement, part)
             unchanged = stage.name == "final" and turn.first is not None and not turn.changed
             if value is None or (part == "reasonable" and unchanged):

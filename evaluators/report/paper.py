@@ -384,9 +384,9 @@ def link(tally: FigureTally) -> ReportTable:
 
 def association(tally: FigureTally) -> ReportTable:
     """Theil's U between which side's r is higher and who won, from the counts of the table of links."""
-    places = sorted({(key.of, key.group) for key in tally.keys("link")}, key=place)
+    units = sorted({(key.of, key.group) for key in tally.keys("link")}, key=place)
     rows = []
-    for of, unit in places:
+    for of, unit in units:
         joint = _above_by_winner(tally, of, unit)
         rows.append(
             TableRow(

@@ -83,7 +83,7 @@ def _drawn(report: Report, ink: str) -> Iterator[tuple[str, str, str, dict[str, 
             yield name, table, title, spec
 
 
-_TOLD: Final = 40
+_MOST_POINTS: Final = 40
 """The most points that a plot's words tell."""
 
 
@@ -93,13 +93,13 @@ def _words(title: str, spec: dict[str, Any]) -> str:
     values += [
         value for one in (spec, *spec.get("layer", ())) for value in one.get("data", {}).get("values", ())
     ]
-    told = []
+    points = []
     for value in values:
         names = ", ".join(str(value[name]) for name in value if name not in ("value", "low", "high"))
-        told.append(f"{names}: {100 * value['value']:.1f} %")
-    told = list(dict.fromkeys(told))
-    more = f"; and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-    return f"{title}. {'; '.join(told[:_TOLD])}{more}. The table below has every number."
+        points.append(f"{names}: {100 * value['value']:.1f} %")
+    points = list(dict.fromkeys(points))
+    more = f"; and {len(points) - _MOST_POINTS} more" if len(points) > _MOST_POINTS else ""
+    return f"{title}. {'; '.join(points[:_MOST_POINTS])}{more}. The table below has every number."
 
 
 # A placeholder for the text colour of the page, which no chart can name.

@@ -12,7 +12,7 @@ from evaluators.ground.judgements import SCORES
 from evaluators.measures.defaults import CAUSES
 from evaluators.measures.duels import Played, head_to_head
 from evaluators.measures.impact import ImpactCounts
-from evaluators.measures.judged import PARTS, sign_test
+from evaluators.measures.judged import ASPECTS, PARTS, sign_test
 from evaluators.measures.scoring import STEPS
 from evaluators.ratings.fit import rate
 from evaluators.ratings.games import RatedGame
@@ -465,16 +465,13 @@ def _hallucination(tally: FigureTally) -> ReportTable:
     )
 
 
-_PARTS: Final = ("reasonable", "think", "speak")
-
-
 def _judges(builder: ReportBuilder) -> ReportTable:
     """Each judge separately. If people judged too, a judge's scores are shown only if it agrees with them."""
     beside_people = bool(builder.judgements.keys() - builder.judges)
     rows = []
     for judge in sorted(builder.judges):
         figures: dict[str, Figure] = {}
-        for part in _PARTS:
+        for part in ASPECTS:
             figure = builder.tally.figure(
                 FigureKey("judges", "", "judge", judge, part), "share", "the judge did not judge this"
             )
@@ -496,7 +493,7 @@ def _judges(builder: ReportBuilder) -> ReportTable:
         ("judge",),
         tuple(
             Column(name, "number" if name.startswith("kappa") else "share")
-            for name in (*_PARTS, *(f"kappa, {part}" for part in _PARTS))
+            for name in (*ASPECTS, *(f"kappa, {part}" for part in ASPECTS))
         ),
         tuple(rows),
         "" if rows else "nobody but people judged",
@@ -505,7 +502,7 @@ def _judges(builder: ReportBuilder) -> ReportTable:
 
 def _lacking(builder: ReportBuilder, judge: str, part: str) -> str:
     """Why the judge's scores may not be shown beside people's in this part; empty: they may."""
-    if judge not in builder.judges or part not in _PARTS:
+    if judge not in builder.judges or part not in ASPECTS:
         return ""
     return "; ".join(_with_people(builder, judge, part).lacking)
 

@@ -322,12 +322,12 @@ class _Sources:
         self.games = sorted({name for names in known.values() for name in names})
         place = {name: at for at, name in enumerate(self.games)}
         # Of every game of the report the place in each tally; the length of the tally if it is not in it.
-        self._places: dict[int, list[int]] = {}
+        self._positions: dict[int, list[int]] = {}
         for key, names in known.items():
-            places = [len(names)] * len(self.games)
+            positions = [len(names)] * len(self.games)
             for at, name in enumerate(names):
-                places[place[name]] = at
-            self._places[key] = places
+                positions[place[name]] = at
+            self._positions[key] = positions
         self._found: dict[tuple[int, int], int] = {}
         self.sets: dict[str, int] = {}
         """The number of each set, by its mask."""
@@ -337,7 +337,7 @@ class _Sources:
         key = id(of.names), of.mask
         if key not in self._found:
             bits = f"{of.mask:0{len(of.names)}b}"[::-1] + "0"
-            mask = int("".join([bits[at] for at in reversed(self._places[key[0]])]) or "0", 2)
+            mask = int("".join([bits[at] for at in reversed(self._positions[key[0]])]) or "0", 2)
             self._found[key] = self.sets.setdefault(f"{mask:x}", len(self.sets))
         return self._found[key]
 

@@ -158,8 +158,8 @@ def _seat_model(study: Study, factors: Mapping[str, Any], seat: Seat, roles: Seq
     if isinstance(seats, str):
         name = seats
     elif isinstance(seats, dict):
-        places = (role.value, side_of(role).value, "others")
-        name = next(seats[place] for place in places if place in seats)
+        candidates = (role.value, side_of(role).value, "others")
+        name = next(seats[place] for place in candidates if place in seats)
     else:
         name = seats[seat - 1]
     for factor, value in factors.items():

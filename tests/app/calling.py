@@ -22,7 +22,7 @@ from app.store.tables import batches, events, games, idempotency
 from engine.events import Event, payload, read_event, type_name
 from engine.profile import make_profile
 from engine.rules import create
-from evaluators.ground.places import PLACED, ThoughtPlace
+from evaluators.ground.thought_places import PLACED, ThoughtPlace
 from tests import forked
 from tests.app.contract import check_answer
 from tests.app.real_server import application, local_settings

@@ -95,14 +95,14 @@ class Server(EvaluationCalls):
         answer = await self._http.post("/games/import", record, idempotency_key=key)
         return self.game(answer["game_id"])
 
-    async def find_seat(self, bot: str = "bot", **wish: Any) -> Seat | None:
-        """Seeks a game as this bot, waits for it, and returns the seat, to be played. ``wish``: ``rated``,
+    async def find_seat(self, bot: str = "bot", **terms: Any) -> Seat | None:
+        """Seeks a game as this bot, waits for it, and returns the seat, to be played. ``terms``: ``rated``,
         ``version``, ``players``, ``pace``, ``wait_s``, ``at_least``, … as in ``POST /seeks``. None if the
         seek ended without a game. Cancelled, it withdraws the seek. Needs ``bots:play``.
 
-        The same wish of the same bot is the same seek, so the call is repeated when an answer is lost.
+        The same terms of the same bot are the same seek, so the call is repeated when an answer is lost.
         """
-        seek = await self._http.post("/seeks", {"bot": bot, **wish})
+        seek = await self._http.post("/seeks", {"bot": bot, **terms})
         path = f"/seeks/{seek['seek_id']}"
         try:
             while seek["status"] == "open":

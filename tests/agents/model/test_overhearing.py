@@ -75,7 +75,7 @@ def test_the_place_of_a_speech_is_read_from_the_form() -> None:
 @pytest.mark.parametrize("streams", [True, False])
 def test_a_reader_lets_pieces_be_heard_as_they_come(streams: bool) -> None:
     heard: list[str] = []
-    reader = CompletionReader("m", heard=heard.append)
+    reader = CompletionReader("m", on_text=heard.append)
     pieces = ['{"speak": "He', "llo", ' all"}']
     if streams:
         chunks = [{"choices": [{"delta": {"reasoning_content": "hidden"}}]}]

@@ -13,8 +13,8 @@ from app.instruments.fake_model.brains import BRAINS
 from app.runner.simulate import Plan, run
 from engine.errors import CorruptLog
 from engine.profile import make_profile
-from evaluators.ground.places import PLACED
 from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
+from evaluators.ground.thought_places import PLACED
 from evaluators.ground.turns import Game
 from tests.app.calling import calling, read_log, without_place
 from tests.app.modelling import PRICES, calling_with, faking

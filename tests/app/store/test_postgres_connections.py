@@ -13,7 +13,7 @@ from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
-from app.store import db
+from app.store import postgres as connections
 from app.store.db import Conflict, Database, postgres_engine
 from tests.app.store.test_store import Laid, _started, _step
 from tests.postgres import PostgresServer, fresh_database
@@ -78,7 +78,7 @@ async def test_only_what_was_idle_for_long_is_asked(url: str, monkeypatch: pytes
     laid = await _started(url)
     asked: list[Any] = []
     dead: set[Any] = set()
-    ask = db._Connection.ask
+    ask = connections._Connection.ask
 
     async def counted(raw: Any) -> None:
         asked.append(raw)
@@ -86,11 +86,11 @@ async def test_only_what_was_idle_for_long_is_asked(url: str, monkeypatch: pytes
             raise TimeoutError
         await ask(raw)
 
-    monkeypatch.setattr(db._Connection, "ask", counted)
+    monkeypatch.setattr(connections._Connection, "ask", counted)
     (first,) = await pids(laid.database, 1)
     assert await pids(laid.database, 1) == [first]
     assert not asked
-    monkeypatch.setattr(db, "ASK_AFTER_S", 0.0)
+    monkeypatch.setattr(connections, "ASK_AFTER_S", 0.0)
     assert await pids(laid.database, 1) == [first]
     assert len(asked) == 1
     dead.update(asked)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.instruments.fake_model import FakeOptions, read_latency
-from app.store import db
+from app.store import writer
 from tests.app.calling import WITHIN_S, read_ndjson, until
 from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
 from tests.app.real_server import local_settings, running_server
@@ -40,8 +40,8 @@ async def test_connections_that_swallow_everything_cost_only_time(
                 running_server(local_settings(through, models=models, stale_s=6)) as served,
                 httpx.AsyncClient(base_url=served.url, timeout=WITHIN_S) as client,
             ):
-                monkeypatch.setattr(db, "COMMIT_WITHIN_S", 2.0)
-                monkeypatch.setattr(db, "WORK_WITHIN_S", 3.0)
+                monkeypatch.setattr(writer, "COMMIT_WITHIN_S", 2.0)
+                monkeypatch.setattr(writer, "WORK_WITHIN_S", 3.0)
                 wish = {"seats": DIRECT, "count": 4, "rules": {"max_rejections": 1}}
                 batch = (await client.post("/games", json=wish)).json()["batch_id"]
                 game, tokens = await remote_game(client, rules=SHORT, deadlines_s=PATIENT)

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from agents.model.model import Message
 from app.base import metrics
-from app.store import db
+from app.store import writer
 from app.store.call import hash_of
 from app.store.db import Conflict, Database, Unfounded
 from app.store.games import GameStore, NewGame, new_id
@@ -266,9 +266,9 @@ async def test_failing_work_writes_nothing_and_holds_nobody_up(database_url: str
 async def test_times_never_go_back_when_the_clock_does(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = db.now_ms()
+    real = writer.now_ms()
     clock = [real, real + 5000, real - 60_000, real - 120_000, real + 1000, real + 6000]
-    monkeypatch.setattr(db, "now_ms", lambda: clock[0] if len(clock) == 1 else clock.pop(0))
+    monkeypatch.setattr(writer, "now_ms", lambda: clock[0] if len(clock) == 1 else clock.pop(0))
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
         for _ in range(6):

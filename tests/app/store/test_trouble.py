@@ -20,9 +20,10 @@ from interintent_client import Server
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
-from app.store import db, trouble
+from app.store import db, sqlite, writer
 from app.store.schema import UnknownSchema
-from app.store.trouble import DatabaseAway, DatabaseHealth, trouble_of
+from app.store.trouble import DatabaseAway, trouble_of
+from app.store.writer import DatabaseHealth
 from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.store.test_schema import be_migrated_by_a_newer_program, run
@@ -187,8 +188,8 @@ async def test_a_full_disk_under_postgresql_is_said_waited_for_and_gone_on_after
 async def test_a_lock_of_another_program_is_said_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(db, "LOCK_WITHIN_S", 1)
-    monkeypatch.setattr(trouble, "LATE_S", 0.2)
+    monkeypatch.setattr(sqlite, "LOCK_WITHIN_S", 1)
+    monkeypatch.setattr(writer, "LATE_S", 0.2)
     file = tmp_path / "games.sqlite"
     async with running_server(local_settings(f"sqlite:///{file}")) as served, asking(served) as client:
         made = (await client.post("/games", json={"count": 3})).json()
@@ -211,7 +212,7 @@ async def test_a_lock_of_another_program_is_said_and_waited_for(
 
 
 async def test_a_start_waits_for_its_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "LOCK_WITHIN_S", 1)
+    monkeypatch.setattr(sqlite, "LOCK_WITHIN_S", 1)
     file = tmp_path / "games.sqlite"
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = WAL")

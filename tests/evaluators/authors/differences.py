@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluators.authors import figures
-from evaluators.authors.association import association_figures
 from evaluators.authors.labels import plain, released_label
 from evaluators.authors.taking import turns_by_key
+from tests.evaluators.authors.association import association_figures
 from tests.evaluators.authors.folders import SAMPLE, sample_files, taken
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "differences.md"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluators.authors.association import association_figures, theils_u
+from tests.evaluators.authors.association import association_figures, theils_u
 from tests.evaluators.authors.folders import taken
 from tests.evaluators.authors.making import make_run
 

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from evaluators.ground import quoting
-from evaluators.ground.quoting import places_of
+from evaluators.ground.quoting import positions_of
 
 
 def test_a_quote_is_found_wherever_it_stands_overlaps_included() -> None:
@@ -21,13 +21,13 @@ def test_a_quote_is_found_wherever_it_stands_overlaps_included() -> None:
             if quote and words[at : at + len(quote)] == quote
         ]
         hits += len(expected)
-        assert list(places_of("; ".join(quote).upper(), " ".join(words))) == expected
+        assert list(positions_of("; ".join(quote).upper(), " ".join(words))) == expected
     assert hits > 1000
 
 
 def test_the_places_of_a_quote_are_those_of_the_text_as_it_is_written() -> None:
     text = "I led quest 1.  I LED\tquest 1!"
-    told = [text[slice(*place)] for place in places_of("i led, quest", text)]
+    told = [text[slice(*place)] for place in positions_of("i led, quest", text)]
     assert told == [
         "I led quest",
         "I LED\tquest",
@@ -55,6 +55,6 @@ def test_each_word_is_compared_a_few_times_however_often_it_is_repeated(
         return [(Word(letter), at, at + 1) for at, letter in enumerate(text)]
 
     monkeypatch.setattr(quoting, "_placed", placed)
-    assert list(places_of("a" * 500 + "b", "a" * 1000)) == []
+    assert list(positions_of("a" * 500 + "b", "a" * 1000)) == []
     assert compared < 4 * 1501
-    assert len(list(places_of("a" * 500, "a" * 1000))) == 501
+    assert len(list(positions_of("a" * 500, "a" * 1000))) == 501

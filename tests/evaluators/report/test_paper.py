@@ -13,7 +13,6 @@ import pytest
 from engine.chance import draw
 from engine.intentions import BY_ID
 from engine.terms import Side
-from evaluators.authors.association import theils_u
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Variant, items
 from evaluators.ground.rows import row as item_row
@@ -26,6 +25,7 @@ from evaluators.report.plots import plot_files
 from evaluators.report.reading import RaterKind
 from evaluators.report.sections import make_report
 from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, public_part
+from tests.evaluators.authors.association import theils_u
 from tests.evaluators.report.test_contrasts import unpaired
 from tests.evaluators.report.test_corrections import report as corrected
 from tests.evaluators.report.test_report import judged

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evaluators.study.told import look_levels, notes_of
+from evaluators.study.notes import look_levels, notes_of
 
 
 def told(**changed: Any) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from engine.events import (
 )
 from engine.terms import Kind, Seat
 
-__all__ = ["PLACED", "ThoughtPlace", "places", "without_place"]
+__all__ = ["PLACED", "ThoughtPlace", "thought_places", "without_place"]
 
 
 class ThoughtPlace(NamedTuple):
@@ -42,10 +42,10 @@ class ThoughtPlace(NamedTuple):
 _PLACED: Final = (*get_args(Thought), SelectionPrepared)
 
 PLACED: Final = frozenset(type_name(kind.__new__(kind)) for kind in _PLACED)
-"""The types of events, by their names, that ``places`` gives a place."""
+"""The types of events, by their names, that ``thought_places`` gives a place."""
 
 
-def places(log: Sequence[Event]) -> Mapping[int, ThoughtPlace]:
+def thought_places(log: Sequence[Event]) -> Mapping[int, ThoughtPlace]:
     """The place of each thought in a log of our own, by its index. Foreign records hold no thoughts."""
     found: dict[int, ThoughtPlace] = {}
     waiting: dict[Seat, list[int]] = {}

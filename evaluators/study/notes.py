@@ -23,28 +23,28 @@ def look_levels(looks: Sequence[Mapping[str, Any]], planned: int, games: int) ->
     return [{"games": count, "level": level} for count, level in zip(seen, found, strict=True)]
 
 
-def notes_of(told: Mapping[str, Any]) -> list[str]:
-    """The sentences on a study that stand at the head of its report. ``told``: what ``study.json`` holds."""
-    return list(_notes(told))
+def notes_of(described: Mapping[str, Any]) -> list[str]:
+    """The sentences on a study at the head of its report. ``described``: what ``study.json`` holds."""
+    return list(_notes(described))
 
 
-def _notes(told: Mapping[str, Any]) -> Iterator[str]:
-    planned, games = told["planned"], told["games"]
-    if told.get("about"):
-        yield str(told["about"])
-    frozen = told.get("frozen")
+def _notes(described: Mapping[str, Any]) -> Iterator[str]:
+    planned, games = described["planned"], described["games"]
+    if described.get("about"):
+        yield str(described["about"])
+    frozen = described.get("frozen")
     if frozen is None:
         yield "This study was never frozen: its questions may have been found after its games."
     else:
         digest = frozen["sha256"][:16]
         yield f"The study was frozen on {frozen['at']}, before its first game (sha256 {digest}…)."
-    for one in told.get("deviations", ()):
+    for one in described.get("deviations", ()):
         before, after = (json.dumps(one[name], ensure_ascii=False) for name in ("frozen", "found"))
         harmless = " (this changes no result)" if one["pointer"].startswith(_HARMLESS) else ""
         changed = f"{one['pointer']} was {before}, is {after}{harmless}"
         yield f"Deviation from the frozen study, noticed on {one['at']}: {changed}."
-    looks = told.get("looks", ())
-    counts = {look["games"]: look["level"] for look in told.get("levels", ())}
+    looks = described.get("looks", ())
+    counts = {look["games"]: look["level"] for look in described.get("levels", ())}
     if games < planned:
         level = counts.get(games)
         bound = "" if level is None else f" A difference counts only with p below {_level(level)}."
@@ -55,11 +55,11 @@ def _notes(told: Mapping[str, Any]) -> Iterator[str]:
         bound = "" if level is None else f"; now a difference counts only with p below {_level(level)}"
         at = ", ".join(map(str, earlier))
         yield f"There were early looks at {at} of {planned} games, corrected by alpha spending{bound}."
-    for cell in told.get("cells", ()):
+    for cell in described.get("cells", ()):
         for endpoint, served in cell.get("served", {}).items():
             if len(served) > 1:
                 yield f"{cell['name']}: {endpoint} was served by several models: {', '.join(served)}."
-    for failure in told.get("missing", ()):
+    for failure in described.get("missing", ()):
         yield f"{failure['name']}: {failure['games']} of {failure['planned']} games."
 
 

@@ -1,0 +1,241 @@
+"""PostgreSQL: connections that notice a silent server, and the commits of the writer."""
+
+import asyncio
+import math
+import socket
+import time
+from functools import partial
+from typing import Any, Final
+
+import asyncpg  # type: ignore[import-untyped]
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    InvalidatePoolError,
+    ProgrammingError,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.util import await_only
+
+from app.store.trouble import DatabaseAway
+from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, answering
+
+__all__ = ["ANSWER_WITHIN_S", "PostgresCommits", "postgres_engine"]
+
+ASK_AFTER_S: Final = 30.0
+"""A connection that was idle for more seconds than this is tested, since it may be dead without our knowing.
+"""
+
+CONNECTS_WITHIN_S: Final = 1.0
+"""Seconds that a cancelled task still waits for the connection to PostgreSQL that it was opening."""
+
+FROZEN_S: Final = 30
+"""Seconds after which PostgreSQL ends a transaction whose process stands still: others wait for its locks."""
+
+CLOSES_WITHIN_S: Final = 2.0
+"""Seconds that PostgreSQL may take to say farewell."""
+
+UNHEARD_S: Final = 20
+"""Seconds after which the kernel drops a connection to PostgreSQL whose other side acknowledges nothing."""
+
+ANSWER_WITHIN_S: Final = 2.0
+"""Seconds within which a healthy database answers the smallest question."""
+
+CONNECT_WITHIN_S: Final = 10.0
+"""Seconds that opening a connection to PostgreSQL may take."""
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    """A connection that is closed within the time for it. asyncpg waits for ever for the end of a query that
+    was given up, if nothing comes over the connection any more.
+    """
+
+    async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109  # asyncpg's own
+        """``timeout``: None for as long as a farewell may take, after which the connection is just cut."""
+        try:
+            async with asyncio.timeout(CLOSES_WITHIN_S if timeout is None else timeout):
+                await super().close(timeout=timeout)
+        except TimeoutError:
+            self.on_silence()
+            if timeout is not None:
+                raise
+
+    async def ask(self) -> None:
+        """Raises an error unless the other side answers soon."""
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            await self.fetchval("SELECT 1")
+
+    def on_silence(self) -> None:
+        """Called when the other side is silent; replaced by the connection's engine."""
+
+
+def postgres_engine(url: str, **options: Any) -> AsyncEngine:
+    """SQLAlchemy's engine for PostgreSQL, whose errors do not quote what players say and hold, and whose pool
+    hands out no lost connection.
+    """
+    silence = _Silence()
+    engine = create_async_engine(
+        url, hide_parameters=True, connect_args={"async_creator_fn": partial(_connect, silence)}, **options
+    )
+    _watch(engine.sync_engine, silence)
+    return engine
+
+
+class _Silence:
+    """When a connection of an engine was found to be silent. The others may be as silent."""
+
+    def __init__(self) -> None:
+        self.at = -math.inf
+
+    def note(self) -> None:
+        self.at = time.monotonic()
+
+
+async def _connect(silence: _Silence, *arguments: Any, **options: Any) -> Any:
+    """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
+    asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
+    """
+    settings = {
+        "lock_timeout": f"{LOCK_WITHIN_S}s",
+        "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
+        **options.pop("server_settings", {}),
+    }
+    options = {"timeout": CONNECT_WITHIN_S, "connection_class": _Connection, **options}
+    connecting = asyncio.create_task(asyncpg.connect(*arguments, **options, server_settings=settings))
+    try:
+        connection = _watched(await asyncio.shield(connecting))
+    except OSError as fault:
+        raise DatabaseAway(str(fault) or type(fault).__name__) from fault
+    except asyncio.CancelledError:
+        connecting.add_done_callback(_terminate)
+        await asyncio.wait({connecting}, timeout=CONNECTS_WITHIN_S)
+        raise
+    connection.on_silence = silence.note
+    return connection
+
+
+def _watched(connection: Any) -> Any:
+    """The connection, which the kernel drops when the other side is gone without a word."""
+    sock = connection._transport.get_extra_info("socket")
+    if sock is not None and sock.family != getattr(socket, "AF_UNIX", None):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNHEARD_S * 1000)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, UNHEARD_S // 2)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, UNHEARD_S // 4)
+    return connection
+
+
+def _terminate(connecting: "asyncio.Task[Any]") -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().terminate()
+
+
+def _watch(engine: Engine, silence: _Silence) -> None:
+    """Makes the pool hand out no lost connection, and test only connections that were idle for long, or since
+    another one was found to be silent.
+
+    SQLAlchemy's ``pool_pre_ping`` tests a connection at every use, which takes three round trips before the
+    one that counts. When a server goes away, its sockets close.
+    """
+
+    @event.listens_for(engine, "checkin")
+    def _on_checkin(_: Any, record: ConnectionPoolEntry) -> None:
+        record.info["used"] = time.monotonic()
+
+    @event.listens_for(engine, "checkout")
+    def _on_checkout(raw: Any, record: ConnectionPoolEntry, _: Any) -> None:
+        if raw.driver_connection.is_closed():
+            raise InvalidatePoolError
+        now = time.monotonic()
+        used = record.info.get("used", now)
+        if used > silence.at and now - used < ASK_AFTER_S:
+            return
+        try:
+            await_only(raw.driver_connection.ask())
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
+            raise InvalidatePoolError from fault
+
+
+class PostgresCommits:
+    """Commits to PostgreSQL over a connection of its own.
+
+    SQLAlchemy compiles each statement once, and the driver executes it: through SQLAlchemy a commit takes
+    three times as long and four times the processor time.
+    """
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._statements = PreparedStatements(engine.dialect)
+        self._connection: AsyncConnection | None = None
+        self._driver: Any = None
+        """asyncpg's own connection below it."""
+
+    async def commit(self, statements: Statements) -> None:
+        prepared = self._statements.prepare(statements)
+        driver = await self._connected()
+        try:
+            async with answering(), driver.transaction():
+                for statement, rows in prepared:
+                    await driver.executemany(statement.text, [statement.values(row) for row in rows])
+        except asyncpg.IntegrityConstraintViolationError as fault:
+            raise _sqlalchemy_error(fault) from None
+        except DatabaseAway:
+            driver.on_silence()
+            await self._drop()
+            raise
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
+            await self._drop()
+            raise _sqlalchemy_error(fault) from None
+        except BaseException:
+            await self._drop()
+            raise
+
+    async def version(self) -> int | None:
+        return None
+
+    async def _connected(self) -> Any:
+        if self._driver is not None and self._driver.is_closed():
+            await self._drop()
+        if self._connection is None:
+            self._connection = await self._engine.connect()
+        if self._driver is None:
+            self._driver = (await self._connection.get_raw_connection()).driver_connection
+        return self._driver
+
+    async def _drop(self) -> None:
+        """Gives up the connection, whatever its state."""
+        connection, driver = self._connection, self._driver
+        self._connection = self._driver = None
+        if driver is not None:
+            driver.terminate()  # closing it politely may fail as well
+        if connection is not None:
+            await connection.invalidate()
+            await connection.close()
+
+    async def stop(self) -> None:
+        connection, self._connection, self._driver = self._connection, None, None
+        if connection is not None:
+            await connection.close()
+
+
+_ERRORS: Final[tuple[tuple[type[Exception], type[DBAPIError]], ...]] = (
+    (asyncpg.IntegrityConstraintViolationError, IntegrityError),
+    (asyncpg.DataError, DataError),
+    (asyncpg.SyntaxOrAccessError, ProgrammingError),
+    (asyncpg.InterfaceError, InterfaceError),
+)
+
+
+def _sqlalchemy_error(fault: Exception) -> DBAPIError:
+    """The error of PostgreSQL's driver in SQLAlchemy's form, without the values: the server's details quote
+    rows, and the driver quotes a value of the wrong type.
+    """
+    message = ("a value does not fit its column",) if isinstance(fault, asyncpg.DataError) else fault.args[:1]
+    kind = next((ours for theirs, ours in _ERRORS if isinstance(fault, theirs)), DBAPIError)
+    return kind(None, None, type(fault)(*message), hide_parameters=True)

@@ -1,0 +1,223 @@
+"""SQLite: the file and its engines, reads on threads, and the commits of the writer."""
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from sqlalchemy import Connection, Engine, Executable, create_engine, event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool, PoolProxiedConnection, QueuePool
+
+from app.settings import Settings
+from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, fail, settle
+
+__all__ = ["SqliteCommits", "SqliteReads", "sqlite_engine", "sqlite_exists"]
+
+T = TypeVar("T")
+
+READERS: Final = 4
+"""The most queries that an SQLite file answers at a time."""
+
+
+def sqlite_exists(url: str) -> bool:
+    """Whether the file that an SQLite URL names exists."""
+    file = make_url(url).database
+    return bool(file) and Path(str(file)).exists()
+
+
+def sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine:
+    engine = create_async_engine(
+        url,
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=1 if writes else READERS,
+        max_overflow=0,
+        hide_parameters=True,  # errors must not quote what players say and hold
+        # A read is one statement as a rule, and each step goes to the connection's thread and back.
+        skip_autocommit_rollback=not writes,
+        isolation_level=None if writes else "AUTOCOMMIT",
+    )
+    _prepare(engine.sync_engine, settings, writes=writes)
+    return engine
+
+
+def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
+    @event.listens_for(engine, "do_connect")
+    def _before_connect(_dialect: Any, _record: Any, arguments: Sequence[Any], _options: Any) -> None:
+        _create_private(str(arguments[0]))
+
+    @event.listens_for(engine, "connect")
+    def _on_connect(raw: Any, _: Any) -> None:
+        raw.isolation_level = None  # SQLAlchemy sends BEGIN below; the driver would send it too late
+        # For bytes that are no UTF-8 the driver raises an error that quotes the row and hides all others.
+        (raw.driver_connection if hasattr(raw, "driver_connection") else raw).text_factory = _text
+        cursor = raw.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {LOCK_WITHIN_S * 1000}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute(f"PRAGMA synchronous = {'FULL' if settings.synchronous_full else 'NORMAL'}")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        if not writes:
+            cursor.execute("PRAGMA query_only = ON")
+        cursor.close()
+
+    if writes:
+
+        @event.listens_for(engine, "begin")
+        def _on_begin(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _create_private(database: str) -> None:
+    """Creates the file that SQLite is about to open, readable by its owner alone: it holds roles, hashes of
+    keys and the secret that signs tokens. An existing file is left alone. SQLite gives ``-wal`` and ``-shm``
+    the same mode.
+    """
+    path = unquote(urlsplit(database).path) if database.startswith("file:") else database
+    if path in ("", ":memory:"):
+        return
+    # An existing file is not even opened: closing it would drop the locks that this process holds on it.
+    # If the file cannot be created, SQLite reports why.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _text(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogateescape")
+
+
+class SqliteReads:
+    """Reads from an SQLite file, each query on a thread from its beginning to its last row.
+
+    The asyncio driver changes between its thread and the loop four times a query, which takes longer than the
+    query.
+    """
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        self._engine = create_engine(
+            make_url(url).set(drivername="sqlite+pysqlite"),
+            poolclass=QueuePool,
+            pool_size=READERS,
+            max_overflow=0,
+            hide_parameters=True,
+            skip_autocommit_rollback=True,
+            isolation_level="AUTOCOMMIT",
+        )
+        _prepare(self._engine, settings, writes=False)
+        self._threads = ThreadPoolExecutor(READERS, "sqlite reads")
+
+    async def rows(self, query: Executable) -> Sequence[Any]:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._rows, query)
+
+    def _rows(self, query: Executable) -> Sequence[Any]:
+        with self._engine.connect() as connection:
+            return connection.execute(query).all()
+
+    def stop(self) -> None:
+        self._threads.shutdown()
+        self._engine.dispose()
+
+
+class SqliteCommits:
+    """Commits to an SQLite file on a thread of its own, a whole transaction at a time.
+
+    The asyncio driver changes between its thread and the loop for every statement, which takes longer than
+    the commit. This thread shares the interpreter with the loop, so whatever SQLAlchemy does at every
+    execution costs twice: it compiles each statement once, and the driver executes it.
+    """
+
+    def __init__(self, url: str, settings: Settings) -> None:
+        file = make_url(url).set(drivername="sqlite+pysqlite")
+        self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
+        _prepare(self._engine, settings, writes=True)
+        self._connection: PoolProxiedConnection | None = None
+        self._opened = 0
+        """Connections so far."""
+        self._statements = PreparedStatements(self._engine.dialect)
+        # The two futures that an executor makes for each commit would double the cost of handing it over.
+        self._waiting: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def commit(self, statements: Statements) -> None:
+        await self._on_thread(partial(self._commit, statements))
+
+    async def version(self) -> int | None:
+        return await self._on_thread(self._version)
+
+    def _on_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="sqlite commits", daemon=True)
+            self._thread.start()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.put((work, done))
+        return done
+
+    def _run(self) -> None:
+        while (job := self._waiting.get()) is not None:
+            work, done = job
+            outcome: tuple[Any, ...]
+            try:
+                outcome = (settle, done, work())
+            except Exception as fault:
+                outcome = (fail, done, fault)
+            # Nobody waits on a loop that was closed in the meantime.
+            with suppress(RuntimeError):
+                done.get_loop().call_soon_threadsafe(*outcome)
+        self._close()
+
+    def _connected(self) -> Any:
+        """The driver's connection."""
+        if self._connection is None:
+            self._connection = self._engine.raw_connection()
+            self._opened += 1
+        return self._connection.driver_connection
+
+    def _version(self) -> int:
+        (version,) = self._connected().execute("PRAGMA data_version").fetchone()
+        # SQLite's number counts for one connection alone.
+        return (self._opened << 32) + int(version)
+
+    def _commit(self, statements: Statements) -> None:
+        prepared = self._statements.prepare(statements)
+        driver = self._connected()
+        try:
+            driver.execute("BEGIN IMMEDIATE")
+            for statement, rows in prepared:
+                driver.executemany(statement.text, map(statement.values, rows))
+            driver.execute("COMMIT")
+        except sqlite3.IntegrityError as fault:
+            driver.rollback()
+            raise self._error(fault) from fault
+        except sqlite3.Error as fault:
+            self._close()
+            raise self._error(fault) from fault
+        except BaseException:
+            self._close()
+            raise
+
+    def _error(self, fault: sqlite3.Error) -> BaseException:
+        """The error in SQLAlchemy's form, without the values."""
+        return DBAPIError.instance(
+            None, None, fault, sqlite3.Error, hide_parameters=True, dialect=self._engine.dialect
+        )
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    async def stop(self) -> None:
+        """Commits everything that waits, and closes the file."""
+        if self._thread is not None:
+            self._waiting.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._thread = None

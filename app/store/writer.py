@@ -1,0 +1,427 @@
+"""The one writer of a database, and whether the database works.
+
+SQLite takes one writer at a time, so all writing goes through one queue, and the appends of many games
+share a commit. PostgreSQL gains from the grouping too; the code is the same. How a commit is executed is
+behind ``Commits``: ``sqlite.py`` and ``postgres.py`` each do it in their own way.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeVar
+
+import structlog
+from sqlalchemy import Dialect, Executable
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from app.base import metrics
+from app.base.clock import now_ms
+from app.store.trouble import DatabaseAway, DatabaseTrouble, trouble_of
+
+__all__ = [
+    "LOCK_WITHIN_S",
+    "Append",
+    "Commits",
+    "Conflict",
+    "DatabaseHealth",
+    "PreparedStatements",
+    "Statements",
+    "Unfounded",
+    "Write",
+    "Writer",
+    "answering",
+    "fail",
+    "settle",
+    "working",
+]
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+GROUP: Final = 50
+"""The most appends that share a commit (RECIPES: 10 to 17 times more appends than one by one)."""
+
+LOCK_WITHIN_S: Final = 10
+"""Seconds that a write waits for a lock of somebody else's, before it fails with words that say so."""
+
+COMMIT_WITHIN_S: Final = 30.0
+"""Seconds after which a commit, or a small question, without an answer from PostgreSQL counts as failed."""
+
+WORK_WITHIN_S: Final = 60.0
+"""The same for a query, and for other work in a transaction."""
+
+LATE_S: Final = 5.0
+"""Seconds after which a write that still waits counts as trouble."""
+
+PREPARED: Final = 100
+"""The most compiled statements to keep. There are a handful, each the same object at every commit."""
+
+
+@asynccontextmanager
+async def answering(within_s: float | None = None) -> AsyncIterator[None]:
+    """Raises DatabaseAway if the block, which asks PostgreSQL, takes longer than this many seconds
+    (COMMIT_WITHIN_S): its connection may swallow everything, and say nothing for ever.
+    """
+    try:
+        async with asyncio.timeout(COMMIT_WITHIN_S if within_s is None else within_s):
+            yield
+    except TimeoutError as fault:
+        raise DatabaseAway("no answer in time") from fault
+
+
+def working() -> AbstractAsyncContextManager[None]:
+    """As ``answering``, for a query and for work in a transaction, which may take longer."""
+    return answering(WORK_WITHIN_S)
+
+
+class Conflict(Exception):
+    """Another writer was first: this writer's view of the game is out of date."""
+
+
+class Unfounded(Conflict):
+    """An append that this one builds on was not committed."""
+
+
+Write = Callable[[int], Sequence[tuple[Any, Any]]]
+"""Commit time → (statement, list of parameter sets), in order. Equal statements of a group are executed
+together, so they must be the same object.
+"""
+
+
+class Append:
+    """Rows of one game that are committed together, and the outcome of that commit."""
+
+    __slots__ = ("after", "done", "failed", "write")
+
+    def __init__(self, write: Write, after: Sequence["Append"] = ()) -> None:
+        self.write = write
+        self.after = after
+        """Earlier appends. If one of them fails, this one fails, too."""
+        self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """Gives the commit time in ms, or raises why nothing was written."""
+        self.failed = False
+
+    def fail(self, fault: Exception) -> None:
+        self.failed = True
+        fail(self.done, fault)
+
+
+class _Alone:
+    """Work in a transaction of its own, and its outcome."""
+
+    __slots__ = ("done", "work")
+
+    def __init__(self, work: Callable[[AsyncConnection], Awaitable[Any]]) -> None:
+        self.work = work
+        self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def fail(self, fault: Exception) -> None:
+        fail(self.done, fault)
+
+
+Statements = Sequence[tuple[Any, list[Any]]]
+"""What is executed in one transaction: each statement with its parameter sets."""
+
+
+class Commits(Protocol):
+    """Executes the writer's grouped commits, one after the other."""
+
+    async def commit(self, statements: Statements) -> None:
+        """Returns when all of it is committed. Raises the database's error in SQLAlchemy's form; then nothing
+        is committed, unless the database went away during the commit itself.
+        """
+
+    async def version(self) -> int | None:
+        """A number that changes with every commit by another process or over another connection.
+
+        None: the database has no such number.
+        """
+
+    async def stop(self) -> None: ...
+
+
+class PreparedStatement:
+    """A statement as the driver takes it: its text, and its values in the order of their placeholders."""
+
+    __slots__ = ("_binders", "_fixed", "text", "values")
+
+    def __init__(self, statement: Any, columns: Sequence[str] | None, dialect: Any) -> None:
+        compiled = statement.compile(dialect=dialect, column_keys=columns)
+        if compiled.prefetch:
+            raise TypeError(f"defaults from Python cannot be filled in here: {compiled}")
+        self.text = str(compiled)
+        self._fixed: Mapping[str, Any] = compiled.params
+        self._binders: list[tuple[str, Callable[[Any], Any] | None]] = [
+            (name, compiled.binds[name].type.dialect_impl(dialect).bind_processor(dialect))
+            for name in compiled.positiontup
+        ]
+        self.values: Callable[[Mapping[str, Any]], Sequence[Any]] = self._values
+        """The values of one set of parameters."""
+        names = [name for name, _ in self._binders]
+        plain = len(names) > 1 and not any(bind for _, bind in self._binders)
+        if plain and columns is not None and set(names) <= set(columns):
+            self.values = itemgetter(*names)
+
+    def _values(self, row: Mapping[str, Any]) -> Sequence[Any]:
+        values = [(row[name] if name in row else self._fixed[name], bind) for name, bind in self._binders]
+        return [value if bind is None else bind(value) for value, bind in values]
+
+
+class PreparedStatements:
+    """Prepares statements, and keeps them."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._prepared: dict[tuple[Any, ...], PreparedStatement] = {}
+
+    def prepare(self, statements: Statements) -> list[tuple[PreparedStatement, list[Any]]]:
+        """Each statement, prepared, with its parameter sets."""
+        return [(self._prepare(statement, rows[0]), rows) for statement, rows in statements]
+
+    def _prepare(self, statement: Any, row: Mapping[str, Any]) -> PreparedStatement:
+        # An INSERT has the columns of its rows.
+        columns = tuple(row) if statement.is_insert else None
+        key = (statement, columns)
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            if len(self._prepared) >= PREPARED:
+                self._prepared.clear()
+            prepared = self._prepared[key] = PreparedStatement(statement, columns, self._dialect)
+        return prepared
+
+
+class DatabaseHealth:
+    """Whether the database worked when it was used last. Tells the log when that changes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._found: dict[str, DatabaseTrouble] = {}
+        """By what was tried: ``reading``, ``writing`` or ``schema``."""
+        self._writing_since: float | None = None
+
+    @property
+    def trouble(self) -> DatabaseTrouble | None:
+        """Why the database cannot be used; None if it can."""
+        for what in ("schema", "writing", "reading"):
+            if what in self._found:
+                return self._found[what]
+        if self._writing_since is not None and (waited := self._clock() - self._writing_since) >= LATE_S:
+            words = (
+                f"a write has been waiting for {waited:.0f} s: another program may hold the lock of the "
+                "database, or its disk is very slow"
+            )
+            return DatabaseTrouble("slow", words)
+        return None
+
+    def begins_to_write(self) -> None:
+        self._writing_since = self._clock()
+
+    def stops_writing(self) -> None:
+        self._writing_since = None
+
+    def failed(self, what: str, fault: BaseException) -> DatabaseTrouble | None:
+        """Notes what the fault says of the database, and returns it; None if it says nothing."""
+        trouble = trouble_of(fault)
+        if trouble is not None:
+            known = {found.cause for found in self._found.values()}
+            self._found[what] = trouble
+            if trouble.cause not in known:
+                log.error(trouble.words, cause=trouble.cause, fault=type(fault).__name__)
+        return trouble
+
+    def worked(self, what: str, *, tried: bool = False) -> None:
+        """Notes that it worked. ``tried``: it was tried whether there is room for more; on a full disk little
+        writes may succeed between others that fail.
+        """
+        if not self._found or what not in self._found:
+            return
+        before = self._found[what]
+        if before.cause != "full" or tried:
+            del self._found[what]
+            if not self._found:
+                log.warning("the database works again", after=before.cause)
+
+
+class Writer:
+    """Executes appends and other writes, one transaction after the other, in the order of arrival."""
+
+    def __init__(self, engine: AsyncEngine, commits: Commits, health: DatabaseHealth) -> None:
+        self._engine = engine
+        self._commits = commits
+        self._health = health
+        self._queue: asyncio.Queue[Append | _Alone | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._last_ms = 0
+
+    def start(self) -> None:
+        """Starts the writer, unless it is running."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="writer")
+
+    async def stop(self) -> None:
+        """Stops the writer after it has committed everything in its queue."""
+        if self._task is not None:
+            self._queue.put_nowait(None)
+            await self._task
+            self._task = None
+            await self._commits.stop()
+
+    async def append(self, write: Write, after: Sequence[Append] = ()) -> int:
+        """Commits one append, perhaps together with others, and returns the commit time in ms.
+
+        Raises Conflict if its rows exist already, and Unfounded if one of ``after`` failed. In both cases
+        nothing was written.
+        """
+        return await self.submit(write, after).done
+
+    def submit(self, write: Write, after: Sequence[Append] = ()) -> Append:
+        """Queues an append; its ``done`` gives the outcome."""
+        append = Append(write, after)
+        self._queue.put_nowait(append)
+        return append
+
+    async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """Runs ``work`` in a transaction of its own and returns its result.
+
+        Raises what ``work`` raises; then nothing was written.
+        """
+        job = _Alone(work)
+        self._queue.put_nowait(job)
+        result: T = await job.done
+        return result
+
+    async def execute(self, statement: Executable) -> int:
+        """Executes one statement in a transaction of its own, and returns how many rows it changed."""
+
+        async def work(connection: AsyncConnection) -> int:
+            return (await connection.execute(statement)).rowcount
+
+        return await self.run(work)
+
+    async def version(self) -> int | None:
+        """A number that changes whenever somebody else commits, in another process or past this writer.
+
+        None: the database has no such number.
+        """
+        return await self._commits.version()
+
+    def stamp(self) -> int:
+        """Now, in ms, and never earlier than the last stamp."""
+        # When the clock is set back, the times of a log must still follow its order.
+        self._last_ms = max(self._last_ms, now_ms())
+        return self._last_ms
+
+    async def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            waiting = [await self._queue.get()]
+            # One turn of the loop lets every game that is ready submit its step.
+            await asyncio.sleep(0)
+            while not self._queue.empty() and len(waiting) < GROUP:
+                waiting.append(self._queue.get_nowait())
+            group: list[Append] = []
+            self._health.begins_to_write()
+            for job in waiting:
+                if isinstance(job, Append):
+                    group.append(job)
+                    continue
+                # The order of arrival counts: what came first is committed first.
+                await self._commit(group)
+                group = []
+                if job is None:
+                    stopping = True
+                else:
+                    await self._run_alone(job)
+            await self._commit(group)
+            self._health.stops_writing()
+
+    async def _run_alone(self, job: "_Alone") -> None:
+        # On SQLite a thread does the work, and nothing ends it.
+        within = answering(math.inf) if self._engine.dialect.name == "sqlite" else working()
+        try:
+            async with within, self._engine.connect() as connection:
+                try:
+                    result = await job.work(connection)
+                    await connection.commit()
+                except Exception as fault:
+                    self._failed(fault)
+                    fail(job.done, fault)
+                    await connection.rollback()
+                else:
+                    self._health.worked("writing")
+                    settle(job.done, result)
+        except Exception as fault:
+            if job.done.done():
+                # The caller has its result or error; only the connection could not be returned.
+                log.warning("a write's connection broke", cause=type(fault).__name__)
+                return
+            self._failed(fault)
+            fail(job.done, fault)
+
+    def _failed(self, fault: Exception) -> None:
+        """Notes the fault. If the database is in trouble, everything that waits fails with it: each would
+        wait as long as this one did, one after the other.
+        """
+        if self._health.failed("writing", fault) is None:
+            return
+        waiting: list[Append | _Alone | None] = []
+        while not self._queue.empty():
+            waiting.append(self._queue.get_nowait())
+        for job in waiting:
+            if job is None:
+                self._queue.put_nowait(None)  # it stops after this
+            else:
+                job.fail(fault)
+
+    async def _commit(self, group: Sequence[Append]) -> None:
+        for append in group:
+            if any(earlier.failed for earlier in append.after):
+                append.fail(Unfounded("an append that it builds on was not committed"))
+        group = [append for append in group if not append.failed]
+        if not group:
+            return
+        started = time.perf_counter()
+        try:
+            at = await self._write(group)
+        except IntegrityError:
+            if len(group) == 1:
+                group[0].fail(Conflict("another writer was first"))
+                return
+            # One stale game must not cost the others their step.
+            for append in group:
+                await self._commit([append])
+            return
+        except Exception as fault:
+            for append in group:
+                append.fail(fault)
+            self._failed(fault)
+            return
+        self._health.worked("writing")
+        for append in group:
+            settle(append.done, at)
+        metrics.append_seconds.observe(time.perf_counter() - started)
+        metrics.append_group.observe(len(group))
+
+    async def _write(self, group: Sequence[Append]) -> int:
+        at = self.stamp()
+        together: dict[int, tuple[Any, list[Any]]] = {}
+        for append in group:
+            for statement, rows in append.write(at):
+                together.setdefault(id(statement), (statement, []))[1].extend(rows)
+        await self._commits.commit(list(together.values()))
+        return at
+
+
+def settle(done: "asyncio.Future[T]", result: T) -> None:
+    if not done.done():  # whoever waited may have been cancelled; the commit is valid all the same
+        done.set_result(result)
+
+
+def fail(done: "asyncio.Future[Any]", fault: Exception) -> None:
+    if not done.done():
+        done.set_exception(fault)
