@@ -46,13 +46,16 @@ class Failed:
     """A request without a complete response."""
 
     cause: str
-    """One of timeout, connect_timeout, refused, disconnected, reset, too_large, truncated, connection."""
+    """One of timeout, connect_timeout, refused, unknown_host, tls, disconnected, reset, too_large, truncated,
+    connection."""
     status: int | None
     """The status of the response; None if no response began."""
     received: int
     """The number of bytes received of the response's body."""
     sent: bool
     """True: the server may have received the request, and may charge for it."""
+    words: str = ""
+    """What is wrong, where the cause does not say it all."""
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

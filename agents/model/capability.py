@@ -23,6 +23,7 @@ __all__ = [
     "ProviderTraits",
     "ServerRefusal",
     "lower",
+    "plain",
     "read_refusal",
 ]
 
@@ -253,15 +254,30 @@ def read_refusal(body: Any, text: str) -> ServerRefusal:
         if isinstance(error, str):
             message = error
         elif isinstance(error, dict):
-            texts = [error.get(key) for key in ("message", "detail")]
+            texts = [error.get(key) for key in ("message", "detail", "msg")]
             message = next((words for words in texts if isinstance(words, str) and words), text)
             names = [str(error[key]) for key in ("param", "code") if error.get(key)]
+            behind = error.get("metadata")
+            if isinstance(behind, dict) and isinstance(raw := behind.get("raw"), str) and raw:
+                message = f"{message}: {plain(raw)}"  # what the provider behind a router said
         detail = body.get("detail")
         if isinstance(detail, list):
             paths = [fault.get("loc") for fault in detail if isinstance(fault, dict)]
             names += [str(part) for path in paths if isinstance(path, list) for part in path]
     names += [path.group(1) for path in _PATH.finditer(message)]
     return ServerRefusal(message[:_READ], " ".join(names)[:_READ])
+
+
+_HTML: Final = re.compile(r"\s*(<!doctype html|<html)", re.I)
+_TITLE: Final = re.compile(r"<title[^>]*>(.*?)</title>", re.I | re.S)
+
+
+def plain(text: str) -> str:
+    """The text; of a page of HTML its title."""
+    if _HTML.match(text) is None:
+        return text
+    title = _TITLE.search(text)
+    return f"a page of HTML, {' '.join(title.group(1).split())}" if title else "a page of HTML"
 
 
 _READ: Final = 2000

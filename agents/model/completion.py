@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from agents.model.answer import clean
 from agents.model.model import Usage
 from agents.model.usage import read_usage
@@ -32,6 +34,9 @@ _REPEATED: Final = 2048
 
 _PHRASE: Final = 512
 _PROBE: Final = 64
+
+_FEW: Final = 2
+"""So few pieces may begin alike by chance; more do where a server repeats with each all that came before."""
 
 _EXCESS: Final = 16
 """A server has ignored the token limit if its answer has more than this many characters for each token."""
@@ -118,6 +123,8 @@ class CompletionReader:
         self._length = 0
         self._pieces: list[str] = []
         self._thoughts: list[str] = []
+        self._repeated = False
+        """Whether the server repeats with each piece all that came before it."""
         self._refusal: list[str] = []
         self._arguments: list[str] = []
         self._finish = ""
@@ -203,6 +210,8 @@ class CompletionReader:
             return
         if line.startswith(b"data:"):
             data = line[5:].strip()
+            while data.startswith(b"data:"):  # a gateway wrapped the event once more
+                data = data[5:].strip()
         elif line.startswith(b"{"):
             data = line  # a body after the comments that kept the connection open
         else:
@@ -214,14 +223,20 @@ class CompletionReader:
             return
         if not data:
             return
-        text = self._pending + data.decode("utf-8", "replace")
-        try:
-            chunk = json.loads(text)
-        except (ValueError, RecursionError):
-            # This may be one value that spreads over several lines.
-            self._pending = text + "\n"
-            return
-        self._pending = ""
+        if not self._pending and not data.startswith((b"{", b"[")):
+            return  # a word that keeps the connection open, such as ping or null
+        chunk = None if self._pending else _read_fast(data)
+        if chunk is None:
+            text = self._pending + data.decode("utf-8", "replace")
+            try:
+                chunk = json.loads(text)
+            except (ValueError, RecursionError):
+                # This may be one value that spreads over several lines.
+                self._pending = text + "\n"
+                return
+            self._pending = ""
+        if isinstance(chunk, list) and len(chunk) == 1:
+            chunk = chunk[0]
         if isinstance(chunk, dict):
             self._take(chunk)
         else:
@@ -251,29 +266,33 @@ class CompletionReader:
         """Takes one event of a stream, or a whole body."""
         error = chunk.get("error") or (chunk if _is_error(chunk) else None)
         if error:
-            code = error.get("code") if isinstance(error, Mapping) else None
+            code = error.get("code") if isinstance(error, dict) else None
             self._fail(dict(chunk), code)
             return
-        self._count(chunk)
-        self._model = _name(chunk.get("model")) or self._model
-        self._provider = _name(chunk.get("provider")) or self._provider
-        self._fingerprint = _name(chunk.get("system_fingerprint")) or self._fingerprint
-        choice = _first_choice(chunk.get("choices"))
+        choice = _first(chunk.get("choices"))
+        self._count(chunk, choice)
+        # Every event repeats them.
+        if (model := chunk.get("model")) != self._model:
+            self._model = _name(model) or self._model
+        if (provider := chunk.get("provider")) != self._provider:
+            self._provider = _name(provider) or self._provider
+        if (fingerprint := chunk.get("system_fingerprint")) != self._fingerprint:
+            self._fingerprint = _name(fingerprint) or self._fingerprint
         if choice is None:
             return
         self._choices += 1
         fault = choice.get("error")
-        if isinstance(fault, Mapping):
+        if isinstance(fault, dict):
             self._fail({"error": fault}, fault.get("code"))
             return
         message = choice.get("delta")
-        if not isinstance(message, Mapping):
+        if not isinstance(message, dict):
             message = choice.get("message")
-            if isinstance(message, Mapping) and message.get("content"):
+            if isinstance(message, dict) and message.get("content"):
                 # The server sends the whole message once more after its pieces.
                 self._pieces.clear()
-                self._on_text = None
-        if isinstance(message, Mapping):
+                self._heard = None
+        if isinstance(message, dict):
             self._messages += 1
             self._read_message(message)
         finish = choice.get("finish_reason")
@@ -282,18 +301,16 @@ class CompletionReader:
             if finish.lower() in _BROKEN_OFF:
                 self._fail({"error": {"message": f"the provider broke the answer off: {finish}"}}, None)
 
-    def _count(self, chunk: Mapping[str, Any]) -> None:
+    def _count(self, chunk: Mapping[str, Any], choice: Mapping[str, Any] | None) -> None:
         """Keeps the newest counts, since some servers send counts with every event."""
         router = chunk.get("x_groq")
-        choice = _first_choice(chunk.get("choices")) or {}
-        for counts in (
-            chunk.get("usage"),
-            router.get("usage") if isinstance(router, Mapping) else None,
-            choice.get("usage"),
-        ):
-            if counts and (usage := read_usage(counts)) is not None:
-                self.usage = usage
-                return
+        counts = (
+            chunk.get("usage")
+            or (router.get("usage") if isinstance(router, dict) else None)
+            or (choice.get("usage") if choice is not None else None)
+        )
+        if counts and (usage := read_usage(counts)) is not None:
+            self.usage = usage
 
     def _fail(self, error: Any, code: Any) -> None:
         if isinstance(code, str) and code.isdigit():
@@ -306,23 +323,27 @@ class CompletionReader:
         content = message.get("content")
         if isinstance(content, str):
             self._add(self._pieces, content)
+            if len(message) == 1:
+                return  # as most pieces are
         elif isinstance(content, list):
             self._read_parts(content)
+        elif isinstance(content, dict):  # the JSON of the answer, read already
+            self._add(self._pieces, json.dumps(content))
         self._add(self._thoughts, _thought(message))
         refusal = message.get("refusal")
         if isinstance(refusal, str):
             self._refusal.append(refusal)
         calls = message.get("tool_calls")
-        call = calls[0] if isinstance(calls, list) and calls else None
-        function = call.get("function") if isinstance(call, Mapping) else message.get("function_call")
-        if isinstance(function, Mapping):
+        call = _first(calls)
+        function = message.get("function_call") if call is None else call.get("function")
+        if isinstance(function, dict):
             arguments = function.get("arguments")
-            whole = isinstance(arguments, Mapping | list)
+            whole = isinstance(arguments, dict | list)
             self._add(self._arguments, json.dumps(arguments) if whole else arguments)
 
     def _read_parts(self, parts: Sequence[Any]) -> None:
         for part in parts:
-            if not isinstance(part, Mapping):
+            if not isinstance(part, dict):
                 continue
             thinks = part.get("type") in ("thinking", "reasoning")
             text = part.get("thinking", part.get("text")) if thinks else part.get("text")
@@ -344,13 +365,22 @@ class CompletionReader:
 
     def _check(self, pieces: list[str]) -> None:
         """Ends an answer that would never end, because it repeats itself or is far beyond its room."""
+        if len(pieces) > _FEW and _grows(pieces):
+            self._repeated = True
+            self._length -= sum(map(len, pieces[:-1]))
+            self._checked_at = self._length
+            del pieces[:-1]
         answered = sum(map(len, self._pieces)) if pieces is self._pieces else 0
         beyond = (self._room and answered > self._room * _EXCESS) or self._length > self._max_bytes
         if beyond or _repeats(pieces):
             self.cut = self.finished = self.ended = True
 
+    def _joined(self, pieces: Sequence[str]) -> str:
+        repeated = len(pieces) > (1 if self._repeated else _FEW) and _grows(pieces)
+        return pieces[-1] if repeated else "".join(pieces)
+
     def _completion(self) -> Completion:
-        content, thoughts = "".join(self._pieces), "".join(self._thoughts) or None
+        content, thoughts = self._joined(self._pieces), self._joined(self._thoughts) or None
         arguments, refusal = "".join(self._arguments), "".join(self._refusal)
         finish = RUNAWAY if self.cut else self._finish or "unknown"
         if not content and arguments:
@@ -370,19 +400,34 @@ class CompletionReader:
         )
 
 
+def _read_fast(data: bytes) -> Any:
+    """The value; None for what only the slower reader may read, such as a text with half a surrogate."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+
+
 def _is_error(chunk: Mapping[str, Any]) -> bool:
     """Whether this is an error that has another name than ``error``."""
+    status = chunk.get("base_resp")  # MiniMax
+    if isinstance(status, dict) and status.get("status_code"):
+        return True
     if "choices" in chunk:
         return False
-    return "error" in (chunk.get("object"), chunk.get("type")) or bool(
-        chunk.get("detail") or chunk.get("errors")
+    return (
+        "error" in (chunk.get("object"), chunk.get("type"))
+        or bool(chunk.get("detail") or chunk.get("errors"))
+        or any(isinstance(chunk.get(name), str) for name in ("message", "msg"))
     )
 
 
-def _first_choice(choices: Any) -> Mapping[str, Any] | None:
-    if not isinstance(choices, list):
-        return None
-    return next((one for one in choices if isinstance(one, Mapping) and not one.get("index")), None)
+def _first(several: Any) -> Mapping[str, Any] | None:
+    """The choice, or the call of a tool, with the index 0 or without one."""
+    for one in several if isinstance(several, list) else ():
+        if isinstance(one, dict) and one.get("index") in (None, 0, "0"):
+            return one
+    return None
 
 
 def _thought(message: Mapping[str, Any]) -> str | None:
@@ -395,12 +440,17 @@ def _thought(message: Mapping[str, Any]) -> str | None:
 
 
 def _texts(parts: Sequence[Any]) -> list[str]:
-    texts = [part.get("text") or part.get("summary") for part in parts if isinstance(part, Mapping)]
+    texts = [part.get("text") or part.get("summary") for part in parts if isinstance(part, dict)]
     return [text for text in texts if isinstance(text, str)]
 
 
 def _name(value: Any) -> str | None:
     return clean(value)[:_LONGEST_NAME] if isinstance(value, str) and value else None
+
+
+def _grows(pieces: Sequence[str]) -> bool:
+    """Whether each piece repeats the one before it, and adds to it."""
+    return len(pieces[0]) < len(pieces[-1]) and all(map(str.startswith, pieces[1:], pieces))
 
 
 def _repeats(pieces: Sequence[str]) -> bool:

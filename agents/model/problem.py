@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agents.model.answer import Failed, clean, retry_after
-from agents.model.capability import ServerRefusal, read_refusal
+from agents.model.capability import ServerRefusal, plain, read_refusal
 from agents.model.completion import Broken
 from agents.model.model import Message, Unavailability
 
@@ -43,10 +43,11 @@ _TOO_LONG: Final = re.compile(
     re.I,
 )
 _QUOTA: Final = re.compile(
-    r"insufficient[_ ](user_)?(quota|balance|credits?|funds)|credit balance is too low|current quota"
+    r"insufficient[_ ](user_)?(quota|balance|credits?|funds)|credit balance is too low|current[_ ]quota"
     r"|payment[_ ]required|requires more credits|never purchased credits|out of credits|billing_"
-    r"|(billing|spend(ing)?|usage|monthly) (hard )?limit|arrearage|quota[_ ]exhausted"
-    r"|balance is (not enough|too low)",
+    r"|(billing|spend(ing)?|usage|monthly) (hard )?limit|arrear|quota[_ ]exhausted"
+    r"|balance[_ ](is )?(not[_ ]enough|too[_ ]low)|not[_ ]enough[_ ]balance"
+    r"|budget[_ ](has[_ ]been[_ ]|was[_ ]|is[_ ])?exceeded|exceeded[_ ]?budget|欠费|余额不足",
     re.I,
 )
 """The words with which providers say that an account is empty."""
@@ -54,6 +55,7 @@ _QUOTA: Final = re.compile(
 _UNKNOWN_MODEL: Final = re.compile(
     r"model[_ ]?not[_ ]?(found|exist)|deployment_?not_?found|model_(not_available|decommissioned)"
     r"|(unknown|no such|invalid) model|not a valid model|no endpoints found|no models? (is |are )?loaded"
+    r"|does not work with the specified model"
     r"|\b(model|deployment)s?\b.{0,120}(do(es)? not exist|(is|was|were|be) not found|not found|not exist"
     r"|has been (deprecated|decommissioned|retired|removed|shut ?down)|is not (available|deployed|served))",
     re.I | re.S,
@@ -62,6 +64,7 @@ _TURNED_AWAY: Final = re.compile(
     r"(invalid|incorrect|expired|missing)[_ ]api[_ ]?key"
     r"|api[_ ]?key[_ ](not[_ ]valid|is invalid|invalid|expired)"
     r"|no auth credentials|location is not supported|unsupported_country"
+    r"|authentication[_ ](failed|error|required)|login fail|\bunauthori[sz]ed\b"
     r"|(organi[sz]ation|account|workspace) (has been|was|is) (disabled|suspended|deactivated|blocked)",
     re.I,
 )
@@ -72,29 +75,46 @@ _MODERATION: Final = re.compile(
     r"|block_?reason|prohibited_content|data_inspection_failed|inappropriate content|\bsafety\b"
     r"|(prompt|input|content|message|output|response|request)\w*\b.{0,60}(was|were|been|is) flagged"
     r"|violat\w+ .{0,60}(usage|content|acceptable|safety) (polic|guideline)"
-    r"|(content|prompt|input)\w* violat\w+ .{0,60}(polic|guideline|terms)",
+    r"|(content|prompt|input)\w* violat\w+ .{0,60}(polic|guideline|terms)"
+    r"|content exists risk|(in|out)put new_sensitive|敏感内容",
     re.I,
 )
 _BLOCKED: Final = re.compile(r'"(block_?reason|flagged_input)"|"(safety|prohibited_content|blocklist)"', re.I)
 """Signs of moderation in a body that has no other message."""
 
-_OF_THE_ACCOUNT: Final = frozenset({401, 402, 403, 404, 405, 407, 410, 451})
+_UNLOADED: Final = re.compile(
+    r"model (is |was |has |has been )?(unloaded|crashed|(still |being )?loading)", re.I
+)
+"""Words of local servers that load the model again with the next request."""
+
+_OVER_THE_RATE: Final = re.compile(r"request too large for", re.I)
+"""A single request that is larger than what an account may send in a minute never passes."""
+
+_OF_THE_ACCOUNT: Final = frozenset({401, 402, 403, 404, 405, 407, 410, 412, 451})
 _OF_THE_ANSWER: Final = frozenset({"too_large", "not_json", "malformed_json", "no_choices", "no_message"})
-_MAY_PASS: Final = frozenset({408, 409, 425})
+_MAY_PASS: Final = frozenset({408, 409, 423, 424, 425, 498, 499})
 
 
 def of_transfer(failed: Failed) -> CallProblem:
     """The problem of a request without a complete response."""
-    return CallProblem(failed.cause, failed.status, "answer" if failed.cause in _OF_THE_ANSWER else "outage")
+    kind: Unavailability = "answer" if failed.cause in _OF_THE_ANSWER else "outage"
+    return CallProblem(failed.cause, failed.status, kind, words=failed.words)
 
 
 def of_body(broken: Broken, begin: bytes) -> CallProblem:
     """The problem of a response of status 200 that holds neither a completion nor an error. ``begin``: the
     beginning of its body.
     """
-    if _BLOCKED.search(begin[:_READ].decode("utf-8", "replace")):
+    text = begin[:_READ].decode("utf-8", "replace")
+    if _BLOCKED.search(text):
         return CallProblem("content_filter", 200, "answer", final=True)
-    return CallProblem(broken.cause, 200, "answer" if broken.cause in _OF_THE_ANSWER else "outage")
+    if broken.cause not in _OF_THE_ANSWER:
+        return CallProblem(broken.cause, 200, "outage")
+    page = plain(text)
+    # Anything else may hold what the model wrote, which is for nobody's eyes but the seat's.
+    return CallProblem(
+        broken.cause, 200, "answer", words="" if page == text else f"the server answered with {page}"
+    )
 
 
 def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: bytes) -> CallProblem:
@@ -102,7 +122,9 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
     HTTP status, or for an error in a response of status 200 the status that the error names; None if it names
     none.
     """
-    why = read_refusal(body, raw[:_READ].decode("utf-8", "replace"))
+    why = read_refusal(body, plain(raw[:_READ].decode("utf-8", "replace")))
+    if status is not None and 300 <= status < 400:
+        why = ServerRefusal(f"the server sends us on to {headers.get('location', 'nowhere')}")
     problem = CallProblem(
         "error_body" if status is None else f"status_{status}", status or 200, words=why.text
     )
@@ -114,14 +136,22 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
         problem.cause, problem.kind, problem.final = "content_filter", "answer", True
     elif status not in (401, 429) and _TOO_LONG.search(wording):
         problem.cause, problem.kind, problem.final = "context_length", "request", True
-    elif status in (None, 400, 402, 403, 429) and _is_quota(status, wording, after_s):
+    elif status == 429 and _OVER_THE_RATE.search(wording):
+        problem.kind, problem.final = "request", True
+    elif status in (None, 400, 402, 403, 412, 429) and _is_quota(status, wording, after_s):
         problem.cause, problem.kind, problem.final = "quota", "account", True
     elif status in (None, 400, 404, 422, 500, 503) and _UNKNOWN_MODEL.search(wording):
         problem.cause = "status_404" if status == 404 else "model_not_found"
         problem.kind, problem.final = "account", True
     elif status in (None, 400, 422) and _TURNED_AWAY.search(wording):
         problem.cause, problem.kind, problem.final = "status_401", "account", True
-    elif status is None or status >= 500 or status == 429 or status in _MAY_PASS:
+    elif (
+        status is None
+        or status >= 500
+        or status == 429
+        or status in _MAY_PASS
+        or (status == 400 and _UNLOADED.search(wording))
+    ):
         problem.after_s = after_s
         if status == 429:
             problem.cause = "rate_limited"

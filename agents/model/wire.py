@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -130,9 +132,10 @@ class _LentStream(httpx2.AsyncByteStream):
         self._response = response
         self._give_back: Callable[[], None] | None = give_back
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for block in self._response.aiter_raw():
-            yield block
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        # Not the response's own iterator: each that stands between costs as much again for every piece.
+        assert isinstance(self._response.stream, httpx2.AsyncByteStream)
+        return self._response.stream.__aiter__()
 
     async def aclose(self) -> None:
         try:
@@ -215,7 +218,7 @@ class Wire:
             self._openai.chat.completions.with_streaming_response.create(
                 model=body["model"], messages=(), extra_body=body, extra_headers=headers
             ) as response,
-            contextlib.aclosing(cast(AsyncGenerator[bytes, None], response.iter_bytes())) as blocks,
+            contextlib.aclosing(_blocks(response)) as blocks,
         ):
             async for block in blocks:
                 waited = turn.is_set()
@@ -245,6 +248,14 @@ class Wire:
         await self._openai.close()
 
 
+def _blocks(response: openai.AsyncAPIResponse[Any]) -> AsyncGenerator[bytes, None]:
+    """The body as it comes, decoded."""
+    stream = response.http_response.stream
+    if isinstance(stream, _LentStream) and "content-encoding" not in response.headers:
+        return cast(AsyncGenerator[bytes, None], stream.__aiter__())
+    return cast(AsyncGenerator[bytes, None], response.iter_bytes())
+
+
 def nap_s(now: float, elapsed_s: float, silence_s: float) -> float:
     """How long a call may leave the pieces of its answer unread; far shorter than the silence it puts up
     with. ``now``: in the event loop's time.
@@ -259,6 +270,13 @@ def _answer(status: int, headers: Mapping[str, str], body: bytes, first_s: float
 
 def _failed(error: BaseException | None, progress: _Transfer) -> Failed:
     cause, sent = _cause(error, progress)
+    while error is not None and cause == "refused":
+        if isinstance(error, ssl.SSLError):
+            words = getattr(error, "verify_message", "") or error.reason or "no connection by TLS"
+            return Failed("tls", None, 0, sent=False, words=words)
+        if isinstance(error, socket.gaierror):
+            return Failed("unknown_host", None, 0, sent=False, words=error.strerror or "")
+        error = error.__cause__ or error.__context__
     return Failed(cause, progress.status, progress.received, sent)
 
 

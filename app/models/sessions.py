@@ -279,6 +279,8 @@ class _GameSession:
         """Keys of new answers that have not been read yet."""
         self._unusable: dict[str, list[CallKey]] = {}
         """For each request, the keys of its answers that could not be used."""
+        self._words: dict[CallKey, str] = {}
+        """Of calls without a usable response, what was wrong; those of earlier processes are missing."""
 
     async def ask(
         self, key: CallKey, messages: Sequence[Message], form: Form, *, temperature: float, max_tokens: int
@@ -354,8 +356,18 @@ class _GameSession:
         stop = GameFails if act == "fail" else BatchStops
         words = f"{unusable} of its last {answers} answers could not be used, among them all to {request_id}"
         keys = self._unusable.pop(request_id, [])
+        if keys:
+            words += f"; the last one: {self._what(keys[-1])}"
         await self._sessions.answers.put_aside(self.game, keys)
         raise stop(self._source.name, UNUSABLE, words)
+
+    def _what(self, key: CallKey) -> str:
+        """What an answer that could not be used was like, without its text."""
+        call = self._sessions.stored.get(key) or self._sessions.lent[key]
+        if call.failure is not None:
+            return self._words.get(key) or call.failure
+        what = "not in the form asked for" if call.value is not None else "no JSON"
+        return f"{what} ({call.finish})" if call.finish else what
 
     def _answers(self, call: Call, messages: Sequence[Message], temperature: float, max_tokens: int) -> bool:
         """Whether the call asked this endpoint exactly this question, with the same parameters."""
@@ -426,6 +438,7 @@ class _GameSession:
                         if sessions.stops and fault.kind == "account":
                             raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
                         raise
+                    self._words[question.key] = ": ".join(filter(None, (fault.cause, fault.words)))
                 free = sum(one.http_calls for one in tries if not one.is_paid)
                 call = replace(call, http_calls=call.http_calls + free)
                 stored = await self._stored(lambda: sessions.answers.keep(self.game, call))

@@ -159,7 +159,7 @@ async def test_a_body_of_any_shape_is_a_failed_attempt(body: Any) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [{"content": 7}, {"content": {"a": 1}}, {"content": [None, 7, {"text": 3}]}, {"refusal": 7}, {}],
+    [{"content": 7}, {"content": [None, 7, {"text": 3}]}, {"refusal": 7}, {}],
 )
 async def test_a_message_of_any_shape_is_a_reply_without_a_value(message: Any) -> None:
     async with recorder({"choices": [{"message": message, "finish_reason": 7}], "model": 7}) as (_, model):

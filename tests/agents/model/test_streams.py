@@ -77,6 +77,28 @@ READ = {
     "a finish reason of null in words": events(
         {"choices": [{"delta": {"content": HALF}, "finish_reason": "null"}]}, piece(content=REST), STOP
     ),
+    "words that keep the connection open": events(
+        "event: ping\ndata: ping", piece(content=HALF), "data: null", piece(content=REST), STOP, "data: ping"
+    ),
+    "an end mark as a string": events(piece(content=HALF), piece(content=REST), STOP, 'data: "[DONE]"'),
+    "events that a gateway wrapped again": events(
+        *(f"data: data: {json.dumps(one)}" for one in (piece(content=HALF), piece(content=REST), STOP)),
+        "data: data: [DONE]",
+    ),
+    "events in lists of one": events(
+        *(f"data: {json.dumps([one])}" for one in (piece(content=HALF), piece(content=REST), STOP))
+    ),
+    "each piece with all before it": events(
+        *(piece(content=USABLE[:end]) for end in range(1, len(USABLE))), piece(content=USABLE), STOP
+    ),
+    "a second call of a tool": events(
+        piece(tool_calls=[TOOL]), piece(tool_calls=[{"index": 0, "function": {"arguments": REST}}]),
+        piece(tool_calls=[TOOL | {"index": 1, "function": {"arguments": '{"approve": false}'}}]), STOP
+    ),
+    "an index as a text": events(
+        {"choices": [{"index": "0", "delta": {"content": USABLE}, "finish_reason": "stop"}]}
+    ),
+    "an object as content": completion(json.loads(USABLE)),
     "status 201": Response(201, completion().body),
     "garbage after the end": Response(200, streamed(HALF, REST).body + b"data: {no\n\n", "text/event-stream"),
 }  # fmt: skip
@@ -120,6 +142,9 @@ CUT = {
     "an error by another name": (
         events(piece(content=HALF), {"type": "error", "message": "overloaded"}), "error_body", "outage"
     ),
+    "an error in mid-stream by the event's name alone": (
+        events(piece(content=HALF), 'event: error\ndata: {"message": "engine died"}'), "error_body", "outage"
+    ),
     "an end without anything": (events("data: [DONE]"), "no_choices", "answer"),
 }  # fmt: skip
 
@@ -135,6 +160,13 @@ async def test_an_answer_that_stops_half_way_is_no_answer_and_counted(said: str)
         if "stream" in said and "error" not in said:
             assert fault.spent.usage.completion == 2 * 5  # HALF has twenty characters
             assert not fault.spent.usage.known
+
+
+async def test_an_answer_is_not_cut_for_being_repeated_with_every_piece() -> None:
+    long = json.dumps({"approve": True, "reason": "".join(f"word {n} " for n in range(250)), "seats": [1]})
+    pieces = [long[:end] for end in range(5, len(long), 5)]
+    async with answering(streamed(*pieces, long)) as here:
+        assert (await here.ask(600)).text == long
 
 
 async def test_what_was_thought_is_told_apart_from_what_was_said() -> None:

@@ -1,5 +1,6 @@
 """Why there is no answer: an outage, the account, the request, or what came as an answer."""
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -85,6 +86,48 @@ def answer(status: int, body: Any = None, **headers: str) -> HttpAnswer:
         (answer(200, {"object": "error", "message": "Model Not Exist"}), "model_not_found", "account"),
         (answer(200, {"error": {"code": "429", "message": "slow down"}}), "rate_limited", "outage"),
         (answer(200, {"error": {"code": 402, "message": "Insufficient credits"}}), "quota", "account"),
+        (
+            answer(200, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}),
+            "quota",
+            "account",
+        ),
+        (
+            answer(
+                200,
+                {"choices": None, "base_resp": {"status_code": 1027, "status_msg": "output new_sensitive"}},
+            ),
+            "content_filter",
+            "answer",
+        ),
+        (answer(200, {"code": 401, "msg": "invalid token"}), "status_401", "account"),
+        (answer(424), "status_424", "outage"),
+        (answer(498), "status_498", "outage"),
+        (answer(499), "status_499", "outage"),
+        (
+            answer(412, {"error": {"message": "Account x is suspended: monthly spending limit"}}),
+            "quota",
+            "account",
+        ),
+        (
+            answer(429, {"error": {"type": "exceeded_current_quota_error", "message": "no"}}),
+            "quota",
+            "account",
+        ),
+        (answer(429, {"error": {"code": "1113", "message": "您的账户已欠费"}}), "quota", "account"),
+        (answer(400, {"error": {"type": "budget_exceeded", "message": "no"}}), "quota", "account"),
+        (answer(400, {"error": {"message": "Content Exists Risk"}}), "content_filter", "answer"),
+        (
+            answer(400, {"error": {"message": "The operation does not work with the specified model, e."}}),
+            "model_not_found",
+            "account",
+        ),
+        (
+            answer(429, {"error": {"message": "Request too large for gpt: Limit 30, Requested 40."}}),
+            "status_429",
+            "request",
+        ),
+        (answer(400, {"error": "Model unloaded."}), "status_400", "outage"),
+        (Failed("tls", None, 0, False), "tls", "outage"),
         (answer(301), "status_301", "account"),
         (answer(405), "status_405", "account"),
         (answer(410), "status_410", "account"),
@@ -191,3 +234,37 @@ async def test_a_providers_words_are_passed_on_without_the_prompt_and_without_se
 ) -> None:
     given = answer(400, {"error": {"message": said}})
     assert await words_of(given, "your role: merlin\nyour side: loyal", monkeypatch) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (
+            HttpAnswer(308, {"location": "https://new.example/"}, b""),
+            "the server sends us on to https://new.example/",
+        ),
+        (HttpAnswer(403, {}, b"<!DOCTYPE html><html><title>\n Wait </title>"), "a page of HTML, Wait"),
+        (answer(400, {"error": {"message": "Error", "metadata": {"raw": '{"no": 1}'}}}), 'Error: {"no": 1}'),
+    ],
+)
+async def test_a_providers_words_are_found_where_they_stand(
+    given: HttpAnswer, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await words_of(given, "Vote.", monkeypatch) == shown
+
+
+async def test_a_connection_that_cannot_be_encrypted_says_so() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    model = OpenAIModel(Endpoint("m1", f"https://127.0.0.1:{port}/v1", "fake", attempts=1))
+    with pytest.raises(ModelUnavailable) as fault:
+        await model.complete(ASKED, VOTE, temperature=0.8, max_tokens=50)
+    assert (fault.value.cause, fault.value.kind) == ("tls", "outage")
+    assert fault.value.words
+    await model.aclose()
+    server.close()
