@@ -291,7 +291,7 @@ class CompletionReader:
             if isinstance(message, dict) and message.get("content"):
                 # The server sends the whole message once more after its pieces.
                 self._pieces.clear()
-                self._heard = None
+                self._on_text = None
         if isinstance(message, dict):
             self._messages += 1
             self._read_message(message)

@@ -18,9 +18,10 @@ from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import checked, count_bar, fail, note, print_json, reason
 from app.runner.simulate import Plan, Result, is_of_seed, run
+from app.runner.study_folder import differences
 from app.seats.seating import seat_agents
 from engine.errors import AvalonError
-from engine.events import Event, GameCreated, GameEnded, read_event
+from engine.events import AgentsSeated, Event, GameCreated, GameEnded, payload, read_event
 from engine.profile import Profile, make_profile
 from evaluators.ground.provenance import PROVENANCE
 from evaluators.ground.thought_places import without_place
@@ -166,9 +167,14 @@ def simulate(
         fail(str(fault))
     before = Result()
     if out is not None and out.exists() and not overwrite:
-        if not resume:
-            fail(f"{out} exists: continue it (--resume) or replace it (--overwrite)")
-        before = _resumed(out, chosen, first_seed, games)
+        try:
+            if not resume:
+                fail(f"{out} exists: continue it (--resume) or replace it (--overwrite)")
+            before = _resumed(out, plan, chosen, models, games)
+        except typer.Exit:
+            if models is not None:
+                models.close()
+            raise
         note(f"{before.games} games are there already")
     started, games_before = time.perf_counter(), before.games
     done = _played(plan, games, before, out, models, jobs=jobs, resume=resume)
@@ -310,10 +316,11 @@ def _export_end(path: Path, games: int, events: int) -> bytes:
     return orjson.dumps(end) + b"\n"
 
 
-def _resumed(path: Path, profile: Profile, first_seed: int, games: int) -> Result:
+def _resumed(path: Path, plan: Plan, profile: Profile, models: "ModelRun | None", games: int) -> Result:
     """The complete games in the file, which is cut off after the last of them.
 
-    Ends the command for a file of another run or of anything else, and leaves that file unchanged.
+    Ends the command for a file of another run (other rules, agents, models or labels) or of anything else,
+    and leaves that file unchanged.
     """
     done = Result()
     log: list[Event] = []
@@ -325,10 +332,13 @@ def _resumed(path: Path, profile: Profile, first_seed: int, games: int) -> Resul
                 break
             read += len(line)
             name = values.pop("game")
-            if not is_of_seed(name, first_seed + done.games):
-                fail(f"{path} holds another run: game {done.games + 1} does not have this seed")
+            another = f"{path} holds another run: game {done.games + 1}"
+            if not is_of_seed(name, plan.seed + done.games):
+                fail(f"{another} does not have this seed")
             type_ = values.pop("type")
             if type_ == PROVENANCE:
+                if (values.get("labels") or {}) != plan.labels:
+                    fail(f"{another} has the labels {_told(values.get('labels'))}, not {_told(plan.labels)}")
                 continue
             del values["seq"]
             try:
@@ -336,7 +346,11 @@ def _resumed(path: Path, profile: Profile, first_seed: int, games: int) -> Resul
             except AvalonError as fault:
                 fail(f"{path} holds something else: {fault}")
             if isinstance(log[-1], GameCreated) and log[-1].profile != profile:
-                fail(f"{path} holds another run: game {done.games + 1} has other rules")
+                fail(f"{another} has other rules")
+            if isinstance(log[-1], AgentsSeated):
+                now = plan.seated(done.games, profile) if models is None else models.seated(done.games)
+                if difference := _other_agent(log[-1], AgentsSeated(now)):
+                    fail(f"{another} has other agents: {difference}")
             if isinstance(log[-1], GameEnded):
                 done.games += 1
                 done.events += len(log)
@@ -345,6 +359,18 @@ def _resumed(path: Path, profile: Profile, first_seed: int, games: int) -> Resul
                 log = []
         file.truncate(whole)
     return done
+
+
+def _other_agent(before: AgentsSeated, now: AgentsSeated) -> str:
+    """Where the agents of a game differ from those that would play it now, in words; empty: nowhere."""
+    for pointer, was, is_ in differences(*(payload(event)["agents"] for event in (before, now))):
+        _, seat, field = pointer.split("/", 2)
+        return f"seat {seat}, {field} was {_told(was)}, is {_told(is_)}"
+    return ""
+
+
+def _told(value: Any) -> str:
+    return orjson.dumps(value, default=list).decode()
 
 
 _OPENING: Final = b'{"type":"provenance","game":'

@@ -99,7 +99,7 @@ def plan_command(
     endpoints = endpoints_of(folder)
     try:
         state = state_of(folder, design)
-        check_endpoints(design, state, endpoints)
+        check_endpoints(folder, design, state, endpoints)
         if try_models:
             _try_models(folder, design, endpoints, yes=yes)
         _check_seats(folder, design, endpoints)
@@ -126,14 +126,22 @@ def _try_models(folder: StudyFolder, design: Design, endpoints: Any, *, yes: boo
         f"{', '.join(live)}: {plan.calls} questions each, about {plan.prompt_tokens:,} tokens of prompts and "
         f"at most {plan.most_written:,} tokens of answers each."
     )
-    if not yes and sys.stdin.isatty():
-        typer.confirm("Go on?", default=True, abort=True, err=True)
+    _ask(yes=yes)
     for name in live:
         try:
             trial = asyncio.run(try_endpoint(endpoints[name].endpoint(name)))
         except ModelUnavailable as fault:
             raise StudyFault(f"{name} cannot be tried: {fault}") from None
         folder.write(f"{name}.json", trial.model_dump(mode="json"), at=folder.store / "trials")
+
+
+def _ask(*, yes: bool) -> None:
+    """Asks whether to go on, before anything is spent. Ends the command where there is nobody to ask."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        fail("nobody can be asked here whether to go on: add --yes")
+    typer.confirm("Go on?", default=True, abort=True, err=True)
 
 
 def _check_seats(folder: StudyFolder, design: Design, endpoints: Any) -> None:
@@ -213,15 +221,15 @@ def run_command(
     remote = None if server is None else StudyServer(server, _key(api_key_env))
     try:
         state = state_of(folder, design)
-        check_endpoints(design, state, endpoints, plays=remote is None)
+        check_endpoints(folder, design, state, endpoints, plays=remote is None)
         if remote is None:
             _check_seats(folder, design, endpoints)
+        expected = expectation(folder, state, endpoints, part.part(design))
+        note(_announced(design, state, expected, study))
+        if expected.of["calls"].high:
+            _ask(yes=yes)
         if pilot is None:
             _frozen(folder, study, design)
-        expected = expectation(folder, state, endpoints, part.part(design))
-        note(_announced(state, expected, study))
-        if not yes and sys.stdin.isatty():
-            typer.confirm("Go on?", default=True, abort=True, err=True)
         with folder.locked(part.number, part.of):
             result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
         state = state_of(folder, design)
@@ -266,7 +274,7 @@ def _frozen(folder: StudyFolder, study: Study, design: Design) -> None:
 
 
 def _deviation(one: dict[str, Any]) -> str:
-    before, after = (orjson.dumps(one[name]).decode() for name in ("frozen", "found"))
+    before, after = (_json(one[name]) for name in ("frozen", "found"))
     return f"{one['pointer']} was {before}, is {after}"
 
 
@@ -335,6 +343,9 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
         for name, served in cell["served"].items():
             if len(served) > 1:
                 echo(f"{cell['name']}: {name} was served by {', '.join(map(clean, served))}: not one model")
+        for name, asked in cell["asked"].items():
+            if len(asked) > 1:
+                echo(f"{cell['name']}: {name} asked {', '.join(map(clean, asked))}: not one model")
     for one in status["deviations"]:
         echo(f"deviation ({one['at']}): {_deviation(one)}")
     for one in status["looks"]:
@@ -473,6 +484,7 @@ def merge_command(
                     "frozen.json", orjson.loads((other.path / "frozen.json").read_bytes()), at=folder.path
                 )
                 frozen = folder.frozen()
+            _check_asked(folder, other, design)
             with folder.locked():
                 taken, differing = folder.take(other)
             note(f"{other.path}: {taken} games taken")
@@ -482,6 +494,27 @@ def merge_command(
     except StudyFault as fault:
         fail(str(fault))
     echo(f"{state.done} of {design.size} games are there")
+
+
+def _check_asked(folder: StudyFolder, other: StudyFolder, design: Design) -> None:
+    """Raises StudyFault if the two folders' games or judgements asked different models by one name."""
+    for whose, endpoint, here, there in folder.asked_otherwise(other):
+        raise StudyFault(
+            f"{other.path}: {whose} asked {endpoint} with {_json(there)}, {folder.path} with {_json(here)}; "
+            "models are not mixed"
+        )
+    theirs = {one.cell.id: one.asked for one in state_of(other, design).cells}
+    for cell in state_of(folder, design).cells:
+        for endpoint, models in cell.asked.items():
+            if (others := theirs[cell.cell.id].get(endpoint, models)) != models:
+                raise StudyFault(
+                    f"{other.path}: in {cell.cell.name} {endpoint} asked {', '.join(others)}, in "
+                    f"{folder.path} {', '.join(models)}; models are not mixed in a cell"
+                )
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
 
 
 def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str, Any]:
@@ -573,6 +606,7 @@ def _plan_json(
                 "calls": one.of["calls"].as_json(),
                 "tokens": one.tokens.as_json(),
                 "cost": one.of["cost"].as_json() if one.priced else None,
+                "hours": one.hours.as_json(),
                 "from": one.basis,
             }
             for one in expected.raters
@@ -613,12 +647,13 @@ def _print_plan(folder: StudyFolder, plan: dict[str, Any]) -> None:
         table.add_row(cell["name"], str(cell["games"]), str(cell["reused"]), *_taken(cell))
     _show(table)
     if plan["raters"]:
-        table = _table("rater", "games", *_TAKEN)
+        table = _table("rater", "games", *_TAKEN, "hours")
         for one in plan["raters"]:
-            table.add_row(f"{one['rater']}, {one['dimension']}", str(one["games"]), *_taken(one))
+            hours = _ends(one["hours"], ",.2f")
+            table.add_row(f"{one['rater']}, {one['dimension']}", str(one["games"]), *_taken(one), hours)
         _show(table)
     echo(f"in all: {_ends(plan['calls'], ',.0f')} calls, {_ends(plan['tokens'], ',.0f')} tokens, cost "
-         f"{_ends(plan['cost'], ',.3g')}, {_ends(plan['hours'], ',.2f')} hours of play")  # fmt: skip
+         f"{_ends(plan['cost'], ',.3g')}, {_ends(plan['hours'], ',.2f')} hours")  # fmt: skip
     for basis in plan["from"]:
         echo(f"  {basis}")
     for words in plan["unbalanced"]:

@@ -5,15 +5,16 @@ assumed; each says which.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agents.kinds import asks_model
 from agents.llm.options import PRESETS, STEPS
+from agents.model.limits import Parallel
 from app.cli.study_parts import StudyState, pilot_study, read_finished, state_of
 from app.evaluations.judge_work import STATEMENTS
-from app.evaluations.study_raters import questions_to, rater_key
+from app.evaluations.study_raters import GAMES_AT_ONCE, questions_to, rater_key
 from app.models.game_costs import GAMES, PLAYERS, GamePlan
 from app.runner.study_folder import GameRecord, StudyFolder
 from app.runner.study_games import preset_of
@@ -60,6 +61,7 @@ class Expectation:
     rating: Range = field(default_factory=Range)
     """Of the calls, those of raters."""
     hours: Range = field(default_factory=Range)
+    """Of play and of the raters' work, which follows it."""
     priced: bool = True
     bases: list[str] = field(default_factory=list)
     """Where the figures come from, by model and preset."""
@@ -85,6 +87,7 @@ class RaterExpectation:
     asked: EvaluationAsked
     games: int
     of: dict[str, Range] = field(default_factory=lambda: dict.fromkeys(QUANTITIES, Range()))
+    hours: Range = field(default_factory=Range)
     priced: bool = True
     basis: str = ""
     """Where the figures come from."""
@@ -136,6 +139,7 @@ def expectation(
             found.bases.append(f"{one.rater}, {one.dimension}: {rating.basis}")
             found.priced &= rating.priced
             found.rating += rating.of["calls"]
+            found.hours += rating.hours
             for quantity in QUANTITIES:
                 found.of[quantity] += rating.of[quantity]
     return found
@@ -143,12 +147,15 @@ def expectation(
 
 def _costs(folder: StudyFolder, state: StudyState) -> dict[tuple[str, str], SeatCosts]:
     """The measured costs of seats: from this study's games, and else from its pilots."""
-    pilots = StudyFolder(folder.path, pilot=True)
     played = [record.seats for cell in state.cells for record in cell.records]
-    piloted = [
-        record.seats for cell, game in pilots.games() if (record := pilots.record(cell, game)) is not None
-    ]
-    return measured_costs(piloted) | measured_costs(played)
+    return measured_costs(record.seats for record in _piloted(folder)) | measured_costs(played)
+
+
+def _piloted(folder: StudyFolder) -> Iterator[GameRecord]:
+    pilots = StudyFolder(folder.path, pilot=True)
+    for cell, game in pilots.games():
+        if (record := pilots.record(cell, game)) is not None:
+            yield record
 
 
 def _tried(folder: StudyFolder, endpoint: str, preset: str) -> SeatCosts | None:
@@ -206,12 +213,12 @@ def _hours(
     """Hours of the games that are left, so many at a time."""
     if not games:
         return Range()
-    seconds = [one.seconds for cell in state.cells for one in cell.records if one.seconds is not None]
+    played = (one for cell in state.cells for one in cell.records)
+    seconds = _seconds(played) or _seconds(_piloted(folder))
     at_once = max(1, min(state.design.study.budget.parallel, games))
     if seconds:
-        usual = sum(seconds) / len(seconds)
         found.bases.append(f"hours: measured in {len(seconds)} games, {at_once} at a time")
-        return Range(min(seconds), max(seconds)).times(games / at_once / 3600) if usual else Range()
+        return Range(min(seconds), max(seconds)).times(games / at_once / 3600)
     if not seats:
         return Range()
     lows, highs = [], []
@@ -232,6 +239,10 @@ def _hours(
         if span is None and not any(basis.startswith("hours") for basis in found.bases):
             found.bases.append(f"hours: ASSUMED {_CALL_S[0]:g} to {_CALL_S[1]:g} seconds a call")
     return Range(min(lows), max(highs)).times(games / at_once)
+
+
+def _seconds(games: Iterable[GameRecord]) -> list[float]:
+    return [one.seconds for one in games if one.seconds is not None]
 
 
 # --- raters -------------------------------------------------------------------------------------------
@@ -288,9 +299,12 @@ def _rating(
             by_cell.setdefault(cell.id, []).append(game)
     found = RaterExpectation(asked, sum(map(len, by_cell.values())))
     bases: Counter[str] = Counter()
+    seconds: list[float] = []
+    trial = StudyFolder(folder.path).read(f"trials/{asked.model}.json")
     for cell_id, games in by_cell.items():
         if rated := known.rated(asked, cell_id):
             bases["measured in {} games"] += len(rated)
+            seconds += [float(one["seconds"]) for one in rated if one.get("seconds") is not None]
             names = {"calls": "calls", "prompt_tokens": "tokens", "cost": "cost"}
             taken = {
                 quantity: expected([float(one[name]) for one in rated], len(games))
@@ -305,14 +319,44 @@ def _rating(
             questions = (
                 expected(counted, len(games)) if counted else _assumed_questions(asked, games)
             ).times(asked.samples if asked.kind == "guesser" else 1)
-            trial = StudyFolder(folder.path).read(f"trials/{asked.model}.json")
             taken, basis, priced = _questioned(asked, questions, trial, settings)
             bases[basis] += 0
             found.priced &= priced
         for quantity, range_ in taken.items():
             found.of[quantity] += range_
-    found.basis = ", ".join(basis.format(count) for basis, count in bases.items())
+    found.hours, basis = _rating_hours(found, seconds, trial, settings)
+    told = [words.format(count) for words, count in bases.items()]
+    found.basis = ", ".join([*told, basis] if basis else told)
     return found
+
+
+def _rating_hours(
+    rater: RaterExpectation, seconds: Sequence[float], trial: Any, settings: EndpointSettings | None
+) -> tuple[Range, str]:
+    """Hours of one rater's work, and from what they are reckoned, if not from ``seconds``, which single games
+    took.
+    """
+    calls, games_at_once = rater.of["calls"], min(GAMES_AT_ONCE, max(1, rater.games))
+    waves = rater.games / games_at_once
+    if seconds:
+        return Range(min(seconds), max(seconds)).times(waves / 3600), ""
+    if not calls.high:
+        return Range(), ""
+    form = _form_of(rater.asked, trial)
+    span = Range(*_CALL_S) if form is None else Range(form["seconds"], form["seconds"] * _LONGER)
+    basis = f"hours: ASSUMED {_CALL_S[0]:g} to {_CALL_S[1]:g} seconds a call" if form is None else "hours too"
+    # The questions of a game are asked together, and as many at a time as the endpoint takes.
+    places = None if settings is None else Parallel.read(settings.parallel)
+    fewest, most = (1, 1) if places is None else (places.first, places.most)
+    in_a_row = Range(max(calls.low / most, waves), max(calls.high / fewest, waves))
+    return in_a_row.by(span).times(1 / 3600), basis
+
+
+def _form_of(asked: EvaluationAsked, trial: Any) -> Any:
+    """What a trial measured of a rater's question; None: nothing."""
+    step = f"judge_{asked.dimension}"
+    forms = [] if trial is None else trial["forms"]
+    return next((one for one in forms if one["step"] == step and one["finish"]), None)
 
 
 def _assumed_questions(asked: EvaluationAsked, games: Iterable[PlannedGame]) -> Range:
@@ -345,10 +389,8 @@ def _questioned(
     asked: EvaluationAsked, questions: Range, trial: Any, settings: EndpointSettings | None
 ) -> tuple[dict[str, Range], str, bool]:
     """What so many questions take; from what that is reckoned; and whether the cost is known."""
-    step = f"judge_{asked.dimension}"
-    forms = [] if trial is None else [one for one in trial["forms"] if one["step"] == step and one["finish"]]
-    if forms:
-        (form,) = forms[:1]
+    form = _form_of(asked, trial)
+    if form is not None:
         sent, written = (
             Range(form[name], form[name] * _LONGER) for name in ("prompt_tokens", "completion_tokens")
         )
@@ -365,10 +407,6 @@ def _questioned(
         prices = settings.prices
         money = sent.times(prices.prompt / 1e6) + written.times(prices.completion / 1e6)
         return {**taken, "cost": questions.by(money)}, basis, True
-    if forms and forms[0]["cost"]:
-        return (
-            {**taken, "cost": questions.by(Range(forms[0]["cost"], forms[0]["cost"] * _LONGER))},
-            basis,
-            True,
-        )
+    if form is not None and form["cost"]:
+        return {**taken, "cost": questions.by(Range(form["cost"], form["cost"] * _LONGER))}, basis, True
     return taken, basis, False

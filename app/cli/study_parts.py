@@ -28,6 +28,7 @@ from evaluators.study.file import EvaluationAsked, Study
 
 __all__ = [
     "MODELS_FILE",
+    "RECORDED",
     "CellState",
     "StudyState",
     "deviations",
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 MODELS_FILE: Final = "models.toml"
+
+RECORDED: Final = "recorded answers"
+"""What an endpoint without a model asks."""
 
 _PILOT_SEED: Final = 2**40
 """Pilot games play the deals from here on, so that none of them is a game of the study."""
@@ -157,7 +161,7 @@ class CellState:
         found: dict[str, set[str]] = {}
         for record in self.records:
             for name, model in record.asked.items():
-                found.setdefault(name, set()).add(model or "recorded answers")
+                found.setdefault(name, set()).add(model or RECORDED)
         return {name: sorted(models) for name, models in sorted(found.items())}
 
     @property

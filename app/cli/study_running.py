@@ -3,13 +3,16 @@
 import asyncio
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+import orjson
+
+from agents.model.request import parameters
 from app.cli.study_costs import expectation
-from app.cli.study_parts import StudyState, read_finished, state_of
+from app.cli.study_parts import RECORDED, StudyState, read_finished, state_of
 from app.cli.study_server import StudyServer
 from app.cli.terminal import work_bar
 from app.evaluations.study_raters import StudyRaters, rater_key
@@ -58,10 +61,15 @@ class RunResult:
 
 
 def check_endpoints(
-    design: Design, state: StudyState, endpoints: Mapping[str, EndpointSettings], *, plays: bool = True
+    folder: StudyFolder,
+    design: Design,
+    state: StudyState,
+    endpoints: Mapping[str, EndpointSettings],
+    *,
+    plays: bool = True,
 ) -> None:
-    """Raises StudyFault for a model whose endpoint is unknown, or asks another model than the study names or
-    than its games were played with. ``plays``: whether the games are played here, and not on a server.
+    """Raises StudyFault for a model whose endpoint is unknown, or that is asked otherwise than the study says
+    or than for the answers that are stored. ``plays``: whether the games are played here, not on a server.
     """
     study = design.study
     known = ", ".join(sorted(endpoints)) or "none"
@@ -82,7 +90,7 @@ def check_endpoints(
                 f"/models/{name}/model: the study names {model.model}, the endpoint {endpoint} asks {asks}"
             )
         for cell in state.cells:
-            before = [one for one in cell.asked.get(endpoint, []) if one != (asks or "recorded answers")]
+            before = [one for one in cell.asked.get(endpoint, []) if one != (asks or RECORDED)]
             if before:
                 raise StudyFault(
                     f"{cell.cell.name}: {cell.done} games are there in which {endpoint} asked {before[0]}; "
@@ -93,6 +101,15 @@ def check_endpoints(
             raise StudyFault(
                 f"/evaluations/{index}/model: no endpoint is called {one.model}; known are {known}"
             )
+    for asking in _asking(design, endpoints, plays=plays):
+        for endpoint, before in folder.asked(asking.whose).items():
+            now = asking.asked.get(endpoint, before)
+            if now != before:
+                raise StudyFault(
+                    f"{asking.words}: answers are there for which {endpoint} was asked with {_told(before)}; "
+                    f"now it is asked with {_told(now)}. The two are not mixed: put the settings back, or "
+                    "give the changed endpoint a name of its own in the models file and in the study"
+                )
     prices = [
         endpoints[one.endpoint or name].prices
         for name, one in study.models.items()
@@ -100,6 +117,41 @@ def check_endpoints(
     ]
     if plays and study.budget.max_cost is not None and prices and not any(prices):
         raise StudyFault("/budget/max_cost needs prices: give the endpoints in the models file prices")
+
+
+class _Asking(NamedTuple):
+    """What a cell or a rater asks."""
+
+    whose: str
+    """Its name in the study's folder."""
+    words: str
+    asked: dict[str, Any]
+    """By endpoint, what changes its answers. The address does not: the nodes of a cluster have their own."""
+
+
+def _asking(design: Design, endpoints: Mapping[str, EndpointSettings], *, plays: bool) -> Iterator[_Asking]:
+    for cell in design.cells if plays else ():
+        names = {spec["model"] for game in design.games(cell) for spec in game.seats if "model" in spec}
+        yield _Asking(cell.id, cell.name, {name: _how(endpoints[name]) for name in sorted(names)})
+    for one in design.study.evaluations:
+        if one.kind != "raters":
+            name = str(one.model)
+            yield _Asking(rater_key(one), f"{one.rater}, {one.dimension}", {name: _how(endpoints[name])})
+
+
+def _how(settings: EndpointSettings) -> dict[str, Any]:
+    if settings.recorded is not None:
+        return {"model": RECORDED}
+    sent = parameters(settings.extra_body)
+    further = {"upstream": settings.upstream, "extra_body": sent or None}
+    return {"model": settings.model, **{name: value for name, value in further.items() if value is not None}}
+
+
+def _told(how: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} {value if isinstance(value, str) else orjson.dumps(value).decode()}"
+        for name, value in how.items()
+    )
 
 
 def run_study(
@@ -115,7 +167,7 @@ def run_study(
     ``server``: plays the games; raters are asked from here.
     """
     state = state_of(folder, design)
-    check_endpoints(design, state, endpoints, plays=server is None)
+    check_endpoints(folder, design, state, endpoints, plays=server is None)
     return asyncio.run(_run(folder, design, state, endpoints, shard, parallel, server))
 
 
@@ -143,6 +195,8 @@ async def _run(
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
     if server is None:
         games.check(left)
+    for asking in _asking(design, settings, plays=server is None):
+        folder.note_asked(asking.whose, asking.asked)
     expected = expectation(folder, state, settings, work)
     progress = RunProgress(
         account,

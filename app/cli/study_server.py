@@ -54,6 +54,8 @@ class StudyServer:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self._client = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=60.0)
         self._url = url
+        self._asked: dict[str, dict[str, str | None]] = {}
+        """By cell and endpoint, the model that its games asked."""
 
     def close(self) -> None:
         self._client.close()
@@ -99,9 +101,13 @@ class StudyServer:
     def _made(self, folder: StudyFolder, study: Study, games: Planned, total: int, planned: int) -> str:
         """A batch of these games. If a kill cut off the request before, the same one is answered."""
         text = orjson.dumps(_body(study, games, total, planned), option=orjson.OPT_SORT_KEYS)
-        name = hashlib.sha256(self._url.encode() + b"\0" + text).hexdigest()[:32]
+        name = base = hashlib.sha256(self._url.encode() + b"\0" + text).hexdigest()[:32]
+        known, again = folder.read(_BATCHES) or {}, 1
+        while name in known:
+            # Its games were given up, for instance because somebody cancelled it.
+            again += 1
+            name = f"{base}-{again}"
         answer = self._json("POST", "/games", content=text, key=f"study-{name}")
-        known = folder.read(_BATCHES) or {}
         known[name] = {
             "server": self._url,
             "batch": answer["batch_id"],
@@ -122,15 +128,21 @@ class StudyServer:
         """Stores the finished games of a batch, and names the others."""
         by_seed = {str(game.seed): (cell, game) for cell, game in games}
         text = self._text(f"/batches/{batch}/export?view=full&partial=true")
+        foreign: dict[str, str] = {}
         for opening, lines in _games_of(text):
             cell, game = by_seed.get(str(opening["seed"]), (None, None))
             finished = any(line["type"] == "game_ended" for line in lines)
             if cell is None or game is None or not finished or opening.get("invalid") is not None:
                 continue
-            record = _record(game, opening, lines, view)
+            record = _record(study, game, opening, lines, view)
+            if other := self._other_model(folder, study, game, record):
+                foreign[game.id] = other
+                continue
             folder.keep(record, _renamed(game.id, opening, lines))
             found.played += 1
-        lost = [game.id for cell, game in games if not folder.has(cell.id, game.id)]
+        lost = [
+            game.id for cell, game in games if not folder.has(cell.id, game.id) and game.id not in foreign
+        ]
         if lost and view["status"] in OVER and not view["games"].get("failed"):
             # Cancelled, for want of money or by somebody: the next run makes a batch of them anew.
             known = folder.read(_BATCHES)
@@ -142,7 +154,26 @@ class StudyServer:
             if not folder.has(cell.id, game.id):
                 how = f"{view['status']}; POST /batches/{batch}/retry there plays failed games on"
                 why = found.suspended.get(batch, f"not finished in batch {batch} ({how})")
+                why = foreign.get(game.id, why)
                 found.failures.append(Failure(cell.id, game.id, why))
+
+    def _other_model(self, folder: StudyFolder, study: Study, game: PlannedGame, record: GameRecord) -> str:
+        """Why a game must not be taken: its models are not the cell's; empty if they are."""
+        known = self._asked.get(game.cell)
+        if known is None:
+            first = next((name for cell, name in folder.games() if cell == game.cell), None)
+            before = None if first is None else folder.record(game.cell, first)
+            known = self._asked[game.cell] = {} if before is None else dict(before.asked)
+            named = {name: study.models[name] for name in game.models}
+            known |= {one.endpoint or name: one.model for name, one in named.items() if one.model is not None}
+        for endpoint, model in record.asked.items():
+            if known.setdefault(endpoint, model) != model:
+                return (
+                    f"there {endpoint} asked {model}, and this cell asks {known[endpoint]}: the game is not "
+                    "taken. Name the model in the study as the server asks it; or give the server's endpoint "
+                    f"its model back and remove the game from {folder.store / _BATCHES}, to play it anew"
+                )
+        return ""
 
     def _json(self, method: str, path: str, *, content: bytes | None = None, key: str = "") -> Any:
         headers = {"Content-Type": "application/json"} if content is not None else {}

@@ -6,9 +6,10 @@ used. So a run that is killed asks nothing again. An item that gets no usable an
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import structlog
@@ -37,11 +38,11 @@ from evaluators.judges.statements import judge_speech
 from evaluators.measures.hallucination import Speech, speeches
 from evaluators.study.file import EvaluationAsked
 
-__all__ = ["StudyRaters", "questions_to", "rater_key"]
+__all__ = ["GAMES_AT_ONCE", "StudyRaters", "questions_to", "rater_key"]
 
 log = structlog.get_logger()
 
-_AT_ONCE = 8
+GAMES_AT_ONCE: Final = 8
 """Games that a rater is asked about at the same time; the questions of a game are asked together."""
 
 
@@ -87,7 +88,7 @@ class StudyRaters:
         """
         self.endpoints.source(str(asked.model))
         left = iter(games)
-        await run_together(self._work(asked, left, read, on_game) for _ in range(_AT_ONCE))
+        await run_together(self._work(asked, left, read, on_game) for _ in range(GAMES_AT_ONCE))
 
     async def _work(
         self,
@@ -120,6 +121,7 @@ class StudyRaters:
 
     async def _game(self, asked: EvaluationAsked, key: str, game: Game) -> None:
         answers, flights = self.folder.rater_answers(key, game.id), Flights()
+        began, anew = time.monotonic(), not len(answers.recording)
         try:
             sessions = GameSessions(
                 game.id,
@@ -143,6 +145,7 @@ class StudyRaters:
         finally:
             await flights.land(LAND_S)
             answers.close()
+        seconds = time.monotonic() - began
         use = total(map(use_of, answers.recording.calls(game.id).values()))
         rows = [row for one in replies for row in one or ()]
         self.folder.write(
@@ -155,6 +158,8 @@ class StudyRaters:
                 "calls": use.calls,
                 "tokens": use.tokens,
                 "cost": use.cost,
+                # As with games, only where nothing interrupted it.
+                "seconds": round(seconds, 3) if anew else None,
                 "rows": rows,
             },
             at=self.folder.rated_file(key, game.id).parent,

@@ -300,7 +300,7 @@ class _GameSession:
                 self._sessions.stored[key] = call
                 self._new.add(key)
                 return self._reply(call)
-        elif self._sessions.strict and call.messages_sha256 != hash_of(messages):
+        elif self._sessions.strict and not self._answers(call, messages, temperature, max_tokens):
             raise another_question(self.game, key)
         metrics.calls_reused.labels(self._source.name).inc()
         return self._reply(call)

@@ -13,10 +13,11 @@ import orjson
 
 from agents.table import MemoryJournal, play
 from app.base.workers import end_with_parent
-from app.seats.seating import seat_agents, seated
+from app.seats.seating import ModelSeats, seat_agents, seated
 from engine.events import AgentsSeated, Event, GameCreated, payload, type_name
 from engine.profile import Profile, profile_from_settings
 from engine.rules import create
+from engine.seated import SeatedAgent
 from engine.state import State
 from engine.terms import Seat
 from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
@@ -45,6 +46,12 @@ class Plan:
         """The specs of game ``index``, seat 1 first."""
         turn = index % len(self.seats) if self.rotate else 0
         return [*self.seats[len(self.seats) - turn :], *self.seats[: len(self.seats) - turn]]
+
+    def seated(
+        self, index: int, profile: Profile, models: ModelSeats | None = None
+    ) -> tuple[SeatedAgent, ...]:
+        """What the log of game ``index`` says of its agents."""
+        return seated(self.seats_of(index), str(self.seed + index), profile, models)
 
 
 @dataclass(slots=True)
@@ -128,7 +135,7 @@ async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> 
     for index in indices:
         seed = plan.seed + index
         seats = plan.seats_of(index)
-        log = create(profile, seed, agents=seated(seats, str(seed), profile))
+        log = create(profile, seed, agents=plan.seated(index, profile))
         state = await play(log, seat_agents(seats, str(seed)), journal)
         result.games += 1
         result.events += len(state.log)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 from agents.llm.session import ModelSession
 from agents.llm.templates import Templates
@@ -13,15 +13,16 @@ from app.base.schemas import OnUnusable
 from app.base.tasks import end_tasks
 from app.models.account import Account, Budget
 from app.models.endpoints import Endpoints
-from app.models.recording import AnswersFile, RecordedSession, Recording
+from app.models.recording import UNUSED_SESSION, AnswersFile, RecordedSession, Recording
 from app.models.sessions import Answers, Flights, GameSessions
 from app.models.stops import Stop
 from app.runner.simulate import Plan, Result, game_id, lines_of, provenance_in
-from app.seats.seating import AskedModel, ModelSeats, seat_agents, seated
+from app.seats.seating import AskedModel, ModelSeats, seat_agents
 from app.settings import EndpointSettings
 from app.store.call import Use, UseKey, use_of
 from engine.profile import profile_from_settings
 from engine.rules import create
+from engine.seated import SeatedAgent
 from engine.terms import Seat
 
 __all__ = ["ModelRun"]
@@ -76,6 +77,13 @@ class ModelRun:
         """The model usage of the games, earlier runs with the same answers included."""
         return {} if self._account is None else self._account.uses
 
+    def seated(self, index: int) -> tuple[SeatedAgent, ...]:
+        """What the log of game ``index`` says of its agents."""
+        return self._plan.seated(index, self._profile, self._seats(lambda *_: UNUSED_SESSION))
+
+    def _seats(self, session: Callable[[str, Sampling], ModelSession]) -> ModelSeats:
+        return ModelSeats(session, asked=lambda _: self._asked, prompts=self._prompts)
+
     def run(self, games: int, *, first: int = 0, keep: bool = False) -> Iterator[Result]:
         """Yields the results of games ``first`` to ``games`` - 1, in order. ``keep``: with their logs.
 
@@ -99,6 +107,10 @@ class ModelRun:
         await results.aclose()  # type: ignore[attr-defined]
         await self._flights.land(LAND_S)
         await self._endpoints.aclose()
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file of answers; done after ``run``, so only for a run that does not take place."""
         if isinstance(self._answers, AnswersFile):
             self._answers.close()
 
@@ -147,14 +159,10 @@ class ModelRun:
                 strict=True,
                 on_unusable=self._on_unusable,
             )
-            models = ModelSeats(
-                lambda _, sampling: self._session(sessions, str(seed), sampling),
-                asked=lambda _: self._asked,
-                prompts=self._prompts,
-            )
-            seats = self._plan.seats_of(index)
-            log = create(self._profile, seed, agents=seated(seats, str(seed), self._profile, models))
-            state = await play(log, seat_agents(seats, str(seed), models), MemoryJournal())
+            models = self._seats(lambda _, sampling: self._session(sessions, str(seed), sampling))
+            log = create(self._profile, seed, agents=self._plan.seated(index, self._profile, models))
+            agents = seat_agents(self._plan.seats_of(index), str(seed), models)
+            state = await play(log, agents, MemoryJournal())
         result = Result(games=1, events=len(state.log))
         served = self._served(str(seed))
         name = game_id(log, seed, self._plan.labels, served)

@@ -6,6 +6,7 @@
     run/games/CELL/       a file for each game: its log, and beside it what it took
     run/answers/CELL/     the stored answers of each game's models
     run/raters/NAME/      what each judge and guesser said of each game, and its stored answers
+    run/asked/NAME.json   for each cell and rater: the models that it asks, by endpoint
     run/notes.jsonl       what happened that the report has to tell: deviations, early looks
     pilot/                the same for pilot games, which no report counts
 
@@ -236,6 +237,35 @@ class StudyFolder:
             if not file.with_suffix(".json").exists():
                 yield from _calls(file)
 
+    # --- what is asked ------------------------------------------------------------------------------
+
+    def asked(self, whose: str) -> dict[str, Any]:
+        """By endpoint, how a cell or a rater (``rater_key``) asked for the answers that are stored; empty if
+        none is, or if an earlier version stored them.
+        """
+        known: dict[str, Any] = self.read(f"{_ASKED}/{whose}.json") or {}
+        return known if known and self._has_answers(whose) else {}
+
+    def note_asked(self, whose: str, asked: Mapping[str, Any]) -> None:
+        """Notes how a cell or a rater asks, before it does so."""
+        known = self.asked(whose)
+        if any(known.get(endpoint) != how for endpoint, how in asked.items()):
+            self.write(f"{whose}.json", {**known, **asked}, at=self.store / _ASKED)
+
+    def asked_otherwise(self, other: "StudyFolder") -> Iterator[tuple[str, str, Any, Any]]:
+        """Where two folders hold answers that were asked differently: cell or rater, endpoint, how it was
+        asked here, and how there.
+        """
+        for file in sorted((self.store / _ASKED).glob("*.json")):
+            theirs = other.asked(file.stem)
+            for endpoint, how in self.asked(file.stem).items():
+                if theirs.get(endpoint, how) != how:
+                    yield file.stem, endpoint, how, theirs[endpoint]
+
+    def _has_answers(self, whose: str) -> bool:
+        places = [self.store / kind / whose for kind in ("games", "answers", "raters")]
+        return any(file.stat().st_size for place in places for file in place.glob("*.*json"))
+
     # --- notes --------------------------------------------------------------------------------------
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
@@ -338,6 +368,8 @@ class StudyFolder:
             if file.stem not in differing and not self._mine(other, file).exists():
                 self._take_file(other, file.with_suffix(".ndjson"))
                 self._take_file(other, file)
+        for file in sorted((other.store / _ASKED).glob("*.json")):
+            self.note_asked(file.stem, {**other.asked(file.stem), **self.asked(file.stem)})
         # Answers about what is not finished are paid for, too.
         for kind in ("answers", "raters"):
             for file in sorted((other.store / kind).glob("*/*.ndjson")):
@@ -357,6 +389,8 @@ class StudyFolder:
         if file.exists():
             _put(self._mine(other, file), file.read_bytes())
 
+
+_ASKED: Final = "asked"
 
 _NOTES: Final = ("deviation", "look")
 """The kinds of notes that merging takes over."""

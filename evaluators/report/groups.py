@@ -152,16 +152,19 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
         "groups",
         GROUPS,
         "Groups side by side: what a reader looks at first",
-        "The same figures for each group: "
-        + (", ".join(_in_games(name, groups[name].games) for name in names) or "there is none")
-        + ". A group of seats that holds all seats of a game has the whole game; else it has what its seats "
-        "said, thought and won.",
+        f"The same figures for each group: {_games_of(groups) or 'there is none'}. A group of seats that "
+        "holds all seats of a game has the whole game; else it has what its seats said, thought and won.",
         ("measure",),
         tuple(Column(name) for name in names),
         rows,
         "" if rows else "nothing counted" if groups else "the games were not grouped",
         "full",
     )
+
+
+def _games_of(groups: Mapping[str, FigureTally]) -> str:
+    """Each group with its number of games, and where these are few."""
+    return ", ".join(_in_games(name, tally.games) for name, tally in sorted(groups.items()))
 
 
 def _in_games(name: str, games: int) -> str:
@@ -197,7 +200,7 @@ def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTab
         _NAMES.get((layout.table, layout.unit), f"groups_{layout.table}"),
         GROUPS,
         f"By group: {layout.title}",
-        "As in the table of the same figures above, for each group alone.",
+        f"As in the table of the same figures above, for each group alone: {_games_of(groups)}.",
         (*layout.heads, "figure"),
         tuple(Column(name, layout.unit) for name in names),
         tuple(rows),

@@ -12,9 +12,10 @@ Test. Unpaired: whole games are exchanged between the levels, and the difference
 error in each exchange (a studentised permutation test: exact if the levels are alike, and right for many
 games if only the means are; Janssen, Statistics & Probability Letters 36 (1997); Chung and Romano, Annals of
 Statistics 41 (2013)). Paired: the two levels are exchanged within units. Where games are single trials (who
-won), the exchanges are counted exactly. Interactions exchange residuals (ter Braak 1992). Exchanges that give
-the same difference count half (mid-p; Lancaster, JASA 56 (1961)): with few single trials the test would
-otherwise find too little.
+won), the exchanges are counted exactly; of pairs also how many could have differed, since where few do the
+others tell something, too (Lloyd, Biometrics 64 (2008)). Interactions exchange residuals (ter Braak 1992).
+Exchanges that give the same difference count half (mid-p; Lancaster, JASA 56 (1961)): with few single trials
+the test would otherwise find too little.
 
 Interval. The two levels' own intervals (``intervals``: of shares Wilson's with the design effect) are joined
 (MOVER; Zou and Donner, Statistics in Medicine 27 (2008); for independent trials it is Newcombe's). So no
@@ -519,7 +520,7 @@ def _within_pairs(
     if len(first) < 2:
         return nan, "none"
     if _single(first) and _single(second):
-        return _binomial(int((moves[:, 0] < 0).sum()), n), "exact"
+        return _mcnemar(int((moves[:, 0] < 0).sum()), n, len(first)), "exact"
     exact = n <= _EXACT
     flips = _every_flip(n) if exact else _flips(n, seed, drawn)
     swapped = np.zeros((len(flips), len(first)))
@@ -541,13 +542,24 @@ def _within_pairs(
     return _mid_p(seen, found, np.ones(len(found)) if exact else None), "exact" if exact else "drawn"
 
 
-def _binomial(more: int, n: int) -> float:
-    """The mid-p value of McNemar's exact test; ``n`` pairs differ, in ``more`` of them the first is ahead."""
-    bar = abs(2 * more - n)
-    above = sum(
-        comb(n, k) * (2 if abs(2 * k - n) > bar else 1 if abs(2 * k - n) == bar else 0) for k in range(n + 1)
-    )
-    return float(Fraction(above, 2 ** (n + 1)))
+def _mcnemar(more: int, n: int, pairs: int) -> float:
+    """The mid-p value for pairs of single trials: of ``pairs``, ``n`` differ, and in ``more`` of these the
+    first is ahead. Every way is counted in which so many pairs could have differed, each with the share that
+    was seen.
+    """
+    import numpy as np
+    from scipy.special import bdtr
+
+    differing = np.arange(pairs + 1)
+    ends = bdtr(differing.astype(float), pairs, n / pairs) if n < pairs else (differing == pairs) * 1.0
+    p = 0.0
+    for size, chance in zip(differing, np.diff(ends, prepend=0.0), strict=True):
+        ahead = np.arange(size + 1)
+        # (first less second)² / (first plus second), 0 where none differ; compared without a division.
+        beyond = (2 * ahead - size) ** 2 * n - (2 * more - n) ** 2 * (int(size) or 1)
+        ways = np.diff(bdtr(ahead.astype(float), int(size), 0.5), prepend=0.0)
+        p += float(chance) * float((ways * ((beyond > 0) + 0.5 * (beyond == 0))).sum())
+    return min(p, 1.0)
 
 
 def _residuals(

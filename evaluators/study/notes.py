@@ -59,6 +59,9 @@ def _notes(described: Mapping[str, Any]) -> Iterator[str]:
         for endpoint, served in cell.get("served", {}).items():
             if len(served) > 1:
                 yield f"{cell['name']}: {endpoint} was served by several models: {', '.join(served)}."
+        for endpoint, asked in cell.get("asked", {}).items():
+            if len(asked) > 1:
+                yield f"{cell['name']}: {endpoint} asked several models: {', '.join(asked)}."
     for failure in described.get("missing", ()):
         yield f"{failure['name']}: {failure['games']} of {failure['planned']} games."
 

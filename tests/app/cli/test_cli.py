@@ -287,17 +287,27 @@ def test_a_file_of_something_else_is_never_overwritten(tmp_path: Path) -> None:
         assert file.read_bytes() == foreign, foreign
 
 
-def test_a_run_under_other_rules_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_a_run_of_other_rules_agents_or_labels_is_not_gone_on_with(tmp_path: Path) -> None:
     file = tmp_path / "x.ndjson"
     _simulate(file, games=3)
     mine = file.read_bytes()
-    done = _run(
-        *("simulate", "-n", "5", "--agents", "random", "--seed", "9", "--resume", "--out", str(file)),
-        *("--profile", "official"),
-        status=2,
-    )
-    assert "another run" in done.stderr
-    assert file.read_bytes() == mine
+    for more, words in (
+        (("--profile", "official"), "game 1 has other rules"),
+        (("--agents", "scripted"), 'game 1 has other agents: seat 1, agent was "random", is "scripted"'),
+        (
+            ("--agents", "random,random,random,random,scripted", "--rotate"),
+            'game 1 has other agents: seat 5, agent was "random", is "scripted"',
+        ),
+        (("--label", "mood=wild"), 'game 1 has the labels {}, not {"mood":"wild"}'),
+    ):
+        done = _run(
+            *("simulate", "-n", "5", "--agents", "random", "--seed", "9", "--resume", "--out", str(file)),
+            *more,
+            status=2,
+        )
+        assert "another run" in done.stderr
+        assert words in " ".join(done.stderr.split())
+        assert file.read_bytes() == mine
 
 
 @pytest.mark.parametrize(("profile", "agents"), [("interintent", "scripted"), ("official", "random")])

@@ -96,6 +96,7 @@ def test_a_plan_reckons_with_raters_before_anything_is_asked(tmp_path: Path) -> 
     interintent("study", "new", folder)
     rater = '[[evaluations]]\nkind = "{}"\ndimension = "{}"\nmodel = "{}"\n{}\n'
     file = folder / "study.toml"
+    unrated = json.loads(interintent("study", "plan", folder, "--json").stdout)
     file.write_text(
         file.read_text()
         + rater.format("judge", "selection", "large", "")
@@ -116,6 +117,10 @@ def test_a_plan_reckons_with_raters_before_anything_is_asked(tmp_path: Path) -> 
         parts = [*plan["cells"], *plan["raters"]]
         assert plan["calls"][at] == pytest.approx(sum(part["calls"][at] for part in parts)), end
         assert plan["cost"][at] == pytest.approx(sum(part["cost"][at] for part in parts)), end
+        # The raters begin when the games have ended.
+        rating = [one["hours"][at] for one in plan["raters"]]
+        assert min(rating) > 0
+        assert plan["hours"][at] == pytest.approx(unrated["hours"][at] + sum(rating)), end
     models = folder / "models.toml"
     models.write_text("\n".join(line for line in models.read_text().splitlines() if "prices" not in line))
     file.write_text(file.read_text().replace("max_cost = 20.0", ""))
@@ -360,6 +365,8 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     plan = json.loads((await studying("plan", folder, "--json")).stdout)
     assert [(one["games"], one["from"]) for one in plan["raters"]] == [(4, "measured in 4 games")] * 3
     assert plan["raters"][1]["cost"][0] > 0
+    judging = [sum(one["hours"][at] for one in plan["raters"]) for at in (0, 1)]
+    assert 0 < judging[0] < judging[1] < plan["hours"][1]
     study_file(folder, more=RATERS)
     out = tmp_path / "report.json"
     reported = await studying("report", folder, "--out", out)
@@ -511,6 +518,10 @@ async def test_a_spent_budget_ends_the_run_and_a_larger_one_goes_on(tmp_path: Pa
     study_file(folder, presets='["direct"]', budget="max_tokens = 30000")
     async with small.serving(), large.serving():
         models_file(folder, small=small, large=large)
+        unasked = await studying("run", folder)
+        assert (unasked.exit_code, asked(small, large)) == (2, 0)
+        assert "nobody can be asked here whether to go on: add --yes" in unasked.output
+        assert not (folder / "frozen.json").exists()
         done = await studying("run", folder, "--yes")
         assert done.exit_code == 3
         assert "the budget is spent" in done.output
@@ -536,7 +547,108 @@ async def test_another_model_behind_the_same_name_is_not_mixed_in(tmp_path: Path
     assert "small asked fake-small; now it asks fake-newer" in done.output
 
 
+async def test_stored_answers_are_not_mixed_with_those_of_another_model_or_setting(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    judge = '[[evaluations]]\nkind = "judge"\ndimension = "selection"\nmodel = "judge"\n'
+    study_file(folder, games=1, presets='["one_pass"]', budget="max_tokens = 3000", more=judge)
+    file = folder / "models.toml"
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large, judge=large)
+        mine = file.read_text()
+        assert (await studying("run", folder, "--yes")).exit_code == 3
+        begun = asked(small, large)
+        assert begun > 0
+        assert not logs(folder), "the game is not finished, but some of its answers are stored"
+        for old, new, words in (
+            ("fake-small", "fake-newer", "small was asked with model fake-small; now it is asked with model"),
+            ('model = "fake-small"', 'model = "fake-small"\nextra_body = { effort = "high" }',
+             'now it is asked with model fake-small, extra_body {"effort":"high"}'),
+        ):  # fmt: skip
+            file.write_text(mine.replace(old, new))
+            refused = await studying("run", folder, "--yes")
+            assert refused.exit_code == 2
+            assert words in refused.output
+        # What changes no answer is no other model.
+        file.write_text(mine.replace("prompt = 1.0", "prompt = 9.0"))
+        study_file(folder, games=1, presets='["one_pass"]', more=judge)
+        assert asked(small, large) == begun
+        assert (await studying("run", folder, "--yes")).exit_code == 0
+        # A judge that has begun is the same judge to the end.
+        study_file(folder, presets='["one_pass"]', more=judge)
+        file.write_text(mine.replace("fake-judge", "fake-stricter"))
+        refused = await studying("run", folder, "--yes")
+        assert refused.exit_code == 2
+        assert (
+            "judge judge, selection: answers are there for which judge was asked with model fake-judge"
+            in (refused.output)
+        )
+        assert "fake-stricter" in (await studying("plan", folder)).output
+
+
+async def test_folders_whose_games_asked_other_models_are_not_merged(tmp_path: Path) -> None:
+    one, other, small, large = tmp_path / "one", tmp_path / "other", fake(1), fake(2)
+    async with small.serving(), large.serving():
+        for number, folder in enumerate((one, other), 1):
+            study_file(folder, presets='["direct"]')
+            models_file(folder, small=small, large=large)
+            if folder is other:
+                (other / "frozen.json").write_bytes((one / "frozen.json").read_bytes())
+                file = other / "models.toml"
+                file.write_text(file.read_text().replace("fake-large", "fake-larger"))
+            assert (await studying("run", folder, "--yes", "--shard", f"{number}/2")).exit_code == 0
+    refused = await studying("merge", one, other)
+    assert refused.exit_code == 2
+    assert 'asked large with {"model":"fake-larger"}' in refused.output
+    assert len(logs(one)) == 1
+    # Games of an earlier version, which noted only what each game asked, are told apart, too.
+    for file in (one / "run" / "asked").glob("*.json"):
+        file.unlink()
+    assert "large asked fake-larger" in (await studying("merge", one, other)).output
+
+
 # --- on a server ----------------------------------------------------------------------------------------
+
+
+async def test_games_of_a_server_that_asked_another_model_are_not_taken(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, games=1, presets='["direct"]')
+    file = folder / "study.toml"
+    file.write_text(file.read_text().replace("[models.small]", '[models.small]\nmodel = "fake-small"'))
+    async with small.serving(), large.serving():
+        models = {
+            name: {"base_url": f"{model.url}/v1", "model": f"fake-{name}er"}
+            for name, model in (("small", small), ("large", large))
+        }
+        async with running_server(local_settings(f"sqlite:///{tmp_path / 'db'}", models=models)) as served:
+            done = await studying("run", folder, "--yes", "--server", served.url)
+            played = asked(small, large)
+            assert done.exit_code == 1
+            assert (
+                "small asked fake-smaller, and this cell asks fake-small: the game is not taken"
+                in done.output
+            )
+            assert not logs(folder)
+            # Named as the server asks it, the game is taken as it is.
+            file.write_text(file.read_text().replace('"fake-small"', '"fake-smaller"'))
+            assert (await studying("run", folder, "--yes", "--server", served.url)).exit_code == 0
+    assert len(logs(folder)) == 1
+    assert asked(small, large) == 2 * played, "another model is another cell"
+
+
+async def test_a_batch_that_was_cancelled_on_the_server_is_made_anew(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", SCRIPTED.replace("games = 4", "games = 1"))
+    async with running_server(local_settings(f"sqlite:///{tmp_path / 'db'}")) as served:
+        assert (await studying("run", folder, "--yes", "--server", served.url)).exit_code == 0
+        # As if they had been cancelled before any game ended: given up, and played again.
+        for file in (folder / "run" / "games").rglob("*.ndjson"):
+            file.unlink()
+        noted = folder / "run" / "batches.json"
+        known = json.loads(noted.read_text())
+        noted.write_text(json.dumps({name: {**one, "games": []} for name, one in known.items()}))
+        done = await studying("run", folder, "--yes", "--server", served.url)
+        assert done.exit_code == 0, done.output
+    batches = [one["batch"] for one in json.loads(noted.read_text()).values()]
+    assert len(set(batches)) == len(batches) == 4
 
 
 async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_were_played_here(

@@ -232,9 +232,19 @@ def test_a_simulation_stops_at_its_budget_and_goes_on_later(tmp_path: Path) -> N
         assert 500_000 <= report["tokens"] < 500_000 + 16 * 5_000
         assert len(Recording.read(file)) == fake.counts.calls
         calls = fake.counts.calls
-        done(interintent(*common, *asking, "--answers", str(file), "--out", str(out), "--resume"))
+        again = (*common, *asking, "--answers", str(file), "--out", str(out), "--resume")
+        # Answers that were asked for otherwise are not mixed in.
+        hotter = ("--option", "temperature=0.9")
+        refused = interintent(*common, "-n", "1", *asking, "--answers", str(file), *hotter)
+        assert refused.exit_code == 2
+        assert "belongs to another question" in " ".join(refused.output.split())
+        done(interintent(*again))
+        calls = fake.counts.calls
+        refused = interintent(*again, "-n", "7", *hotter)
+        assert refused.exit_code == 2
+        assert "other agents: seat 1, parameters/temperature was 0.8, is 0.9" in refused.output
+        assert fake.counts.calls == calls
         assert len(Recording.read(file)) == fake.counts.calls
-        assert fake.counts.calls > calls
         done(interintent(*common, "--answers", str(file), "--out", str(whole)))
     assert anyone(events(out)) == anyone(events(whole))
 

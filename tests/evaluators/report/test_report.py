@@ -310,6 +310,11 @@ def test_a_report_says_what_it_was_made_of_and_what_it_left_out() -> None:
     assert told["excluded"]["games"] == {"not finished": 2}
     assert told["excluded"]["guessing"]["empty_gold"] > 0
     assert told["made_of"]["groups"] == {"even": 2, "odd": 2}
+    by_group = [table for table in told["tables"] if table["name"].startswith("groups")]
+    assert len(by_group) > 3
+    for table in by_group:
+        few = "even in 2 games (fewer than 15: rough), odd in 2 games (fewer than 15: rough)"
+        assert few in table["caption"], table["name"]
 
 
 def test_a_judge_s_scores_are_never_pooled_with_people_s_and_wait_for_their_agreement() -> None:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
-from evaluators.statistics.contrasts import contrast, worst_case
+from evaluators.statistics.contrasts import _mcnemar, contrast, worst_case
 from evaluators.statistics.figures import Kind
 from evaluators.statistics.intervals import Counts, share
 
@@ -45,12 +44,11 @@ def test_single_trials_have_the_exact_test_at_mid_p_and_newcombes_interval(
     assert told.test == "exact"
 
 
-def test_paired_single_trials_have_mcnemars_test_at_mid_p() -> None:
+def test_paired_single_trials_are_tested_over_all_that_could_have_differed() -> None:
     first = cell(*[(1, 1)] * 14, *[(0, 1)] * 10)
     second = cell(*[(1, 1)] * 5, *[(0, 1)] * 9, *[(1, 1)] * 2, *[(0, 1)] * 8)
     told = contrast((first, second), "share", paired=True)
-    exact = mcnemar([[5, 9], [2, 8]], exact=True).pvalue
-    assert told.p_value == pytest.approx(exact - stats.binom.pmf(2, 11, 0.5), abs=1e-9)
+    assert told.p_value == pytest.approx(of_pairs(9, 2, 13), abs=1e-9)
     # Newcombe's tenth method by hand: 5 both, 9 and 2 alone, 8 neither.
     ends = [proportion_confint(k, 24, method="wilson") for k in (14, 7)]
     phi = max(5 * 8 - 9 * 2 - 12, 0) / sqrt(14 * 10 * 7 * 17)
@@ -59,6 +57,49 @@ def test_paired_single_trials_have_mcnemars_test_at_mid_p() -> None:
     down = (p1 - low1) ** 2 + (high2 - p2) ** 2 - 2 * phi * (p1 - low1) * (high2 - p2)
     up = (high1 - p1) ** 2 + (p2 - low2) ** 2 - 2 * phi * (high1 - p1) * (p2 - low2)
     assert (told.low, told.high) == pytest.approx((p1 - p2 - sqrt(down), p1 - p2 + sqrt(up)), abs=1e-9)
+
+
+def of_pairs(ahead: int, behind: int, alike: int) -> float:
+    """Over every table of as many pairs, by the chances that were seen: McNemar's statistic beyond what was
+    seen, and half of what is as large.
+    """
+    pairs = ahead + behind + alike
+    differ = (ahead + behind) / pairs
+    seen, p = (ahead - behind) ** 2 / (ahead + behind), 0.0
+    for first in range(pairs + 1):
+        for second in range(pairs + 1 - first):
+            size = (first - second) ** 2 / (first + second) if first + second else 0.0
+            table = (first, second, pairs - first - second)
+            chance = stats.multinomial.pmf(table, pairs, (differ / 2, differ / 2, 1 - differ))
+            p += chance * (0.5 if abs(size - seen) < 1e-9 else float(size > seen))
+    return p
+
+
+@pytest.mark.parametrize(
+    ("ahead", "behind", "alike"), [(4, 0, 11), (1, 0, 14), (3, 3, 2), (6, 1, 0), (2, 9, 40)]
+)
+def test_however_many_pairs_differ_the_test_is_that_over_every_table(
+    ahead: int, behind: int, alike: int
+) -> None:
+    first = cell(*[(1, 1)] * ahead, *[(0, 1)] * behind, *[(1, 1)] * alike)
+    second = cell(*[(0, 1)] * ahead, *[(1, 1)] * behind, *[(1, 1)] * alike)
+    told = contrast((first, second), "share", paired=True)
+    assert told.p_value == pytest.approx(min(1.0, of_pairs(ahead, behind, alike)), abs=1e-9)
+    assert told.test == "exact"
+
+
+@pytest.mark.parametrize(("pairs", "most"), [(5, 0.08), (8, 0.06), (15, 0.06), (30, 0.06)])
+def test_pairs_of_games_that_do_not_differ_are_found_to_about_as_often_as_they_should(
+    pairs: int, most: float
+) -> None:
+    # Every table of so many pairs, whatever share of them differs.
+    tables = [(ahead, n) for n in range(1, pairs + 1) for ahead in range(n + 1)]
+    found = [(ahead, n) for ahead, n in tables if _mcnemar(ahead, n, pairs) <= 0.05]
+    for differ in (0.05, 0.15, 0.24, 0.3, 0.5, 0.7, 0.9):
+        rate = sum(stats.binom.pmf(n, pairs, differ) * stats.binom.pmf(ahead, n, 0.5) for ahead, n in found)
+        assert rate < most, differ
+        if pairs >= 15 and 0.2 <= differ <= 0.7:
+            assert rate > 0.03, differ
 
 
 def test_means_of_games_of_one_size_have_welchs_and_the_paired_t_interval() -> None:
@@ -263,7 +304,7 @@ def test_the_worst_case_counts_excluded_games_against_the_difference() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("kind", ["win", "share", "f1", "mean"])
-@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.8, 0.5)])
+@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.85, 0.85), (0.8, 0.5)])
 def test_of_2000_studies_intervals_hold_and_no_difference_is_found_as_often_as_they_say(
     kind: Any, paired: bool, first: float, second: float
 ) -> None:
