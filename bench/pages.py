@@ -7,7 +7,7 @@ loads. Costs are processor time: a thread that waits for its core while others u
 Chromium is the one of the tests (`tests/chromium.py`), unless ``--chromium`` names another.
 
 Then the list of a service with 10,000 games is sorted, and searched for words, by the clock, from the input
-to the first row that fits; a search asks the service for all games once.
+to the first row that fits; of a search, 200 ms are the pause in which more letters may come.
 """
 
 import argparse

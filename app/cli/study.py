@@ -225,7 +225,7 @@ def run_command(
         if remote is None:
             _check_seats(folder, design, endpoints)
         expected = expectation(folder, state, endpoints, part.part(design))
-        note(_announced(design, state, expected, study))
+        note(_announced(state, expected, study))
         if expected.of["calls"].high:
             _ask(yes=yes)
         if pilot is None:

@@ -134,7 +134,7 @@ class StudyServer:
             finished = any(line["type"] == "game_ended" for line in lines)
             if cell is None or game is None or not finished or opening.get("invalid") is not None:
                 continue
-            record = _record(study, game, opening, lines, view)
+            record = _record(game, opening, lines, view)
             if other := self._other_model(folder, study, game, record):
                 foreign[game.id] = other
                 continue

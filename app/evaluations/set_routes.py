@@ -187,12 +187,20 @@ async def answer_set(
     "/evaluations/sets/{set_id}/receipts",
     summary="One's own receipts",
     response_model=OwnReceipts,
+    response_model_exclude_none=True,
     dependencies=[Depends(needs("eval:read"))],
     responses=documented(404),
 )
-async def list_receipts(set_id: SetOf, evaluations: EvaluationsDep, caller: CallerDep) -> OwnReceipts:
-    """The last answers of each rater of the caller's owner."""
-    return await evaluations.sets.receipts(set_id, caller)
+async def list_receipts(
+    set_id: SetOf,
+    evaluations: EvaluationsDep,
+    caller: CallerDep,
+    response: Response,
+    answers: Annotated[bool, Query(description="Whether to give back the answers, too.")] = False,
+) -> OwnReceipts:
+    """The last answers of each rater of the caller's owner. They are told to nobody else before the date."""
+    response.headers["Cache-Control"] = "no-store"
+    return await evaluations.sets.receipts(set_id, caller, with_answers=answers)
 
 
 @router.get(

@@ -14,10 +14,12 @@ __all__ = [
     "LEAST_ITEMS",
     "MOST_ITEMS",
     "EntryView",
+    "GivenAnswer",
     "GoldPage",
     "GoldView",
     "NewAnswers",
     "NewSet",
+    "OwnReceipt",
     "OwnReceipts",
     "Receipt",
     "SetPage",
@@ -84,8 +86,24 @@ class Receipt(Shown):
     items: int = Field(description="Items that they answer. Items that are left out count as silence.")
 
 
+class GivenAnswer(Shown):
+    """An answer as it was handed in."""
+
+    item_id: str = Field(description=ITEM_ID)
+    sample: int
+    intentions: list[str]
+    role: str | None = None
+    confidence: int | None = None
+
+
+class OwnReceipt(Receipt):
+    given: list[GivenAnswer] | None = Field(
+        None, description="What was handed in, with `answers=true`: whoever comes back goes on from there."
+    )
+
+
 class OwnReceipts(Shown):
-    receipts: list[Receipt]
+    receipts: list[OwnReceipt]
 
 
 class EntryView(Receipt):

@@ -48,10 +48,12 @@ from app.evaluations.rater_work import guesses_of, variant_of
 from app.evaluations.schemas import AnswerSpec, RaterView, ScoredItem
 from app.evaluations.set_schemas import (
     EntryView,
+    GivenAnswer,
     GoldPage,
     GoldView,
     NewAnswers,
     NewSet,
+    OwnReceipt,
     OwnReceipts,
     Receipt,
     SetPage,
@@ -418,11 +420,15 @@ class EvaluationSets:
                     f"{why}; an item that is left out counts as silence", f"/answers/{place}/item_id"
                 )
 
-    async def receipts(self, set_id: str, caller: Caller) -> OwnReceipts:
+    async def receipts(self, set_id: str, caller: Caller, *, with_answers: bool = False) -> OwnReceipts:
         """The receipts of the caller's owner: of each of its raters, the last answers. Raises NotFound."""
         await self._row(set_id)
-        entries = await self._sets.entries_of(set_id, caller.owner)
-        return OwnReceipts(receipts=[_receipt(entry) for entry in entries])
+        receipts = []
+        for entry in await self._sets.entries_of(set_id, caller.owner):
+            rows = await self._sets.answers_of(entry.entry_id) if with_answers else []
+            given = _given(rows) if with_answers else None
+            receipts.append(OwnReceipt(**_receipt(entry).model_dump(), given=given))
+        return OwnReceipts(receipts=receipts)
 
     # --- after the date ---------------------------------------------------------------------
 
@@ -638,6 +644,14 @@ def _answer_rows(rows: Iterable[SetAnswersRow]) -> list[AnswerRow]:
             for row in rows
             for one in whole(row.given)
         ]
+    except UNREADABLE:
+        raise CorruptLog("the answers of an entry cannot be read") from None
+
+
+def _given(rows: Iterable[SetAnswersRow]) -> list[GivenAnswer]:
+    """Raises CorruptLog for answers that cannot be read."""
+    try:
+        return [GivenAnswer(**one) for row in rows for one in whole(row.given)]
     except UNREADABLE:
         raise CorruptLog("the answers of an entry cannot be read") from None
 

@@ -63,6 +63,11 @@ class Lists:
                 wanted = replace(wanted, owner=caller.owner)
             # Who sits where, only of games that the caller sees in full.
             wanted = replace(wanted, shared=caller.key_id is None or not by_seat)
+        # Words are found in what is shown alone: see _game_summary.
+        in_seats = None if caller.sees_all else caller.owner if "export:full" in caller.scopes else ""
+        wanted = replace(
+            wanted, in_labels=caller.grant is None, in_seats=in_seats, in_shared_seats=caller.key_id is None
+        )
         lines, following = await self._listing.games(
             wanted,
             order=sort.removeprefix("-"),
@@ -227,6 +232,15 @@ async def list_games(
             "Only games with a seat that names this model, as it was named in the request (`export:full`).",
         ),
     ] = None,
+    find: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            pattern=r"^[^\x00]*$",
+            description="Words, of which each is a part of something that the list shows of a game: an id, "
+            "the profile, the status, the winner, the ending, a label of its batch, an agent or model.",
+        ),
+    ] = None,
     since: Since = None,
     until: Until = None,
     sort: Annotated[
@@ -261,6 +275,7 @@ async def list_games(
         models=listed(model, "model"),
         since=_ms(since),
         until=_ms(until),
+        words=tuple(dict.fromkeys((find or "").split())),
     )
     return _answer(request, await lists.games(caller, wanted, sort=sort, limit=limit, cursor=cursor))
 

@@ -1,8 +1,9 @@
 """Pages of games and batches: filtered and sorted by the database, each from where the last one ended."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from sqlalchemy import (
     Column,
@@ -21,12 +22,14 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from app.base.schemas import GameStatus
 from app.store.cursors import newest_first, next_cursor, read_cursor
 from app.store.db import Database
 from app.store.games import ENDED
 from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, read_row
 from app.store.tables import batches, games
 from engine.errors import CorruptLog
+from engine.terms import Ending, Side
 
 __all__ = ["GAME_ORDERS", "GameFilter", "GameLine", "Listing"]
 
@@ -52,6 +55,14 @@ class GameFilter:
     since: int | None = None
     until: int | None = None
     """Created at or after, and before these moments, ms."""
+    words: Sequence[str] = ()
+    """Each of them is a part of something that the list shows of the game, in large or small letters."""
+    in_labels: bool = True
+    """Whether words are looked for in the labels of batches."""
+    in_seats: str | None = ""
+    """Whose games' seats words are looked for in. None: everybody's; empty: nobody's."""
+    in_shared_seats: bool = True
+    """False: not in the seats of games that ``shared`` leaves out."""
 
 
 class GameLine(NamedTuple):
@@ -106,6 +117,17 @@ _NEWEST: Final = {
 
 _BATCH_PLACE: Final = {"created_at": batches.c.created_at, "batch_id": batches.c.batch_id}
 
+
+_NOT_SHARED: Final = or_(games.c.taken.is_(None), games.c.status.in_(ENDED))
+
+_ID: Final = re.compile("[gb]_[2-9a-z]{20}")
+
+_IN_WORDS: Final[Mapping[Column[Any], Mapping[str, str]]] = {
+    games.c.status: {status: status for status in get_args(GameStatus)},
+    games.c.winner: {side.value: f"{side.value} wins" for side in Side},
+    games.c.ending: {ending.value: ending.value.replace("_", " ") for ending in Ending},
+}
+"""What columns with few values say to people, by value, in small letters."""
 
 COMMON: Final = 500
 """A status that so many games have is a common one."""
@@ -215,17 +237,43 @@ class Listing:
         if wanted.owner is not None:
             found.append(batches.c.owner == wanted.owner)
         if not wanted.shared:
-            found.append(or_(games.c.taken.is_(None), games.c.status.in_(ENDED)))
+            found.append(_NOT_SHARED)
         if wanted.label is not None:
             found.append(self._labelled(*wanted.label))
         for name, values in (("agent", wanted.agents), ("model", wanted.models)):
             if values:
-                found.append(self._any_seat(name, values))
+                found.append(self._any_seat(name, _among(values)))
         if wanted.since is not None:
             found.append(games.c.created_at >= wanted.since)
         if wanted.until is not None:
             found.append(games.c.created_at < wanted.until)
-        return found
+        return [*found, *(self._has(word, wanted) for word in wanted.words)]
+
+    def _has(self, word: str, wanted: GameFilter) -> ColumnElement[bool]:
+        """Whether the word is a part of something that the list shows of a game. A whole id is found without
+        a look at every game.
+        """
+        if _ID.fullmatch(word):
+            return (games.c.game_id if word[0] == "g" else games.c.batch_id) == word
+        lower = word.lower()
+        found: list[ColumnElement[bool]] = [
+            column.in_([value for value, text in texts.items() if lower in text])
+            for column, texts in _IN_WORDS.items()
+        ]
+        # SQLite knows the small letters of ASCII only.
+        forms = {word} if word.isascii() else {word, lower, word.upper(), word.title()}
+
+        def part_of(text: ColumnElement[Any]) -> ColumnElement[bool]:
+            return or_(*(text.icontains(form, autoescape=True) for form in sorted(forms)))
+
+        found += [part_of(games.c.game_id), part_of(games.c.batch_id), part_of(games.c.profile)]
+        if wanted.in_labels:
+            found.append(self._any_label(part_of))
+        if wanted.in_seats != "":
+            seen = [] if wanted.in_seats is None else [batches.c.owner == wanted.in_seats]
+            seen += [] if wanted.in_shared_seats else [_NOT_SHARED]
+            found.append(and_(*seen, or_(*(self._any_seat(name, part_of) for name in ("agent", "model")))))
+        return or_(*found)
 
     def _labelled(self, name: str, value: str) -> ColumnElement[bool]:
         labelled: ColumnElement[bool] = batches.c.labels[name].as_string() == value
@@ -234,16 +282,27 @@ class Listing:
             labelled = case((func.json_valid(batches.c.labels), labelled), else_=false())
         return labelled
 
-    def _any_seat(self, name: str, values: Sequence[str]) -> ColumnElement[bool]:
-        """Whether any of a game's seats has one of these values under ``name``."""
+    def _any_seat(
+        self, name: str, fits: Callable[[ColumnElement[Any]], ColumnElement[bool]]
+    ) -> ColumnElement[bool]:
+        """Whether what any of a game's seats has under ``name`` fits."""
         if self._database.is_sqlite:
             seats = case((func.json_valid(games.c.seats), games.c.seats), else_=literal("[]"))
             seat = func.json_each(seats).table_valued("value")
-            found = func.json_extract(seat.c.value, f"$.{name}").in_(values)
+            found = fits(func.json_extract(seat.c.value, f"$.{name}"))
         else:
             seat = func.json_array_elements(games.c.seats).table_valued(column("value", games.c.seats.type))
-            found = func.json_extract_path_text(seat.c.value, name).in_(values)
+            found = fits(func.json_extract_path_text(seat.c.value, name))
         return select(1).select_from(seat).where(found).correlate(games).exists()
+
+    def _any_label(self, fits: Callable[[ColumnElement[Any]], ColumnElement[bool]]) -> ColumnElement[bool]:
+        """Whether the value of any of the batch's labels fits."""
+        if self._database.is_sqlite:
+            labels = case((func.json_valid(batches.c.labels), batches.c.labels), else_=literal("{}"))
+            label = func.json_each(labels).table_valued("value")
+        else:
+            label = func.json_each_text(batches.c.labels).table_valued("key", "value")
+        return select(1).select_from(label).where(fits(label.c.value)).correlate(batches).exists()
 
     async def batches(
         self,
@@ -275,6 +334,10 @@ class Listing:
             except CorruptLog:
                 damaged.append(row["batch_id"])
         return readable, damaged, following
+
+
+def _among(values: Sequence[str]) -> Callable[[ColumnElement[Any]], ColumnElement[bool]]:
+    return lambda value: value.in_(values)
 
 
 def _is_readable(row: RowMapping) -> bool:

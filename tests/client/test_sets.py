@@ -39,7 +39,8 @@ async def test_a_set_is_sealed_answered_and_opened(
             assert capsys.readouterr().out == f"200 {date}\n"
             async with Server(served.url, key=key_of("ann")) as ann:
                 assert [found.id async for found in ann.sets()] == [made.id]
-                (receipt,) = await ann.receipts(made.id)
+                (receipt,) = await ann.receipts(made.id, answers=True)
+                assert len({one["item_id"] for one in receipt.raw["given"]}) == 200
                 assert (receipt.rater["name"], receipt.items) == ("first option", 200)
                 with pytest.raises(ApiError) as refused:
                     await ann.set_entry(made.id, receipt.entry_id)

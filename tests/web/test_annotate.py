@@ -1,8 +1,10 @@
 """A person judges speaking turns in a browser, one key a score."""
 
+import asyncio
+
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
@@ -88,6 +90,38 @@ async def test_a_judged_speech_can_be_judged_again(served: Served, visit: Visits
     assert len(after) == len(before)
     changed = [one for one in after if one not in before]
     assert len(changed) == 1
+
+
+async def test_what_could_not_be_saved_is_kept_and_sent_again(served: Served, visit: Visits) -> None:
+    batch = await a_batch(served)
+    url = f"{served.url}/ui/#/annotate?rater=cleo&batch={batch}&limit=1"
+    async with visit(url, faults=("Failed to load resource",)) as page:
+        page.on("dialog", lambda dialog: dialog.accept())
+        bar = page.get_by_role("progressbar", name="Progress")
+        count = int(await bar.get_attribute("max") or 0)
+        # The answers do not arrive, though the first of them was stored.
+        tried: list[str] = []
+
+        async def lose(route: Route) -> None:
+            tried.append(route.request.headers["idempotency-key"])
+            await (route.fetch() if len(tried) == 1 else asyncio.sleep(0))
+            await route.abort()
+
+        await page.route("**/annotations", lose)
+        asked = page.get_by_role("region", name="What is asked")
+        for place in range(count):
+            await expect(bar).to_have_js_property("value", place)
+            await page.keyboard.press("y" if await asked.get_by_role("button", name="Yes").count() else "4")
+        await expect(page.get_by_role("heading", name="cannot be reached")).to_be_visible(timeout=90_000)
+        await expect(page.get_by_text("Not saved")).to_be_visible()
+        await page.unroute("**/annotations")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.get_by_text("Saved", exact=True)).to_be_visible()
+        await expect(page.get_by_text("1 of 1 speeches")).to_be_visible()
+        assert len(set(tried)) == 1
+    stored = await judgements(served, batch, "cleo")
+    assert stored
+    assert len({(one["game_id"], one["request_id"]) for one in stored}) == 1
 
 
 async def test_axe_finds_nothing_where_people_judge(served: Served, visit: Visits) -> None:

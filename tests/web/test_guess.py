@@ -1,12 +1,14 @@
 """A person guesses what speakers meant, beside a model that guessed the same."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from app.base.clock import use_clock
 from tests.app.evaluations.sealing import (
@@ -99,26 +101,12 @@ async def test_a_person_guesses_with_the_keyboard_and_stands_beside_a_model(
 async def test_a_sealed_set_keeps_what_a_person_guesses_and_tells_it_on_its_date(
     tmp_path: Path, visit: Visits
 ) -> None:
-    time = Sliding()
-    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key="ik_" + "o" * 43)
-    with use_clock(time):
-        async with (
-            running_server(settings) as served,
-            httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller,
-        ):
-            # In a thread, since each log is played in a loop of its own.
-            logs = await asyncio.to_thread(lambda: [scripted_log(seed) for seed in range(1, GAMES + 1)])
-            await lay_games(served, logs)
-            await add_keys(served)
-            owner = {"Authorization": f"Bearer {key_of('owner')}"}
-            made = await caller.post("/evaluations/sets", json=new_set(), headers=owner)
-            assert made.status_code == 201, made.text
-            place = f"/evaluations/sets/{made.json()['set_id']}"
-            url = f"{served.url}/ui/#/guess?rater=ann&of={made.json()['set_id']}&limit=2"
+    async with a_set(tmp_path) as (served, set_id, time):
+        place = f"/evaluations/sets/{set_id}"
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+            url = f"{served.url}/ui/#/guess?rater=ann&of={set_id}"
             async with visit(url, faults=("401",)) as page:
-                await page.get_by_role("button", name="Enter a key").last.click()
-                await page.get_by_label("Key or token").fill(key_of("ann"))
-                await page.get_by_role("button", name="Use it").click()
+                await enters_key(page)
                 await expect(page.get_by_text("sealed until")).to_be_visible()
                 for letters in ("ab", "c"):
                     for letter in letters:
@@ -136,14 +124,86 @@ async def test_a_sealed_set_keeps_what_a_person_guesses_and_tells_it_on_its_date
                         await asyncio.sleep(0.05)
                 # Where the key was forgotten with the page, it is asked for again.
                 await page.reload()
-                await page.get_by_role("button", name="Enter a key").last.click()
-                await page.get_by_label("Key or token").fill(key_of("ann"))
-                await page.get_by_role("button", name="Use it").click()
+                await enters_key(page)
                 board = page.get_by_role("region", name="Leaderboard")
                 row = board.get_by_role("row", name="ann human")
                 told = (await caller.get(place, headers=ANN)).json()["leaderboard"][0]
                 await expect(row).to_contain_text(f"{100 * told['totals']['micro']['f1']['value']:.1f} %")
                 await expect(row).to_contain_text("2 of 200")
+
+
+@contextlib.asynccontextmanager
+async def a_set(tmp_path: Path) -> AsyncIterator[tuple[Served, str, Sliding]]:
+    """A service with keys, and a sealed set of 200 items on it."""
+    time = Sliding()
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key="ik_" + "o" * 43)
+    with use_clock(time):
+        async with (
+            running_server(settings) as served,
+            httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller,
+        ):
+            # In a thread, since each log is played in a loop of its own.
+            logs = await asyncio.to_thread(lambda: [scripted_log(seed) for seed in range(1, GAMES + 1)])
+            await lay_games(served, logs)
+            await add_keys(served)
+            owner = {"Authorization": f"Bearer {key_of('owner')}"}
+            made = await caller.post("/evaluations/sets", json=new_set(), headers=owner)
+            assert made.status_code == 201, made.text
+            yield served, made.json()["set_id"], time
+
+
+async def enters_key(page: Page) -> None:
+    await page.get_by_role("button", name="Enter a key").last.click()
+    await page.get_by_label("Key or token").fill(key_of("ann"))
+    await page.get_by_role("button", name="Use it").click()
+
+
+async def test_who_comes_back_to_a_sealed_set_goes_on_where_it_stood(tmp_path: Path, visit: Visits) -> None:
+    async with a_set(tmp_path) as (served, set_id, _):
+        receipts = f"/evaluations/sets/{set_id}/receipts"
+
+        async def items() -> int:
+            async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+                found = (await caller.get(receipts, headers=ANN)).json()["receipts"]
+                return sum(one["items"] for one in found)
+
+        async with visit(f"{served.url}/ui/#/guess", faults=("401",)) as page:
+            page.on("dialog", lambda dialog: dialog.accept())
+            await enters_key(page)
+            # The set is offered; nobody has to know its id.
+            await page.get_by_role("radio", name="spring 200 items").check()
+            await page.get_by_label("Your name as a rater").fill("ann")
+            await page.get_by_role("button", name="Begin").click()
+            for number in range(1, 14):
+                await expect(page.get_by_text(f"Speech {number} of 200")).to_be_visible()
+                await page.keyboard.press("a")
+                await page.keyboard.press("Enter")
+            # Ten were handed in by themselves; the others stay with the tab when its page is loaded again.
+            await expect(page.get_by_text("10 guesses to 10 items are kept.")).to_be_visible()
+            assert await items() == 10
+            await page.reload()
+            await enters_key(page)
+            await expect(page.get_by_text("Speech 14 of 200")).to_be_visible()
+            await page.get_by_role("button", name="Hand in 3 guesses").click()
+            await expect(page.get_by_text("13 guesses to 13 items are kept.")).to_be_visible()
+            # Nothing stays that outlasts the tab, and in it nothing that the service has.
+            await page.wait_for_function(
+                "() => JSON.stringify([{...localStorage}, {...sessionStorage}]) === '[{},{}]'"
+            )
+        # The next day, another browser.
+        async with visit(f"{served.url}/ui/#/guess?rater=ann&of={set_id}", faults=("401",)) as page:
+            await enters_key(page)
+            await expect(page.get_by_text("Speech 14 of 200")).to_be_visible()
+            await expect(page.get_by_role("progressbar", name="Progress")).to_have_js_property("value", 13)
+            await page.get_by_role("button", name="Back").click()
+            options = page.get_by_role("region", name="What is asked").get_by_role("checkbox")
+            await expect(options.first).to_be_checked()
+            await page.keyboard.press("b")
+            await page.get_by_role("button", name="To the next without a guess").click()
+            await expect(page.get_by_text("Speech 14 of 200")).to_be_visible()
+            await page.get_by_role("button", name="Hand in 1 guess").click()
+            await expect(page.get_by_text("13 guesses to 13 items are kept.")).to_be_visible()
+            assert await items() == 13
 
 
 async def test_axe_finds_nothing_where_people_guess(served: Served, visit: Visits) -> None:

@@ -13,10 +13,12 @@ from interintent_client import Server
 from playwright.async_api import Page, expect
 
 from scripts.web import WEB, install
+from tests.app.evaluations.test_ratings_api import paired
+from tests.app.meeting.seekers import seek
 from tests.app.real_server import Served
 from tests.web.conftest import PHONE, SCREEN, WALL, Visits
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
 SCREENS = WEB.parent / "build" / "screens"
 """Screenshots, kept as output of the tests: to be looked at."""
@@ -57,7 +59,10 @@ PLACES: Sequence[tuple[str, str, str]] = (
     ("text", "#/games/{game}/text", "The deal"),
     ("batches", "#/batches", "Batches"),
     ("batch", "#/batches/{batch}", "Winners"),
-    ("lobby", "#/lobby", "Who waits"),
+    ("lobby", "#/lobby", "Take a seat"),
+    ("ratings", "#/ratings", "What is counted"),
+    ("begin-to-judge", "#/annotate", "Choose one"),
+    ("begin-to-guess", "#/guess", "Choose one"),
     ("compare", "#/compare?a={game}&b={other}", "First difference"),
     ("judge", "#/annotate?rater=ann&batch={batch}", "The record"),
     ("guess", "#/guess?rater=ann&of={batch}", "The record"),
@@ -88,6 +93,9 @@ async def test_axe_finds_nothing_on_any_page(
         wish = {"seats": [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]}
         mine = (await caller.post("/games", json=wish)).json()["games"][0]["game_id"]
         code = (await caller.post(f"/games/{mine}/seats/1/claim-code")).json()["code"]
+        await seek(caller, "fox", wait_s=3600)
+        await caller.post("/games/open", json={"seats": [{"agent": "open"}, {}, {}, {}, {}], "wait_s": 3600})
+    await paired(served.services, [("key:k_a", "owl"), ("key:k_b", "fox")], 6)
     fields = {"game": game, "other": other, "batch": batch, "link": f"#/claim/{code}"}
     SCREENS.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
@@ -103,6 +111,50 @@ async def test_axe_finds_nothing_on_any_page(
             found += [f"{name}: {fault}" for fault in await faults_of(page)]
             found += [] if await fits(page) else [f"{name}: wider than the window"]
     assert not found, "\n".join(found)
+
+
+async def test_words_are_found_among_all_games_and_stand_in_the_address(
+    served: Served, visit: Visits
+) -> None:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+        wish = {"drive": "manual", "labels": {"title": "The first one"}}
+        first = (await caller.post("/games", json=wish)).json()
+        for _ in range(3):
+            wish = {"count": 100, "drive": "manual", "labels": {"title": "Many"}}
+            await caller.post("/games", json=wish)
+        async with visit(f"{served.url}/ui/") as page:
+            count = page.get_by_role("status").filter(has_text="game")
+            await expect(count).to_have_text("more than 200 games")
+            await page.get_by_role("searchbox").fill("the FIRST one")
+            # It lies beyond the page that was loaded.
+            await expect(count).to_have_text("1 game")
+            link = page.get_by_role("table", name="Games").get_by_role("row").nth(1).get_by_role("link").first
+            await expect(link).to_have_attribute("href", f"#/games/{first['games'][0]['game_id']}")
+            await page.reload()
+            await expect(page.get_by_role("searchbox")).to_have_value("the FIRST one")
+            await expect(count).to_have_text("1 game")
+            await page.get_by_role("searchbox").fill("nothing like that")
+            await expect(page.get_by_role("heading", name="No game fits these words")).to_be_visible()
+            await page.get_by_role("navigation").get_by_role("link", name="Watch").click()
+            await expect(page.get_by_role("searchbox")).to_have_value("")
+            await expect(count).to_have_text("more than 200 games")
+
+
+async def test_a_list_says_that_the_server_is_away_and_comes_back_by_itself(
+    served: Served, visit: Visits
+) -> None:
+    game = await played(served)
+    async with visit(f"{served.url}/ui/", faults=("Failed to load resource",)) as page:
+        row = page.get_by_role("link", name=game.removeprefix("g_")[:7])
+        await expect(row).to_be_visible()
+        await page.route("**/games?*", lambda route: route.abort())
+        # What was there stays.
+        away = page.get_by_role("heading", name="The server cannot be reached")
+        await expect(away).to_be_visible(timeout=120_000)
+        await expect(row).to_be_visible()
+        await page.unroute("**/games?*")
+        await expect(away).to_have_count(0, timeout=120_000)
+        await expect(row).to_be_visible()
 
 
 async def test_a_game_is_gone_through_by_keyboard_alone(served: Served, visit: Visits) -> None:

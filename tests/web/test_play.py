@@ -25,7 +25,6 @@ from engine.profile import make_profile
 from engine.rules import create, legal
 from engine.terms import Kind, side_of
 from engine.view import Observation
-from scripts.web import WEB, install
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
 from tests.web.conftest import DESK, PHONE, Visits
@@ -214,24 +213,3 @@ async def test_a_player_comes_back_after_a_cut_and_a_restart(tmp_path: Path, vis
                     await asked.get_by_role("button", name="Propose this team").click()
                     vote = asked.get_by_role("heading", name="Shall this team go?")
                     await expect(vote).to_be_visible(timeout=30_000)
-
-
-@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
-async def test_axe_finds_nothing_in_what_people_play_with(
-    served: Served, visit: Visits, viewport: dict[str, int]
-) -> None:
-    install()
-    axe = (WEB / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
-    seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
-    game = await new_game(served, seats=seats)
-    link = await link_to(served, game, 1)
-    for url, heading in ((f"{served.url}/ui/#/play", "Play"), (link, "You are")):
-        async with visit(url, viewport=viewport) as page:
-            await expect(page.get_by_role("heading", name=heading).first).to_be_visible()
-            await page.evaluate(axe)
-            # The parts that are for playing; the shell and the table have tests of their own.
-            found = await page.evaluate(
-                """axe.run({ include: ['.begin', '.mine', '.feed'].filter(it => document.querySelector(it))})
-                .then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))"""
-            )
-            assert found == [], found

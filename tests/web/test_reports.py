@@ -1,5 +1,6 @@
 """Reports and studies as pages: figures with their games behind them, failures apart, no early look."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from interintent_client import Server
 from playwright.async_api import expect
 
+from app.instruments.fake_model import FakeOptions
+from app.instruments.fake_model.brains import BRAINS
+from tests.app.modelling import endpoints, faking
 from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import DESK, PHONE, SCREEN, WALL, Visits
 from tests.web.test_pages import SCREENS, faults_of, fits
@@ -218,6 +222,35 @@ async def test_a_judged_batch_is_reported_to_who_holds_a_key_and_to_nobody_else(
             await page.get_by_role("button", name="Forget the present key").click()
             await expect(page.get_by_role("heading", name="This server asks for a key")).to_be_visible()
             await expect(article).to_have_count(0)
+
+
+async def test_a_batch_that_a_model_alone_judged_shows_its_verdicts_in_report_and_game(
+    tmp_path: Path, visit: Visits
+) -> None:
+    async with faking(FakeOptions(brain=BRAINS["sensible"](0))) as fake:
+        settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", models=endpoints(fake))
+        async with running_server(settings) as served:
+            batch, (game, *_) = await played(served, "scripted")
+            async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+                wish = {"dimension": "following", "judge": {"kind": "model", "model": "fake"}, "game": game}
+                judging = (await caller.post("/evaluations", json=wish)).json()["evaluation_id"]
+                async with asyncio.timeout(200):
+                    while (await caller.get(f"/evaluations/{judging}")).json()["status"] == "judging":  # noqa: ASYNC110
+                        await asyncio.sleep(0.1)
+            report = await asked(served, batch=batch)
+            (row, *_) = next(one for one in report["tables"] if one["name"] == "judges")["rows"]
+            good = next(one for one in row["figures"].values() if one["value"] is not None)
+            async with visit(f"{served.url}/ui/#/reports?batch={batch}") as page:
+                # Nobody has to open anything to see them.
+                table = page.get_by_role("region", name="Judges that are not people: figures")
+                await expect(table.get_by_role("row", name="judge fake")).to_contain_text(
+                    f"{100 * good['value']:.1f}", timeout=60_000
+                )
+                await expect(page.get_by_text("no judgements of people were given").first).to_be_visible()
+            async with visit(f"{served.url}/ui/#/games/{game}?at=20") as page:
+                minds = page.locator(".entry", has=page.locator(".judgements"))
+                await minds.first.locator("summary").click()
+                await expect(minds.first.locator(".judgements li").first).to_contain_text("judge fake")
 
 
 @pytest.mark.parametrize(

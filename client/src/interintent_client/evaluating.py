@@ -168,9 +168,11 @@ class EvaluationCalls:
         path, key = f"/evaluations/sets/{set_id}/answers", idempotency_key or str(uuid.uuid4())
         return Receipt.read(await self._http.post(path, body, idempotency_key=key))
 
-    async def receipts(self, set_id: str) -> list[Receipt]:
-        """What the caller's owner has handed in to a set: of each rater the last answers."""
-        stored = await self._http.get(f"/evaluations/sets/{set_id}/receipts")
+    async def receipts(self, set_id: str, *, answers: bool = False) -> list[Receipt]:
+        """What the caller's owner has handed in to a set: of each rater the last answers. With ``answers``,
+        ``raw["given"]`` of a receipt holds them.
+        """
+        stored = await self._http.get(f"/evaluations/sets/{set_id}/receipts", answers=answers)
         return [Receipt.read(receipt) for receipt in stored["receipts"]]
 
     async def set_gold(self, set_id: str) -> AsyncIterator[Json]:

@@ -78,12 +78,19 @@ class Server(EvaluationCalls):
         return Batch(self, batch_id, None, [])
 
     async def games(
-        self, *, status: str | None = None, batch: str | None = None, label: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        batch: str | None = None,
+        label: str | None = None,
+        find: str | None = None,
     ) -> AsyncGenerator[Json]:
         """A summary of each game, newest batches first, page by page. Commas separate several statuses or
-        batches. ``label``: only games of batches with this label, as ``name=value``.
+        batches. ``label``: only games of batches with this label, as ``name=value``. ``find``: words of which
+        each is a part of something in the summary.
         """
-        async for page in self._http.pages("/games", status=status, batch=batch, label=label, limit=200):
+        query = {"status": status, "batch": batch, "label": label, "find": find}
+        async for page in self._http.pages("/games", **query, limit=200):
             for game in page["games"]:
                 yield game
 

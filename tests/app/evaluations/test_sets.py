@@ -276,6 +276,13 @@ async def test_what_a_rater_hands_in_last_counts_and_three_raters_are_an_owners_
             ("c", 1),
             ("m", 600),
         ]
+        assert "given" not in receipts[0]
+        # Whoever comes back, with another key of the same owner, is given back what counts, and nobody else.
+        for who, count in (("ann2", 600), ("bob", 0), ("owner", 0), ("operator", 0)):
+            back = (await told(caller, who, f"{path}/receipts?answers=true"))["receipts"]
+            given = [one for own in back if own["rater"]["name"] == "m" for one in own["given"]]
+            assert len(given) == count, who
+            assert all(one in sampled["answers"] for one in map(as_handed_in, given))
         assert (await told(caller, "bob", f"{path}/receipts"))["receipts"] == []
         twice = {**wrong, "answers": [wrong["answers"][0]] * 2}
         problem(await ask(caller, "ann", f"{path}/answers", twice), 422, "invalid-request")
@@ -288,6 +295,11 @@ async def test_what_a_rater_hands_in_last_counts_and_three_raters_are_an_owners_
         late = await ask(caller, "ann", f"{path}/answers", wrong, **{"idempotency-key": "again"})
         assert late.headers["idempotent-replayed"] == "true"
         assert set(late.json()) == {"entry_id", "set_id", "rater", "at", "answers", "items"}
+
+
+def as_handed_in(given: dict[str, Any]) -> dict[str, Any]:
+    """The answer without what was not said."""
+    return {name: value for name, value in given.items() if (name, value) != ("sample", 1)}
 
 
 # --- who may make a set, of what ----------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import insert, select
@@ -143,6 +144,62 @@ async def test_a_line_says_what_people_look_for(many: tuple[Caller, list[dict[st
     assert line["title"].startswith("s / c")
     for query in ("agent=random", "model=m1"):
         problem(await caller.get(f"/games?{query}", headers=reader), 403, "forbidden")
+
+
+async def test_words_are_found_in_what_a_line_shows(many: tuple[Caller, list[dict[str, Any]]]) -> None:
+    caller, laid = many
+    since = "since=" + timestamp(laid[0]["created_at"])
+    for words, holds in (
+        ("random", lambda row: row["seats"] == SEATS[1]),
+        ("LLM m1", lambda row: row["seats"] == SEATS[0]),
+        ("evil wins", lambda row: row["winner"] == "evil"),
+        ("Fail offic", lambda row: (row["status"], row["profile"]) == ("failed", "official")),
+        ("c2", lambda row: row["created_at"] % 3 == 2),
+        # Names of labels and of fields are no values, and signs of patterns are signs.
+        ("agent", lambda row: False),
+        ("study", lambda row: False),
+        ("%", lambda row: False),
+        ("c_", lambda row: False),
+        (" ", lambda row: True),
+        (laid[7]["game_id"][3:], lambda row: row is laid[7]),
+        (laid[7]["batch_id"].upper(), lambda row: row["batch_id"] == laid[7]["batch_id"]),
+    ):
+        found = await walk(caller, f"{since}&find={quote(words)}&sort=-players")
+        assert {game["game_id"] for game in found} == {row["game_id"] for row in laid if holds(row)}, words
+        assert [game["players"] for game in found] == sorted((g["players"] for g in found), reverse=True)
+
+
+async def test_a_whole_id_and_words_of_every_script_are_found(caller: Caller) -> None:
+    batch, (game, *_) = await caller.create(count=2, drive="manual", labels={"title": 'Пилот "№1" 100%'})
+    for words, count in ((game, 1), (batch, 2), ("пилот", 2), ("100%", 2), ('"№1"', 2), ("пилоты", 0)):
+        assert len(await walk(caller, f"find={quote(words)}")) == count, words
+    problem(await caller.get("/games?find=a%00b"), 422, "invalid-request")
+
+
+async def test_words_find_nothing_that_is_not_shown(many: tuple[Caller, list[dict[str, Any]]]) -> None:
+    """Neither who sits where, nor to watchers the labels."""
+    caller, laid = many
+    store = KeyStore(caller.services.database)
+    batch = laid[0]["batch_id"]
+    answer = await caller.post(f"/batches/{batch}/tokens", json={})
+    watcher = {"authorization": f"Bearer {answer.json()['token']}"}
+    _, reader = await make_key(store, "games:read:any")
+    _, stranger = await make_key(store, "games:read:any", "export:full")
+    _, researcher = await make_key(store, "games:read:any", "export:full:any")
+    _, other = await make_key(store, "games:read")
+    for key, words, count in (
+        (reader, "scripted", 0),
+        (reader, "c1", 1),
+        (stranger, "scripted", 0),
+        (researcher, "scripted", 1),
+        (other, "c1", 0),
+    ):
+        bearer = {"authorization": f"Bearer {key}"}
+        page = (await caller.get(f"/games?find={words}&limit=1", headers=bearer)).json()
+        assert len(page["games"]) == count, words
+    for words, count in (("c0", 0), ("c1", 0), ("c2", 0), ("scripted", 0), ("official", 1)):
+        page = (await caller.get(f"/games?batch={batch}&find={words}&limit=1", headers=watcher)).json()
+        assert len(page["games"]) == count, words
 
 
 async def test_wrong_filters_are_refused(caller: Caller) -> None:

@@ -94,6 +94,11 @@ export class Server {
     return (await this.response("POST", path, { ...options, body })).json() as Promise<T>;
   }
 
+  /** A POST that counts once, and so is repeated while no answer comes; `key` names it, to repeat it later still. */
+  once<T>(path: string, body: unknown, key = newId()): Promise<T> {
+    return this.post(path, body, { repeat: true, headers: { "Idempotency-Key": key } });
+  }
+
   /** Everybody who played rated games, by one fit over all of them. */
   ratings(signal?: AbortSignal): Promise<Ratings> {
     return this.get("/ratings", {}, signal ? { signal } : {});
@@ -122,7 +127,7 @@ export class Server {
 
   /** Creates games; an answer that got lost is asked for again, and the games are created once. */
   createGames(settings: Partial<NewGames> = {}): Promise<BatchCreated> {
-    return this.post("/games", settings, { repeat: true, headers: { "Idempotency-Key": newId() } });
+    return this.once("/games", settings);
   }
 
   // --- meeting ---

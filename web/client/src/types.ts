@@ -51,6 +51,7 @@ export type Evaluation = H["EvaluationView"];
 export type Comparison = H["ComparisonView"];
 export type EvaluationSet = H["SetView"];
 export type Receipt = H["Receipt"];
+export type OwnReceipts = H["OwnReceipts"];
 export type Judgement = H["JudgementView"];
 export type SeatUse = H["SeatModelUse"];
 

@@ -171,7 +171,7 @@ export const EntryView = memo(({ entry, table, known, now, playing, open }: Entr
     default:
       return (
         <li class="entry deed" {...current}>
-          <p dir="auto">{sentence(event, table)}</p>
+          <p>{sentence(event, table)}</p>
           {more}
         </li>
       );

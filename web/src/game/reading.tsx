@@ -7,7 +7,7 @@ import { type Table, fold } from "./fold.ts";
 import { type Entry, mind, story } from "./story.ts";
 import { MindView } from "./turn.tsx";
 import { eyesName } from "./screen.tsx";
-import { ROLE, nameOf, sentence } from "./words.ts";
+import { ROLE, nameOf, namesOf, sentence } from "./words.ts";
 import { amend, href, place } from "../router.ts";
 
 const Line = ({ entry, table }: { entry: Entry; table: Table }): JSX.Element | null => {
@@ -49,7 +49,7 @@ const Line = ({ entry, table }: { entry: Entry; table: Table }): JSX.Element | n
       return (
         <p class="line">
           <bdi>{nameOf(table, event.seat)}</bdi> is {ROLE[event.role]}
-          {event.sees.length > 0 && <> and is shown {event.sees.map((seat) => nameOf(table, seat)).join(", ")}</>}.
+          {event.sees.length > 0 && <> and is shown {namesOf(table, event.sees)}</>}.
         </p>
       );
     case "round_summarised":
@@ -83,11 +83,7 @@ const Line = ({ entry, table }: { entry: Entry; table: Table }): JSX.Element | n
       return (
         <>
           {records}
-          {text && (
-            <p class="line" dir="auto">
-              {text}
-            </p>
-          )}
+          {text && <p class="line">{text}</p>}
           {reasons}
         </>
       );

@@ -17,9 +17,10 @@ const SIGN = { kept: "=", dropped: "−", added: "+" } as const;
 /** Two texts as one, with what was taken out and put in marked by the browser's own elements. */
 export const Difference = ({ before, after }: { before: string; after: string }): JSX.Element => {
   const parts = useMemo(() => diffWordsWithSpace(before, after, { maxEditLength: 1500 }), [before, after]);
-  const kept = parts?.reduce((sum, { added, removed, value }) => sum + (added || removed ? 0 : value.length), 0) ?? 0;
-  // Two texts that share little are not one text with changes.
-  if (!parts || kept < 0.3 * Math.max(before.length, after.length)) return <Speech text={after} label="The speech" />;
+  // Two texts that share little are not one text with changes. Gaps are shared by chance.
+  const length = (text: string): number => text.replace(/\s/g, "").length;
+  const kept = parts?.reduce((sum, { added, removed, value }) => sum + (added || removed ? 0 : length(value)), 0) ?? 0;
+  if (!parts || kept < 0.5 * Math.max(length(before), length(after))) return <Speech text={after} label="The speech" />;
   return (
     <p class="speech difference" dir="auto">
       {parts.map((part, i) =>

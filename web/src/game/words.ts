@@ -36,11 +36,23 @@ export const PHASE: Record<Phase, string> = {
 
 export const plural = (count: number, one: string, many = `${one}s`): string => `${count} ${count === 1 ? one : many}`;
 
+/** How long ago it was, in words. */
+export const ago = (at: string): string => {
+  const s = (Date.now() - Date.parse(at)) / 1000;
+  if (s < 60) return "just now";
+  if (s < 3600) return `${Math.round(s / 60)} min ago`;
+  if (s < 86_400) return `${Math.round(s / 3600)} h ago`;
+  return new Date(at).toLocaleDateString();
+};
+
 /** `a`, `a and b`, `a, b and c`. */
 export const listed = (words: readonly string[], none = "nobody"): string =>
   words.length < 2 ? (words[0] ?? none) : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 
-export const nameOf = (table: Pick<Table, "names">, seat: Seat): string => table.names[seat - 1] ?? `Seat ${seat}`;
+/** Words of another script, set apart: what is written from right to left turns nothing around it. */
+export const apart = (words: string): string => (/^[\x20-\u024f]*$/.test(words) ? words : `\u2068${words}\u2069`);
+
+export const nameOf = (table: Pick<Table, "names">, seat: Seat): string => apart(table.names[seat - 1] ?? `Seat ${seat}`);
 
 export const namesOf = (table: Pick<Table, "names">, seats: readonly Seat[]): string =>
   listed(seats.map((seat) => nameOf(table, seat)));
@@ -77,7 +89,7 @@ export const sentence = (event: GameEvent, table: Table): string => {
   const name = (seat: Seat): string => nameOf(table, seat);
   switch (event.type) {
     case "game_created":
-      return `${plural(table.players, "seat")} at the table: ${listed([...table.names])}.`;
+      return `${plural(table.players, "seat")} at the table: ${namesOf(table, table.names.map((_, i) => i + 1))}.`;
     case "proposal_opened":
       return `${name(event.leader)} leads.`;
     case "team_proposed":
@@ -106,7 +118,7 @@ export const sentence = (event: GameEvent, table: Table): string => {
     case "game_ended":
       return `${SIDE[event.winner]} wins: ${ENDING[event.ending]}.`;
     case "game_cancelled":
-      return `The game was cancelled: ${event.reason}`;
+      return `The game was cancelled: ${apart(event.reason)}`;
     default:
       return "";
   }

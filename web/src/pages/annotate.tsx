@@ -1,12 +1,14 @@
 /** People judge speaking turns: the context, the thinking and the speech, and one key a score. */
+import { newId } from "@interintent/client";
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Part, type Question, type Task, judgementOf, questionsOf, whole } from "../judge/questions.ts";
+import { Begin } from "../judge/begin.tsx";
+import { type Judgement, type Part, type Question, type Task, judgementOf, questionsOf, whole } from "../judge/questions.ts";
 import { RecordView } from "../judge/record.tsx";
 import { Speech } from "../parts/speech.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
-import { go, href, place } from "../router.ts";
+import { href, place } from "../router.ts";
 import { key, server } from "../session.ts";
 
 interface Example {
@@ -57,39 +59,6 @@ const WITHOUT: Record<string, string> = {
   summary: "When it chose, the seat had not written its summary of the attempt before yet.",
 };
 
-const Begin = (): JSX.Element => {
-  const { rater = "", batch = "", game = "" } = place.value.query;
-  const begin = (event: SubmitEvent): void => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement);
-    const of = String(given.get("of")).trim();
-    go(href("/annotate", { rater: String(given.get("rater")).trim(), [of.startsWith("g_") ? "game" : "batch"]: of, limit: String(given.get("limit")) }));
-  };
-  return (
-    <section class="begin">
-      <h1>Judge</h1>
-      <p class="muted">You get speeches of finished games, with what the seat knew, meant and thought, and say how well they fit.</p>
-      <form class="panel" onSubmit={begin}>
-        <label class="field">
-          Your name as a rater
-          <input name="rater" required maxLength={80} pattern="[A-Za-z0-9][A-Za-z0-9 ._:@\/+\-]*" defaultValue={rater} autocomplete="off" />
-        </label>
-        <label class="field">
-          The batch (b_…) or game (g_…) to judge
-          <input name="of" required pattern="[bg]_[a-z0-9]+" defaultValue={batch || game} autocomplete="off" />
-        </label>
-        <label class="field">
-          Speeches
-          <input name="limit" type="number" min={1} max={50} defaultValue="10" />
-        </label>
-        <button type="submit" class="primary">
-          Begin
-        </button>
-      </form>
-    </section>
-  );
-};
-
 const Guide = ({ guidelines, part }: { guidelines: Guidelines; part: Part }): JSX.Element => (
   <details class="panel guide">
     <summary>Guidelines and examples</summary>
@@ -133,6 +102,13 @@ const Figures = ({ progress }: { progress: Progress }): JSX.Element => (
   </section>
 );
 
+interface Saving {
+  /** So that what is sent again counts once. */
+  name: string;
+  judgements: readonly (Judgement | undefined)[];
+  revise: boolean;
+}
+
 export const AnnotatePage = (): JSX.Element => {
   const { rater, batch, game, limit } = place.value.query;
   const [tasks, setTasks] = useState<readonly Task[] | undefined>(undefined);
@@ -143,9 +119,12 @@ export const AnnotatePage = (): JSX.Element => {
   const at = useMemo(() => signal(0), []);
   const scores = useMemo(() => signal<ReadonlyMap<Question, number>>(new Map()), []);
   const [notes, setNotes] = useState<ReadonlyMap<string, string>>(new Map());
-  const [unsaved, setUnsaved] = useState(0);
+  /** What is on its way to the service, the oldest first. */
+  const unsaved = useMemo(() => signal<readonly Saving[]>([]), []);
+  const [refused, setRefused] = useState<unknown>(undefined);
+  const [round, setRound] = useState(0);
+  const sending = useRef(false);
   const sent = useRef(new Set<string>());
-  const last = useRef<Promise<unknown>>(Promise.resolve());
   const heading = useRef<HTMLHeadingElement>(null);
   const questions = useMemo(() => questionsOf(tasks ?? []), [tasks]);
   const look = (): void => {
@@ -154,11 +133,31 @@ export const AnnotatePage = (): JSX.Element => {
   useEffect(() => {
     setTasks(undefined);
     setFault(undefined);
-    if (!rater || !(batch || game)) return;
-    server.get<{ tasks: Task[] }>("/annotations/tasks", { rater, batch, game, limit: limit ?? 10 }).then(({ tasks }) => setTasks(tasks), setFault);
+    if (!rater || !(batch || game)) return undefined;
+    const stop = new AbortController();
+    const deal = async (): Promise<void> => {
+      // What another key was refused for.
+      if (unsaved.value.length) await send();
+      const { tasks } = await server.get<{ tasks: Task[] }>("/annotations/tasks", { rater, batch, game, limit: limit ?? 10 }, { signal: stop.signal });
+      at.value = 0;
+      scores.value = new Map();
+      sent.current = new Set();
+      setNotes(new Map());
+      setTasks(tasks);
+    };
+    deal().catch((error: unknown) => stop.signal.aborted || setFault(error));
     server.get<Guidelines>("/annotations/guidelines").then(setGuidelines, () => undefined);
     look();
-  }, [rater, batch, game, limit, key.value]);
+    return () => stop.abort();
+  }, [rater, batch, game, limit, key.value, round]);
+  // What was not saved is lost with the page: the browser asks.
+  const left = unsaved.value.length > 0;
+  useEffect(() => {
+    if (!left) return undefined;
+    const stay = (event: BeforeUnloadEvent): void => event.preventDefault();
+    addEventListener("beforeunload", stay);
+    return () => removeEventListener("beforeunload", stay);
+  }, [left]);
   const question = questions[at.value];
   // A speech is sent when all of it is judged: who leaves in the midst of one is dealt it again.
   const save = (of: Question, given: ReadonlyMap<Question, number>): void => {
@@ -169,17 +168,26 @@ export const AnnotatePage = (): JSX.Element => {
     const some = again ? [of] : asked.filter((one, i) => asked.findIndex((other) => judgementOf(other) === judgementOf(one)) === i);
     const judgements = some.map((one) => whole(questions, given, one, notes.get(judgementOf(one))?.trim() ?? ""));
     sent.current.add(name);
-    setUnsaved((count) => count + 1);
-    // One after the other: a later score of the same item replaces the earlier one.
-    last.current = last.current
-      .then(() => server.post("/annotations", { rater: { name: rater, kind: "human" }, judgements, revise: again }))
-      .then(
-        () => {
-          setUnsaved((count) => count - 1);
-          look();
-        },
-        (error: unknown) => setFault(error),
-      );
+    unsaved.value = [...unsaved.value, { name: newId(), judgements, revise: again }];
+    void send();
+  };
+  /** One after the other: a later score of the same item replaces the earlier one. What is refused stays, to be sent again. */
+  const send = async (): Promise<void> => {
+    if (sending.current) return;
+    sending.current = true;
+    setRefused(undefined);
+    try {
+      for (let first = unsaved.value[0]; first; first = unsaved.value[0]) {
+        const { name, ...judged } = first;
+        await server.once("/annotations", { rater: { name: rater, kind: "human" }, ...judged }, name);
+        unsaved.value = unsaved.value.slice(1);
+        look();
+      }
+    } catch (error) {
+      setRefused(error);
+    } finally {
+      sending.current = false;
+    }
   };
   const answer = (score: number): void => {
     const now = questions[at.value];
@@ -208,29 +216,48 @@ export const AnnotatePage = (): JSX.Element => {
   });
   useEffect(() => heading.current?.focus({ preventScroll: true }), [question?.task]);
 
-  if (!rater || !(batch || game)) return <Begin />;
-  if (fault !== undefined) return <Fault error={fault} again={() => location.reload()} />;
+  if (!rater || !(batch || game))
+    return (
+      <Begin
+        title="Judge"
+        page="/annotate"
+        query={(id) => ({ [id.startsWith("g_") ? "game" : "batch"]: id })}
+        of={batch ?? game ?? ""}
+        label="The batch (b_…) or game (g_…) to judge"
+        usual={10}
+        most={50}
+      >
+        You get speeches of finished games, with what the seat knew, meant and thought, and say how well they fit.
+      </Begin>
+    );
+  if (fault !== undefined) return <Fault whole error={fault} again={() => setRound(round + 1)} />;
   if (!tasks) return <Loading what="your tasks" />;
   if (!tasks.length)
     return (
-      <Empty title="There is nothing to judge here">
+      <Empty whole title="There is nothing to judge here">
         <p>These games hold no further speech for you. Judge others, or ask who gave you the address.</p>
+        <p>
+          <a href={href("/annotate", { rater })}>Judge others</a>
+        </p>
       </Empty>
     );
   const done = tasks.indexOf(question?.task ?? tasks.at(-1)!) + (question ? 0 : 1);
   const bar = (
+    <>
     <p class="row judged">
       <progress max={questions.length} value={at.value} aria-label="Progress" />
       <span>
         Speech {Math.min(done + 1, tasks.length)} of {tasks.length}
       </span>
       <span class="muted" role="status">
-        {unsaved ? "Saving …" : sent.current.size ? "Saved" : ""}
+        {left ? (refused === undefined ? "Saving …" : "Not saved") : sent.current.size ? "Saved" : ""}
       </span>
       <button type="button" disabled={at.value === 0} onClick={back}>
         Undo <kbd>u</kbd>
       </button>
     </p>
+    {refused !== undefined && <Fault error={refused} again={() => void send()} />}
+    </>
   );
   if (!question)
     return (
@@ -238,7 +265,7 @@ export const AnnotatePage = (): JSX.Element => {
         {bar}
         <Empty title="That was all. Thank you.">
           <p class="row">
-            <button type="button" onClick={() => location.reload()}>
+            <button type="button" class="primary" disabled={left} onClick={() => setRound(round + 1)}>
               More speeches
             </button>
           </p>

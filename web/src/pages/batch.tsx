@@ -1,15 +1,15 @@
 /** A batch: how far it is, how it went, what it took. */
-import type { BatchView } from "@interintent/client";
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { ENDING, SIDE, plural } from "../game/words.ts";
+import { useLook } from "../parts/look.ts";
 import { ShortId } from "../parts/short-id.tsx";
 import { Fault, Loading } from "../parts/states.tsx";
 import { href } from "../router.ts";
-import { key, server } from "../session.ts";
+import { server } from "../session.ts";
 import { Status } from "./game.tsx";
 
 const number = new Intl.NumberFormat("en");
+const EVERY_MS = 2000;
 const OVER: ReadonlySet<string> = new Set(["done", "cancelled", "failed"]);
 
 const Counts = ({ title, counts, names }: { title: string; counts: Record<string, number>; names: Record<string, string> }): JSX.Element | null => {
@@ -23,10 +23,10 @@ const Counts = ({ title, counts, names }: { title: string; counts: Record<string
         {rows.map(([name, count]) => (
           <li key={name}>
             <span>{names[name] ?? name.replaceAll("_", " ")}</span>
+            <span class="figure">{number.format(count)}</span>
             <span class="bar" aria-hidden="true">
               <span style={{ inlineSize: `${(100 * count) / all}%` }} />
             </span>
-            <span class="figure">{number.format(count)}</span>
           </li>
         ))}
       </ul>
@@ -35,34 +35,34 @@ const Counts = ({ title, counts, names }: { title: string; counts: Record<string
 };
 
 export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
-  const [view, setView] = useState<BatchView | undefined>(undefined);
-  const [fault, setFault] = useState<unknown>(undefined);
-  useEffect(() => {
-    const stop = new AbortController();
-    setFault(undefined);
-    const look = async (): Promise<void> => {
-      try {
-        const now = await server.batch(batch, stop.signal);
-        setView(now);
-        if (!OVER.has(now.status)) setTimeout(() => void look(), 2000);
-      } catch (error) {
-        if (!stop.signal.aborted) setFault(error);
-      }
-    };
-    void look();
-    return () => stop.abort();
-  }, [batch, key.value]);
-  if (fault !== undefined) return <Fault whole error={fault} />;
+  const { found: view, fault, again } = useLook(
+    (stop) => server.batch(batch, stop),
+    ({ status }) => (OVER.has(status) ? undefined : EVERY_MS),
+  );
+  if (fault !== undefined && !view) return <Fault whole error={fault} again={again} />;
   if (!view) return <Loading what="the batch" />;
   const done = (view.games as Record<string, number>)["finished"] ?? 0;
   return (
     <div class="batch">
+      {fault !== undefined && <Fault error={fault} again={again} />}
       <div class="game-title">
         <h1>
           <span class="muted">Batch</span> <ShortId id={batch} />
         </h1>
         <Status status={view.status} />
       </div>
+      {Object.keys(view.labels).length > 0 && (
+        <ul class="labels" aria-label="Labels">
+          {Object.entries(view.labels).map(([name, value]) => (
+            <li key={name}>
+              <span class="muted">
+                <bdi>{name}</bdi>
+              </span>{" "}
+              <bdi>{value}</bdi>
+            </li>
+          ))}
+        </ul>
+      )}
       <p>
         {number.format(done)} of {plural(view.count, "game")} finished
         {view.eta_s !== null && view.eta_s !== undefined && view.status === "running" && <>, about {Math.ceil(view.eta_s)} s to go</>}.{" "}
@@ -88,7 +88,7 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
           <section class="panel wide">
             <h2>Models</h2>
             <div class="scroll" tabIndex={0} role="group" aria-label="Models, to be scrolled">
-              <table class="history">
+              <table class="history uses">
                 <thead>
                   <tr>
                     <th scope="col">Model</th>

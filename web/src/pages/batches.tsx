@@ -1,15 +1,18 @@
 /** Every batch of the server, the newest first. */
 import type { BatchSummary } from "@interintent/client";
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { SIDE, plural } from "../game/words.ts";
+import { useRef, useState } from "preact/hooks";
+import { SIDE, ago, plural } from "../game/words.ts";
 import { Icon } from "../parts/icons.tsx";
+import { useLook } from "../parts/look.ts";
 import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { VirtualTable } from "../parts/virtual.tsx";
 import { href } from "../router.ts";
-import { key, server } from "../session.ts";
+import { server } from "../session.ts";
 import { Status } from "./game.tsx";
+
+const PAGE = 200;
 
 const Row = ({ batch }: { batch: BatchSummary }): JSX.Element => {
   const done = batch.games["finished"] ?? 0;
@@ -24,7 +27,7 @@ const Row = ({ batch }: { batch: BatchSummary }): JSX.Element => {
         <Status status={batch.status} />
       </span>
       <span role="cell" class="c-won">
-        <bdi>{batch.title}</bdi>
+        {batch.title ? <bdi title={batch.title}>{batch.title}</bdi> : <span class="muted">Without a title</span>}
       </span>
       <span role="cell" class="c-rules">
         {done} of {plural(batch.count, "game")}
@@ -37,41 +40,37 @@ const Row = ({ batch }: { batch: BatchSummary }): JSX.Element => {
         ))}
       </span>
       <span role="cell" class="c-when">
-        <time dateTime={batch.created_at}>{new Date(batch.created_at).toLocaleDateString()}</time>
+        <time dateTime={batch.created_at} title={new Date(batch.created_at).toLocaleString()}>
+          {ago(batch.created_at)}
+        </time>
       </span>
     </>
   );
 };
 
 export const BatchesPage = (): JSX.Element => {
-  const [batches, setBatches] = useState<readonly BatchSummary[] | undefined>(undefined);
-  const [next, setNext] = useState<string | null>(null);
-  const [fault, setFault] = useState<unknown>(undefined);
-  useEffect(() => {
-    const stop = new AbortController();
-    setFault(undefined);
-    server.batches({ limit: 200 }, stop.signal).then(
-      (page) => {
-        setBatches(page.batches);
-        setNext(page.next);
-      },
-      (error: unknown) => stop.signal.aborted || setFault(error),
-    );
-    return () => stop.abort();
-  }, [key.value]);
-  const more = (): void => {
-    if (!next) return;
-    setNext(null);
-    server.batches({ limit: 200, cursor: next }).then((page) => {
-      setBatches((known) => [...(known ?? []), ...page.batches]);
-      setNext(page.next);
-    }, setFault);
+  const [refused, setRefused] = useState<unknown>(undefined);
+  const busy = useRef(false);
+  const { found, fault, again, change } = useLook((stop) => server.batches({ limit: PAGE }, stop));
+  const more = async (): Promise<void> => {
+    if (!found?.next || busy.current) return;
+    busy.current = true;
+    try {
+      const page = await server.batches({ limit: PAGE, cursor: found.next });
+      change((known) => ({ ...page, batches: [...known.batches, ...page.batches] }));
+    } catch (error) {
+      setRefused(error);
+    } finally {
+      busy.current = false;
+    }
   };
-  if (fault !== undefined) return <Fault whole error={fault} />;
-  if (!batches) return <Loading what="the batches" />;
+  if (fault !== undefined) return <Fault whole error={fault} again={again} />;
+  if (!found) return <Loading what="the batches" />;
+  const { batches } = found;
   return (
     <div class="watch">
       <h1>Batches</h1>
+      {refused !== undefined && <Fault error={refused} />}
       {batches.length === 0 ? (
         <Empty title="No batch has been made here yet">
           <p>POST /games makes one, and so does “Show me a game”.</p>
@@ -92,7 +91,7 @@ export const BatchesPage = (): JSX.Element => {
             </>
           }
           row={(index) => <Row batch={batches[index]!} />}
-          onEnd={more}
+          onEnd={() => void more()}
         />
       )}
     </div>

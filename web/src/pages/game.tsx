@@ -1,7 +1,7 @@
 /** A game of the server, live or over. */
 import type { GameView, Viewer } from "@interintent/client";
 import type { JSX } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { AboutGame } from "../game/about.tsx";
 import { keepCatalogue } from "../game/catalogue.ts";
 import { GameScreen } from "../game/screen.tsx";
@@ -11,9 +11,9 @@ import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { key, server } from "../session.ts";
 
-/** The source of a game, begun with the page and left with it; begun anew with another key. */
-export const useGame = (game: string): GameSource => {
-  const source = useMemo(() => new GameSource(game), [game, key.value]);
+/** The source of a game, begun with the page and left with it; begun anew with another key, and in another round. */
+export const useGame = (game: string, round = 0): GameSource => {
+  const source = useMemo(() => new GameSource(game), [game, key.value, round]);
   useEffect(() => {
     void source.start();
     keepJudgements([]);
@@ -69,10 +69,11 @@ const Title = ({ game, view, source }: { game: string; view: GameView; source: G
 };
 
 export const GamePage = ({ game }: { game: string }): JSX.Element => {
-  const source = useGame(game);
+  const [round, setRound] = useState(0);
+  const source = useGame(game, round);
   const view = source.view.value;
   const begun = source.log.value.length > 0;
-  if (source.fault.value && !begun) return <Fault whole error={source.fault.value} again={() => location.reload()} />;
+  if (source.fault.value && !begun) return <Fault whole error={source.fault.value} again={() => setRound(round + 1)} />;
   if (!view) return <Loading what="the game" />;
   if (!begun)
     return source.state.value === "over" ? (
@@ -82,7 +83,7 @@ export const GamePage = ({ game }: { game: string }): JSX.Element => {
     );
   return (
     <>
-      {source.fault.value !== undefined && <Fault error={source.fault.value} />}
+      {source.fault.value !== undefined && <Fault error={source.fault.value} again={() => setRound(round + 1)} />}
       <GameScreen
         key={view.viewer}
         log={source.log}

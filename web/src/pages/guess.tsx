@@ -1,61 +1,20 @@
 /** People guess what a speaker meant: the same items that models are asked, and how well both do. */
 import type { AnswerTotals, Comparison, Evaluation, EvaluationSet, Item, ItemPage, Receipt, Role } from "@interintent/client";
-import { signal } from "@preact/signals";
+import { batch, computed, signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ROLE, plural } from "../game/words.ts";
+import { Begin } from "../judge/begin.tsx";
+import { type Guess, type Guesses, NONE, answerOf, draftOf, handedIn, itemsOf, keepDraft } from "../judge/guesses.ts";
 import { RecordView } from "../judge/record.tsx";
 import { Speech } from "../parts/speech.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
-import { go, href, place } from "../router.ts";
+import { href, place } from "../router.ts";
 import { key, server } from "../session.ts";
-
-interface Guess {
-  intentions: readonly string[];
-  role: Role | "";
-  confidence: number | null;
-}
-
-const NONE: Guess = { intentions: [], role: "", confidence: null };
 
 const SURE = ["a mere guess", "hardly sure", "rather unsure", "rather sure", "sure", "certain"];
 
 const LETTERS = "abcdefghijklmnopqrstuvwxyz";
-
-const Begin = (): JSX.Element => {
-  const { rater = "", of = "" } = place.value.query;
-  const begin = (event: SubmitEvent): void => {
-    event.preventDefault();
-    const given = new FormData(event.currentTarget as HTMLFormElement);
-    go(href("/guess", Object.fromEntries(["rater", "of", "limit"].map((name) => [name, String(given.get(name)).trim()]))));
-  };
-  return (
-    <section class="begin">
-      <h1>Guess</h1>
-      <p class="muted">
-        You see what one seat saw up to a speech, and say what the speaker meant with it. Models are asked the same, so you can compare
-        yourself with them.
-      </p>
-      <form class="panel" onSubmit={begin}>
-        <label class="field">
-          Your name as a rater
-          <input name="rater" required maxLength={80} pattern="[A-Za-z0-9][A-Za-z0-9 ._:@\/+\-]*" defaultValue={rater} autocomplete="off" />
-        </label>
-        <label class="field">
-          A batch (b_…) or game (g_…) to practise on, or a sealed set (s_…)
-          <input name="of" required pattern="[bgs]_[a-z0-9]+" defaultValue={of} autocomplete="off" />
-        </label>
-        <label class="field">
-          Speeches
-          <input name="limit" type="number" min={1} max={200} defaultValue="20" />
-        </label>
-        <button type="submit" class="primary">
-          Begin
-        </button>
-      </form>
-    </section>
-  );
-};
 
 const share = (value: number | null): string => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
 const estimate = ({ value, low, high }: { value: number | null; low: number | null; high: number | null }): string =>
@@ -181,45 +140,82 @@ const Others = ({ rater, beside }: { rater: string; beside: readonly Beside[] })
     </section>
   );
 
+/** So many guesses to a sealed set are handed in by themselves: what counts are the last ones before its date. */
+const SOME = 10;
+
+/** Milliseconds until a set is looked at again whose answers are being scored. */
+const AGAIN_MS = 2000;
+
 export const GuessPage = (): JSX.Element => {
   const { rater, of, limit } = place.value.query;
-  const isSet = of?.startsWith("s_") ?? false;
-  const among = of ? { [of.startsWith("g_") ? "game" : "batch"]: of } : {};
+  return rater && of ? (
+    <Guessing key={`${rater} ${of} ${limit}`} rater={rater} of={of} limit={Number(limit) || 20} />
+  ) : (
+    <Begin title="Guess" page="/guess" query={(id) => ({ of: id })} of={of ?? ""} label="A batch (b_…) or game (g_…) to practise on, or a sealed set (s_…)" usual={20} most={200} sets>
+      You see what one seat saw up to a speech, and say what the speaker meant with it. Models are asked the same, so you can compare
+      yourself with them.
+    </Begin>
+  );
+};
+
+const Guessing = ({ rater, of, limit }: { rater: string; of: string; limit: number }): JSX.Element => {
+  const isSet = of.startsWith("s_");
+  const among = { [of.startsWith("g_") ? "game" : "batch"]: of };
   const [page, setPage] = useState<ItemPage | undefined>(undefined);
   const [about, setAbout] = useState<EvaluationSet | undefined>(undefined);
   const [fault, setFault] = useState<unknown>(undefined);
+  const [round, setRound] = useState(0);
   // Signals: a key that is pressed before the page has drawn the last one must find what that one did.
   const at = useMemo(() => signal(0), []);
-  const guesses = useMemo(() => signal<ReadonlyMap<string, Guess>>(new Map()), []);
-  const sent = useMemo(() => signal<ReadonlySet<string>>(new Set()), []);
-  const [sending, setSending] = useState(false);
+  const guesses = useMemo(() => signal<Guesses>(new Map()), []);
+  /** What the service holds; a guess that was changed since is another one. */
+  const stored = useMemo(() => signal<Guesses>(new Map()), []);
+  const unsent = useMemo(() => computed(() => new Map([...guesses.value].filter(([id, guess]) => stored.value.get(id) !== guess))), []);
+  const sending = useMemo(() => signal(false), []);
   const [refused, setRefused] = useState<unknown>(undefined);
   const [score, setScore] = useState<Evaluation | Receipt | undefined>(undefined);
   const [beside, setBeside] = useState<readonly Beside[]>([]);
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => {
+    const stop = new AbortController();
     setPage(undefined);
     setFault(undefined);
-    at.value = 0;
-    if (!rater || !of) return;
-    const asked = { limit: limit ?? 20 };
-    if (isSet) {
-      server.get<ItemPage>(`/evaluations/sets/${of}/items`, asked).then(setPage, setFault);
-      server.get<EvaluationSet>(`/evaluations/sets/${of}`).then(setAbout, setFault);
-    } else server.items({ dimension: "guessing", ...among, ...asked }).then(setPage, setFault);
-  }, [rater, of, limit, key.value]);
+    const load = async (): Promise<void> => {
+      const set = isSet ? await server.get<EvaluationSet>(`/evaluations/sets/${of}`, {}, { signal: stop.signal }) : undefined;
+      const found = isSet ? await itemsOf(of, stop.signal) : await server.items({ dimension: "guessing", ...among, limit }, stop.signal);
+      const given = set?.status === "sealed" ? await handedIn(of, rater, stop.signal) : new Map<string, Guess>();
+      batch(() => {
+        stored.value = given;
+        guesses.value = new Map([...given, ...draftOf(of, rater)]);
+      });
+      const first = found.items.findIndex(({ id }) => !guesses.peek().has(id));
+      at.value = first < 0 ? found.items.length : first;
+      setAbout(set);
+      setPage(found);
+    };
+    load().catch((error: unknown) => stop.signal.aborted || setFault(error));
+    return () => stop.abort();
+  }, [key.value, round]);
+  useEffect(() => {
+    if (about?.status !== "scoring") return undefined;
+    const timer = setTimeout(() => server.get<EvaluationSet>(`/evaluations/sets/${of}`).then(setAbout, setFault), AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [about]);
 
   // When a set is open, its items can be practised on as others.
   const sealed = about?.status === "sealed";
   const items = page?.items ?? [];
-  const unsent = [...guesses.value.keys()].filter((id) => !sent.value.has(id));
-  // What was not handed in is lost with the page: the browser asks.
+  const open = unsent.value;
   useEffect(() => {
-    if (!unsent.length) return undefined;
+    if (page) keepDraft(of, rater, open);
+  }, [open, page]);
+  // What was not handed in is lost with the tab: the browser asks.
+  useEffect(() => {
+    if (!open.size) return undefined;
     const stay = (event: BeforeUnloadEvent): void => event.preventDefault();
     addEventListener("beforeunload", stay);
     return () => removeEventListener("beforeunload", stay);
-  }, [unsent.length > 0]);
+  }, [open.size > 0]);
 
   const compare = async (): Promise<void> => {
     const { evaluations } = await server.get<{ evaluations: Evaluation[] }>("/evaluations", { dimension: "guessing", limit: 200 });
@@ -235,24 +231,28 @@ export const GuessPage = (): JSX.Element => {
     setBeside(found);
   };
   const handIn = async (): Promise<void> => {
-    setSending(true);
+    if (sending.value) return;
+    sending.value = true;
     setRefused(undefined);
-    // A set keeps a rater's last answers alone, so it is given all of them.
-    const ids = sealed ? [...guesses.value.keys()] : unsent;
-    const answers = ids.map((item_id) => {
-      const { intentions, role, confidence } = guesses.value.get(item_id)!;
-      return { item_id, intentions, ...(role ? { role, ...(confidence === null ? {} : { confidence }) } : {}) };
-    });
-    const body = { rater: { name: rater, kind: "human" }, answers };
     try {
-      if (sealed) setScore(await server.post<Receipt>(`/evaluations/sets/${of}/answers`, body));
-      else setScore(await server.post<Evaluation>("/evaluations", { ...body, dimension: "guessing", variant: page!.variant }));
-      sent.value = new Set([...sent.value, ...ids]);
+      const mine = unsent.value;
+      // A set keeps a rater's last answers alone, so it is given all of them; some may come from another device.
+      const given = sealed ? await handedIn(of, rater) : new Map<string, Guess>();
+      const whole = sealed ? new Map([...given, ...mine]) : mine;
+      const body = { rater: { name: rater, kind: "human" }, answers: [...whole].map(answerOf) };
+      if (sealed) setScore(await server.once<Receipt>(`/evaluations/sets/${of}/answers`, body));
+      else setScore(await server.once<Evaluation>("/evaluations", { ...body, dimension: "guessing", variant: page!.variant }));
+      // In the meantime a guess may have been changed, or made.
+      const changed = unsent.value;
+      batch(() => {
+        guesses.value = new Map([...guesses.value, ...[...given].filter(([id]) => !changed.has(id))]);
+        stored.value = new Map([...stored.value, ...whole]);
+      });
       if (!isSet) await compare();
     } catch (error) {
       setRefused(error);
     } finally {
-      setSending(false);
+      sending.value = false;
     }
   };
 
@@ -260,10 +260,7 @@ export const GuessPage = (): JSX.Element => {
   const guessOf = (one: Item): Guess => guesses.value.get(one.id) ?? NONE;
   const change = (changed: Partial<Guess>): void => {
     const now = items[at.value];
-    if (!now) return;
-    guesses.value = new Map(guesses.value).set(now.id, { ...guessOf(now), ...changed });
-    // A changed guess is handed in again.
-    if (sent.value.has(now.id)) sent.value = new Set([...sent.value].filter((id) => id !== now.id));
+    if (now) guesses.value = new Map(guesses.value).set(now.id, { ...guessOf(now), ...changed });
   };
   const toggle = (id: string): void => {
     const now = items[at.value];
@@ -273,8 +270,9 @@ export const GuessPage = (): JSX.Element => {
   };
   const next = (): void => {
     const now = items[at.value];
-    if (now && !guesses.value.has(now.id)) guesses.value = new Map(guesses.value).set(now.id, NONE);
+    if (now && !guesses.value.has(now.id)) guesses.value = new Map(guesses.value).set(now.id, { ...NONE });
     at.value = Math.min(at.value + 1, items.length);
+    if (sealed && unsent.value.size >= SOME) void handIn();
   };
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
@@ -286,7 +284,7 @@ export const GuessPage = (): JSX.Element => {
         return next();
       }
       const option = event.key.length === 1 ? now.options?.[LETTERS.indexOf(event.key.toLowerCase())] : undefined;
-      if (!option || target.closest("select, input:not([type=checkbox])")) return;
+      if (!option || target.closest("select, dialog, input:not([type=checkbox])")) return;
       event.preventDefault();
       toggle(option.id);
     };
@@ -295,47 +293,47 @@ export const GuessPage = (): JSX.Element => {
   });
   useEffect(() => heading.current?.focus({ preventScroll: true }), [item?.id]);
 
-  if (!rater || !of) return <Begin />;
-  if (fault !== undefined) return <Fault whole error={fault} again={() => location.reload()} />;
-  if (!page || (isSet && !about)) return <Loading what="the speeches" />;
+  if (fault !== undefined) return <Fault whole error={fault} again={() => setRound(round + 1)} />;
+  if (!page) return <Loading what="the speeches" />;
   if (!items.length)
     return (
       <Empty whole title="There is nothing to guess here">
         <p>Games that are finished hold items if their seats recorded what they intended. Choose others.</p>
+        <p>
+          <a href={href("/guess", { rater })}>Choose others</a>
+        </p>
       </Empty>
     );
-  const send = (
-    <button type="button" class={item ? "" : "primary"} disabled={sending || !unsent.length} onClick={() => void handIn()}>
-      {sending ? "Handing in …" : unsent.length ? `Hand in ${plural(unsent.length, "guess", "guesses")}` : "Hand in"}
-    </button>
-  );
-  const bar = (
-    <div class="row judged">
-      <progress max={items.length} value={guesses.value.size} aria-label="Progress" />
-      <span>{item ? `Speech ${at.value + 1} of ${items.length}` : `${guesses.value.size} of ${plural(items.length, "speech", "speeches")} guessed`}</span>
-      <button type="button" disabled={at.value === 0} onClick={() => (at.value -= 1)}>
-        Back
-      </button>
-      {send}
-    </div>
-  );
+  const missing = items.findIndex(({ id }) => !guesses.value.has(id));
+  const done = items.filter(({ id }) => guesses.value.has(id)).length;
   return (
     <div class="annotate guess">
-      {bar}
+      <div class="row judged">
+        <progress max={items.length} value={done} aria-label="Progress" />
+        <span>{item ? `Speech ${at.value + 1} of ${items.length}` : `${done} of ${plural(items.length, "speech", "speeches")} guessed`}</span>
+        <button type="button" disabled={at.value === 0} onClick={() => (at.value -= 1)}>
+          Back
+        </button>
+        {(!item || guesses.value.has(item.id)) && missing >= 0 && missing !== at.value && (
+          <button type="button" onClick={() => (at.value = missing)}>
+            To the next without a guess
+          </button>
+        )}
+        <button type="button" class={item ? "" : "primary"} disabled={sending.value || !open.size} onClick={() => void handIn()}>
+          {sending.value ? "Handing in …" : open.size ? `Hand in ${plural(open.size, "guess", "guesses")}` : "Hand in"}
+        </button>
+      </div>
       {about && (
         <p class="muted wide">
-          <bdi>{about.name}</bdi>:{" "}
-          {about.status === "sealed"
-            ? `sealed until ${new Date(about.closes_at).toLocaleString()}. Nothing is told before. What you hand in takes the place of what you handed in before under this name.`
-            : "open. Everybody's figures stand below; you may practise on its items."}
+          <bdi>{about.name}</bdi>: {ABOUT_SET[about.status](new Date(about.closes_at).toLocaleString())}
         </p>
       )}
-      {refused !== undefined && <Fault error={refused} />}
+      {refused !== undefined && <Fault error={refused} again={() => void handIn()} />}
       {item ? (
         <ItemView key={item.id} item={item} guess={guessOf(item)} toggle={toggle} change={change} next={next} heading={heading} last={at.value + 1 === items.length} />
       ) : (
         <section class="state">
-          <h1>{unsent.length ? "That was all. Hand it in." : "That was all. Thank you."}</h1>
+          <h1>{missing >= 0 ? "You have come to the end." : open.size ? "That was all. Hand it in." : "That was all. Thank you."}</h1>
         </section>
       )}
       {score &&
@@ -343,13 +341,20 @@ export const GuessPage = (): JSX.Element => {
           <Score found={score} />
         ) : (
           <section class="panel" role="status">
-            {plural(score.answers, "guess", "guesses")} to {plural(score.items, "item")} are kept.
+            {plural(score.answers, "guess", "guesses")} to {plural(score.items, "item")} are kept. You can come back any time before the date and go on.
           </section>
         ))}
       <Others rater={rater} beside={beside} />
       {about?.leaderboard && <Leaderboard set={about} />}
     </div>
   );
+};
+
+const ABOUT_SET: Record<EvaluationSet["status"], (date: string) => string> = {
+  sealed: (date) =>
+    `sealed until ${date}. Nothing is told before. What you hand in under this name is kept until then: come back with the same key and go on.`,
+  scoring: () => "closed. All answers are being scored.",
+  open: () => "open. Everybody's figures stand below; you may practise on its items.",
 };
 
 interface ItemProps {

@@ -1,8 +1,11 @@
 /** Where people and bots who do not know each other meet: who waits for what, and a seek of one's own. */
-import type { Lobby, NewSeek, Seek } from "@interintent/client";
+import { ApiError, type NewSeek, type Seek } from "@interintent/client";
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { plural } from "../game/words.ts";
+import { useLook } from "../parts/look.ts";
+import { Select, counts } from "../parts/select.tsx";
+import { drop, keep, kept } from "../parts/tab.ts";
 import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { keepToken } from "../play/tokens.ts";
@@ -14,15 +17,35 @@ const EVERY_MS = 3000;
 /** The name that this page seeks by: another one in each tab, so that two people with one key can meet. */
 const ME = `person-${Math.random().toString(36).slice(2, 10)}`;
 
-const PACE: Record<NonNullable<NewSeek["pace"]>, string> = {
-  fast: "10 s for each decision",
-  normal: "a minute or two for each decision",
-  slow: "10 minutes for each decision",
+const PACES: readonly [NonNullable<NewSeek["pace"]>, string][] = [
+  ["fast", "10 s for each decision"],
+  ["normal", "a minute or two for each decision"],
+  ["slow", "10 minutes for each decision"],
+];
+
+/** The seek of this tab, kept with it: whoever loads the page again goes on waiting, or finds the seat that was given. */
+const SEEK = "seek";
+
+const RULES: readonly [NonNullable<NewSeek["profile"]>, string][] = [
+  ["interintent", "with talk after each proposal"],
+  ["official", "of the board game"],
+];
+
+const wordsOf = (choices: readonly (readonly [string, string])[], one: string): string => choices.find(([name]) => name === one)?.[1] ?? one;
+
+/** What a seek waits for; its pool is named by profile, seats, pace and kind. */
+const termsOf = ({ pool, rated }: Seek): string => {
+  const [profile = "", players = "", pace = ""] = pool.split("/");
+  return `${plural(Number(players), "seat")}, rules ${wordsOf(RULES, profile)} · ${wordsOf(PACES, pace)}${rated ? " · rated" : ""}`;
 };
+
+/** What became of a seek that gave no seat. */
+const OVER: Record<string, string> = { withdrawn: "You have left the queue", paired: "A scripted player took your seat, since you were away" };
 
 /** Takes the seat of a paired seek, and goes there. */
 const sit = (seek: Seek): void => {
   if (!seek.game) return;
+  drop(SEEK);
   keepToken(seek.game.game, { seat: seek.game.seat, token: seek.game.token });
   go(`/play/${seek.game.game}`);
 };
@@ -31,6 +54,9 @@ const Waiting = ({ seek, left }: { seek: Seek; left: () => void }): JSX.Element 
   const [now, setNow] = useState(Date.now());
   const [fault, setFault] = useState<unknown>(undefined);
   const [over, setOver] = useState<Seek | undefined>(undefined);
+  const heading = useRef<HTMLHeadingElement>(null);
+  // Who used the button that is gone now is brought to what took its place.
+  useEffect(() => heading.current?.focus(), [over === undefined]);
   useEffect(() => {
     const stop = new AbortController();
     const timer = setInterval(() => setNow(Date.now()), 1000);
@@ -51,7 +77,7 @@ const Waiting = ({ seek, left }: { seek: Seek; left: () => void }): JSX.Element 
   if (over)
     return (
       <section class="panel" role="status">
-        <h2>{over.status === "withdrawn" ? "You have left the queue" : "Nobody else came in time"}</h2>
+        <h2 ref={heading} tabIndex={-1}>{OVER[over.status] ?? "Nobody else came in time"}</h2>
         <button type="button" class="primary" onClick={left}>
           Seek again
         </button>
@@ -59,7 +85,9 @@ const Waiting = ({ seek, left }: { seek: Seek; left: () => void }): JSX.Element 
     );
   return (
     <section class="panel" aria-label="Your seek">
-      <h2>Waiting for others</h2>
+      <h2 ref={heading} tabIndex={-1}>
+        Waiting for others
+      </h2>
       <p role="status">
         The game begins as soon as all seats are taken, or {seconds > 0 ? `in ${seconds} s` : "now"} with those who are there;
         scripted players take the other seats. Keep this page open.
@@ -78,59 +106,57 @@ const Waiting = ({ seek, left }: { seek: Seek; left: () => void }): JSX.Element 
 };
 
 export const LobbyPage = (): JSX.Element => {
-  const [lobby, setLobby] = useState<Lobby | undefined>(undefined);
   const [fault, setFault] = useState<unknown>(undefined);
   const [mine, setMine] = useState<Seek | undefined>(undefined);
   const [busy, setBusy] = useState(false);
-  const [round, setRound] = useState(0);
+  const heading = useRef<HTMLHeadingElement>(null);
   const [wish, setWish] = useState<Required<Pick<NewSeek, "profile" | "players" | "pace" | "wait_s">>>({
     profile: "interintent",
     players: 5,
     pace: "normal",
     wait_s: 60,
   });
-  useEffect(() => {
-    const stop = new AbortController();
-    setFault(undefined);
-    const look = (): void => {
-      server.lobby(stop.signal).then(setLobby, (error: unknown) => stop.signal.aborted || setFault(error));
-    };
-    look();
-    const timer = setInterval(() => document.hidden || look(), EVERY_MS);
-    return () => {
-      stop.abort();
-      clearInterval(timer);
-    };
-  }, [key.value, round]);
+  const { found: lobby, fault: away, again } = useLook((stop) => server.lobby(stop), () => EVERY_MS);
   const begin = async (seeking: Promise<Seek>): Promise<void> => {
     setBusy(true);
     setFault(undefined);
     try {
       const seek = await seeking;
-      if (seek.game) sit(seek);
-      else setMine(seek);
+      if (seek.game) return sit(seek);
+      keep(SEEK, seek.seek_id);
+      setMine(seek);
     } catch (error) {
       setFault(error);
     } finally {
       setBusy(false);
     }
   };
-  const again = (): void => setRound(round + 1);
+  useEffect(() => {
+    const known = kept<string>(SEEK);
+    if (!known || mine) return;
+    server.seekState(known).then(
+      (seek) => begin(Promise.resolve(seek)),
+      // A seek that is known no more was another server's, or another key's.
+      (error: unknown) => (error instanceof ApiError && error.status === 404 ? drop(SEEK) : setFault(error)),
+    );
+  }, [key.value]);
+  const leave = (): void => {
+    drop(SEEK);
+    setMine(undefined);
+    again();
+    heading.current?.focus();
+  };
   const others = lobby?.seeks.filter(({ seek_id: id }) => id !== mine?.seek_id) ?? [];
   return (
     <section class="begin">
-      <h1>Find others</h1>
+      <h1 ref={heading} tabIndex={-1}>
+        Find others
+      </h1>
       <p class="muted">Play with people and bots who seek the same. Nobody learns who waits, and seats have new names in every game.</p>
-      {fault !== undefined && <Fault error={fault} again={again} />}
+      {fault !== undefined && <Fault error={fault} />}
+      {away !== undefined && <Fault error={away} again={again} />}
       {mine ? (
-        <Waiting
-          key={mine.seek_id}
-          seek={mine}
-          left={() => {
-            setMine(undefined);
-            again();
-          }}
-        />
+        <Waiting key={mine.seek_id} seek={mine} left={leave} />
       ) : (
         <form
           class="panel"
@@ -139,43 +165,15 @@ export const LobbyPage = (): JSX.Element => {
             void begin(server.seek({ ...wish, bot: ME }));
           }}
         >
-          <label class="field">
-            Rules
-            <select value={wish.profile} onChange={(event) => setWish({ ...wish, profile: event.currentTarget.value as NonNullable<NewSeek["profile"]> })}>
-              <option value="interintent">with talk after each proposal</option>
-              <option value="official">of the board game</option>
-            </select>
-          </label>
-          <label class="field">
-            Seats
-            <select value={wish.players} onChange={(event) => setWish({ ...wish, players: Number(event.currentTarget.value) })}>
-              {[5, 6, 7, 8, 9, 10].map((count) => (
-                <option key={count} value={count}>
-                  {count}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label class="field">
-            Pace
-            <select value={wish.pace} onChange={(event) => setWish({ ...wish, pace: event.currentTarget.value as NonNullable<NewSeek["pace"]> })}>
-              {Object.entries(PACE).map(([pace, words]) => (
-                <option key={pace} value={pace}>
-                  {words}
-                </option>
-              ))}
-            </select>
-          </label>
-          <label class="field">
-            Wait for others
-            <select value={wish.wait_s} onChange={(event) => setWish({ ...wish, wait_s: Number(event.currentTarget.value) })}>
-              {[10, 60, 300, 1800].map((seconds) => (
-                <option key={seconds} value={seconds}>
-                  {seconds < 60 ? `${seconds} s` : `${seconds / 60} min`}
-                </option>
-              ))}
-            </select>
-          </label>
+          <Select label="Rules" value={wish.profile} choices={RULES} choose={(profile) => setWish({ ...wish, profile })} />
+          <Select label="Seats" value={wish.players} choices={counts(5, 10)} choose={(players) => setWish({ ...wish, players })} />
+          <Select label="Pace" value={wish.pace} choices={PACES} choose={(pace) => setWish({ ...wish, pace })} />
+          <Select
+            label="Wait for others"
+            value={wish.wait_s}
+            choices={[10, 60, 300, 1800].map((seconds) => [seconds, seconds < 60 ? `${seconds} s` : `${seconds / 60} min`])}
+            choose={(wait_s) => setWish({ ...wish, wait_s })}
+          />
           <button type="submit" class="primary" disabled={busy}>
             Seek a game
           </button>
@@ -184,7 +182,7 @@ export const LobbyPage = (): JSX.Element => {
       <section aria-label="Who waits">
         <h2>Who waits</h2>
         {lobby === undefined ? (
-          fault === undefined && <Loading what="who waits" />
+          away === undefined && <Loading what="who waits" />
         ) : lobby.pools.length + lobby.games.length === 0 ? (
           <Empty title="Nobody waits at the moment">
             <p>Whoever comes next finds you, if you seek a game.</p>
@@ -192,9 +190,16 @@ export const LobbyPage = (): JSX.Element => {
         ) : (
           <ul class="invitations">
             {lobby.pools.map((pool) => (
-              <li key={`${pool.profile} ${pool.players} ${pool.pace} ${pool.rated}`} class="row">
-                {pool.waiting} of {plural(pool.players, "player")}: {pool.profile}, {pool.pace}
-                {pool.rated && ", rated (for bots)"}
+              <li key={`${pool.profile} ${pool.players} ${pool.pace} ${pool.rated}`} class="panel invitation">
+                <span>
+                  <strong>
+                    {pool.waiting} of {plural(pool.players, "player")}
+                  </strong>
+                  <small class="muted">
+                    rules {wordsOf(RULES, pool.profile)} · {wordsOf(PACES, pool.pace)}
+                    {pool.rated && " · rated, for bots"}
+                  </small>
+                </span>
                 {!pool.rated && !mine && (
                   <button
                     type="button"
@@ -207,8 +212,13 @@ export const LobbyPage = (): JSX.Element => {
               </li>
             ))}
             {lobby.games.map((game) => (
-              <li key={game.game_id} class="row">
-                Game <ShortId id={game.game_id} />: {plural(game.seats.length - game.claimed, "open seat")} of {game.players}
+              <li key={game.game_id} class="panel invitation">
+                <span>
+                  <strong>{plural(game.seats.length - game.claimed, "open seat")}</strong>
+                  <small class="muted">
+                    at a table of {game.players}, game <ShortId id={game.game_id} />
+                  </small>
+                </span>
                 {!mine && game.claimed < game.seats.length && (
                   <button type="button" disabled={busy} onClick={() => void begin(server.claimOpenSeat(game.game_id, { bot: ME }))}>
                     Take a seat
@@ -224,8 +234,13 @@ export const LobbyPage = (): JSX.Element => {
           <h2>Your other seeks</h2>
           <ul class="invitations">
             {others.map((seek) => (
-              <li key={seek.seek_id} class="row">
-                <bdi>{seek.bot}</bdi>: {seek.pool}
+              <li key={seek.seek_id} class="panel invitation">
+                <span>
+                  <strong>
+                    <bdi>{seek.bot}</bdi>
+                  </strong>
+                  <small class="muted">{termsOf(seek)}</small>
+                </span>
                 <button type="button" onClick={() => void server.withdraw(seek.seek_id).then(again, setFault)}>
                   Withdraw
                 </button>

@@ -2,6 +2,7 @@
 import type { NewGames, Seat } from "@interintent/client";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { Select, counts } from "../parts/select.tsx";
 import { Fault } from "../parts/states.tsx";
 import { keepToken } from "../play/tokens.ts";
 import { go, href } from "../router.ts";
@@ -99,30 +100,16 @@ export const PlayPage = (): JSX.Element => {
       <h1>Play</h1>
       <p class="muted">Take a seat at a table of Avalon. Scripts play the seats that no person takes.</p>
       <form class="panel" onSubmit={(event) => void begin(event)}>
-        <label class="field">
-          Seats
-          <select value={players} onChange={(event) => {
-            const count = Number(event.currentTarget.value);
+        <Select
+          label="Seats"
+          value={players}
+          choices={counts(5, 10)}
+          choose={(count) => {
             setPlayers(count);
             setPeople(Math.min(people, count));
-          }}>
-            {[5, 6, 7, 8, 9, 10].map((count) => (
-              <option key={count} value={count}>
-                {count}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label class="field">
-          People, you included
-          <select value={people} onChange={(event) => setPeople(Number(event.currentTarget.value))}>
-            {Array.from({ length: players }, (_, i) => (
-              <option key={i} value={i + 1}>
-                {i + 1}
-              </option>
-            ))}
-          </select>
-        </label>
+          }}
+        />
+        <Select label="People, you included" value={people} choices={counts(1, players)} choose={setPeople} />
         <fieldset class="names">
           <legend>Names, if you like</legend>
           {Array.from({ length: people }, (_, i) => (
@@ -142,16 +129,12 @@ export const PlayPage = (): JSX.Element => {
             />
           ))}
         </fieldset>
-        <label class="field">
-          Time for each decision
-          <select value={minutes} onChange={(event) => setMinutes(Number(event.currentTarget.value))}>
-            {[1, 2, 5, 15, 60, 1440].map((count) => (
-              <option key={count} value={count}>
-                {count < 60 ? `${count} min` : count === 60 ? "an hour" : "a day"}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select
+          label="Time for each decision"
+          value={minutes}
+          choices={[1, 2, 5, 15, 60, 1440].map((count) => [count, count < 60 ? `${count} min` : count === 60 ? "an hour" : "a day"])}
+          choose={setMinutes}
+        />
         <button type="submit" class="primary" disabled={busy}>
           {people === 1 ? "Take a seat" : "Make the table"}
         </button>

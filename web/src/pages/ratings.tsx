@@ -1,10 +1,10 @@
 /** The ladder: who wins how often, whatever side was dealt, with what is certain of it. */
 import type { Ratings, RatedPlayer } from "@interintent/client";
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
 import { plural } from "../game/words.ts";
+import { useLook } from "../parts/look.ts";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
-import { key, server } from "../session.ts";
+import { server } from "../session.ts";
 
 type Limits = RatedPlayer["rating"];
 
@@ -39,9 +39,9 @@ const Row = ({ one }: { one: RatedPlayer }): JSX.Element => (
     <th scope="row">
       {one.bot ? (
         <>
-          <bdi>{one.bot.name}</bdi> <bdi>{one.bot.version}</bdi>
+          <bdi>{one.bot.name}</bdi>
           <span class="why">
-            of <bdi>{one.bot.owner}</bdi>
+            version <bdi>{one.bot.version}</bdi>, of <bdi>{one.bot.owner}</bdi>
           </span>
         </>
       ) : (
@@ -138,15 +138,8 @@ const LadderOf = ({ ratings }: { ratings: Ratings }): JSX.Element => (
 );
 
 export const RatingsPage = (): JSX.Element => {
-  const [ratings, setRatings] = useState<Ratings | undefined>(undefined);
-  const [fault, setFault] = useState<unknown>(undefined);
-  useEffect(() => {
-    const stop = new AbortController();
-    setFault(undefined);
-    server.ratings(stop.signal).then(setRatings, (error: unknown) => stop.signal.aborted || setFault(error));
-    return () => stop.abort();
-  }, [key.value]);
-  if (fault !== undefined) return <Fault whole error={fault} />;
+  const { found: ratings, fault, again } = useLook((stop) => server.ratings(stop));
+  if (fault !== undefined) return <Fault whole error={fault} again={again} />;
   if (!ratings) return <Loading what="the ratings" />;
   return (
     <div class="ratings">

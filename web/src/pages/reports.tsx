@@ -194,7 +194,7 @@ export const Made = ({ query, only }: { query: Query; only?: readonly string[] }
 
 export const ReportsPage = (): JSX.Element => {
   const { batch = "", group_by, contrast, where, exclude_above } = place.value.query;
-  const { found, fault } = useBatches();
+  const { found, fault, again } = useBatches();
   const chosen = batch.split(",").filter(Boolean);
   const here = JSON.stringify(place.value.query);
   return (
@@ -203,7 +203,7 @@ export const ReportsPage = (): JSX.Element => {
       {!chosen.length && <p class="muted">The paper's tables and our own, over finished games of one or several batches.</p>}
       {fault !== undefined ? (
         // A chosen report tells its own faults.
-        chosen.length === 0 && <Fault error={fault} />
+        chosen.length === 0 && <Fault error={fault} again={again} />
       ) : !found ? (
         <Loading what="the batches" />
       ) : chosen.length ? (

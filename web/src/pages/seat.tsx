@@ -52,7 +52,7 @@ const Talk = ({ source }: { source: SeatSource }): JSX.Element => {
             );
           const words = sentence(event, table);
           return words ? (
-            <li key={event.seq} class={`entry ${event.type === "quest_resolved" || event.type === "game_ended" ? "outcome" : "deed"}`} dir="auto">
+            <li key={event.seq} class={`entry ${event.type === "quest_resolved" || event.type === "game_ended" ? "outcome" : "deed"}`}>
               {words}
             </li>
           ) : null;

@@ -2,14 +2,15 @@
  * progress, cost and defaults, and no result: who looks early finds more than there is. */
 import type { BatchSummary, BatchView } from "@interintent/client";
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { plural } from "../game/words.ts";
 import { Icon } from "../parts/icons.tsx";
+import { type Looked, useLook } from "../parts/look.ts";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
-import { type Asked, allBatches, useBatches } from "../report/load.ts";
+import { allBatches, useBatches } from "../report/load.ts";
 import { CAUSE, STUDY_SECTIONS } from "../report/view.tsx";
 import { href } from "../router.ts";
-import { key, server } from "../session.ts";
+import { server } from "../session.ts";
 import { Status } from "./game.tsx";
 import { MOST, Made, columnOf } from "./reports.tsx";
 
@@ -36,8 +37,8 @@ const grouped = <T extends { labels: Record<string, string> }>(batches: readonly
 };
 
 export const StudiesPage = (): JSX.Element => {
-  const { found, fault } = useBatches();
-  if (fault !== undefined) return <Fault whole error={fault} />;
+  const { found, fault, again } = useBatches();
+  if (fault !== undefined) return <Fault whole error={fault} again={again} />;
   if (!found) return <Loading what="the studies" />;
   const studies = grouped(
     found.filter(({ labels }) => labels["study"]),
@@ -83,34 +84,18 @@ const SOON = 2000;
 const LATER = 15_000;
 
 /** The batches of a study in full, looked at again and again: a study makes more of them as it goes on. */
-const useStudy = (study: string): Asked<readonly BatchView[]> => {
-  const [asked, setAsked] = useState<Asked<readonly BatchView[]>>({});
-  useEffect(() => {
-    const stop = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const views = new Map<string, BatchView>();
-    const look = async (): Promise<void> => {
-      try {
-        const listed = await allBatches(`study=${study}`, stop.signal);
-        // The oldest first: cells stand in the order in which they were begun.
-        for (const { batch_id, status } of listed.toReversed())
-          if (views.get(batch_id)?.status !== status || !OVER.has(status)) views.set(batch_id, await server.batch(batch_id, stop.signal));
-        const found = [...views.values()];
-        setAsked({ found });
-        timer = setTimeout(() => void look(), found.some(({ status }) => !OVER.has(status)) ? SOON : LATER);
-      } catch (fault) {
-        if (!stop.signal.aborted) setAsked({ fault });
-      }
-    };
-    setAsked({});
-    void look();
-    return () => {
-      stop.abort();
-      clearTimeout(timer);
-    };
-  }, [study, key.value]);
-  return asked;
-};
+const useStudy = (study: string): Looked<readonly BatchView[]> =>
+  useLook<readonly BatchView[]>(
+    async (stop, known) => {
+      const views = new Map(known?.map((one) => [one.batch_id, one]));
+      const listed = await allBatches(`study=${study}`, stop);
+      // The oldest first: cells stand in the order in which they were begun.
+      for (const { batch_id, status } of listed.toReversed())
+        if (views.get(batch_id)?.status !== status || !OVER.has(status)) views.set(batch_id, await server.batch(batch_id, stop));
+      return [...views.values()];
+    },
+    (found) => (found.some(({ status }) => !OVER.has(status)) ? SOON : LATER),
+  );
 
 const Cell = ({ cell, batches }: { cell: string; batches: readonly BatchView[] }): JSX.Element => {
   const all = sum(batches, planned);
@@ -230,8 +215,8 @@ const Results = ({ batches }: { batches: readonly BatchView[] }): JSX.Element =>
 };
 
 export const StudyPage = ({ study }: { study: string }): JSX.Element => {
-  const { found, fault } = useStudy(study);
-  if (fault !== undefined) return <Fault whole error={fault} />;
+  const { found, fault, again } = useStudy(study);
+  if (fault !== undefined && !found) return <Fault whole error={fault} again={again} />;
   if (!found) return <Loading what="the study" />;
   if (!found.length)
     return (
@@ -249,6 +234,7 @@ export const StudyPage = ({ study }: { study: string }): JSX.Element => {
       <h1>
         <span class="muted">Study</span> <bdi>{study}</bdi>
       </h1>
+      {fault !== undefined && <Fault error={fault} again={again} />}
       <p role="status">
         {number.format(done)} of {plural(all, "planned game")} finished
       </p>

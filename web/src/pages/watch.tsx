@@ -1,14 +1,16 @@
 /** Every game of the server: to find, to sort, to watch. */
 import type { GameSummary } from "@interintent/client";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ENDING, SIDE, plural } from "../game/words.ts";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ENDING, SIDE, ago, plural } from "../game/words.ts";
 import { Icon } from "../parts/icons.tsx";
+import { useLook } from "../parts/look.ts";
+import { Select } from "../parts/select.tsx";
 import { ShortId } from "../parts/short-id.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { VirtualTable } from "../parts/virtual.tsx";
 import { amend, go, href, place } from "../router.ts";
-import { key, server } from "../session.ts";
+import { server } from "../session.ts";
 import { Status } from "./game.tsx";
 
 const SHOW = {
@@ -18,6 +20,13 @@ const SHOW = {
   ended: { name: "Cancelled or failed", status: "cancelled,failed" },
 } as const;
 type Show = keyof typeof SHOW;
+const SHOWS = Object.entries(SHOW).map(([show, { name }]) => [show as Show, name] as const);
+
+const RESULTS = [
+  ["", "Any result"],
+  ["loyal", "Loyal wins"],
+  ["evil", "Evil wins"],
+] as const;
 
 const SORT: Record<string, string> = {
   "-created": "Newest first",
@@ -28,14 +37,7 @@ const SORT: Record<string, string> = {
   "-players": "By seats",
   profile: "By rules",
 };
-
-const ago = (at: string): string => {
-  const s = (Date.now() - Date.parse(at)) / 1000;
-  if (s < 60) return "just now";
-  if (s < 3600) return `${Math.round(s / 60)} min ago`;
-  if (s < 86_400) return `${Math.round(s / 3600)} h ago`;
-  return new Date(at).toLocaleDateString();
-};
+const SORTS = Object.entries(SORT);
 
 const won = (game: GameSummary): string => (game.winner ? `${SIDE[game.winner]} wins: ${ENDING[game.ending!]}` : "");
 
@@ -57,7 +59,7 @@ const Row = ({ game }: { game: GameSummary }): JSX.Element => (
       <a href={href(`/batches/${game.batch_id}`)}><ShortId id={game.batch_id} /></a>
     </span>
     <span role="cell" class="c-when">
-      <time dateTime={game.created_at}>{ago(game.created_at)}</time>
+      <time dateTime={game.created_at} title={new Date(game.created_at).toLocaleString()}>{ago(game.created_at)}</time>
     </span>
   </>
 );
@@ -75,96 +77,93 @@ const Columns = (): JSX.Element => (
 
 const EVERY_MS = 3000;
 const PAGE = 200;
-/** Games to a page where all of them are wanted, to look for words in them. */
-const LARGE = 1000;
+/** Milliseconds after the last letter until the server is asked for what was written. */
+const REST_MS = 200;
+
+interface Found {
+  /** What was asked for. */
+  of: string;
+  games: readonly GameSummary[];
+  next: string | null;
+}
+
+/** What is written to find games; it goes into the address, and comes from there. */
+const useWords = (): [string, (words: string) => void] => {
+  const { find = "" } = place.value.query;
+  const [words, setWords] = useState(find);
+  const told = useRef(find);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      if (words.trim() === told.current) return;
+      told.current = words.trim();
+      amend({ find: told.current });
+    }, REST_MS);
+    return () => clearTimeout(timer);
+  }, [words]);
+  // A link to other words.
+  useEffect(() => {
+    if (find === told.current) return;
+    told.current = find;
+    setWords(find);
+  }, [find]);
+  return [words, setWords];
+};
+
+const None = (): JSX.Element => (
+  <Empty title="No game has been played here yet">
+    <p>“Show me a game” lets five scripted seats play one. A study or POST /games brings more.</p>
+  </Empty>
+);
 
 export const WatchPage = (): JSX.Element => {
-  const { show: asked, sort: by, batch, winner } = place.value.query;
+  const { show: asked, sort: by, batch, winner, find } = place.value.query;
   const show: Show = asked && asked in SHOW ? (asked as Show) : "all";
   const sort = by && by in SORT ? by : "-created";
-  const [words, setWords] = useState("");
-  const [games, setGames] = useState<readonly GameSummary[] | undefined>(undefined);
-  const [next, setNext] = useState<string | null>(null);
-  const [fault, setFault] = useState<unknown>(undefined);
-  const [round, setRound] = useState(0);
-  const loading = useRef<AbortController | undefined>(undefined);
-  const query = { status: SHOW[show].status, batch, winner, sort, limit: PAGE };
+  const [words, setWords] = useWords();
+  const query = { status: SHOW[show].status, batch, winner, find, sort, limit: PAGE };
+  const of = JSON.stringify(query);
 
-  // The server sorts and filters; pages come as they are scrolled to, or all of them where words are looked for.
-  useEffect(() => {
-    const stop = new AbortController();
-    loading.current = stop;
-    setGames(undefined);
-    setFault(undefined);
-    server.games(query, stop.signal).then(
-      (page) => {
-        setGames(page.games);
-        setNext(page.next);
-      },
-      (error: unknown) => stop.signal.aborted || setFault(error),
-    );
-    const refresh = setInterval(() => {
-      if (document.hidden) return;
+  // The server finds, sorts and filters; pages come as they are scrolled to. What was found before stays until then.
+  const { found, fault, again, change } = useLook<Found>(
+    async (stop, known) => {
+      const { games, next } = await server.games(query, stop);
+      if (known?.of !== of) return { of, games, next };
       // What is new or has changed lies on the first page; it is laid over what is known.
-      server.games(query, stop.signal).then(
-        ({ games: fresh }) =>
-          setGames((known) => {
-            const ids = new Set(fresh.map(({ game_id }) => game_id));
-            return [...fresh, ...(known ?? []).filter(({ game_id }) => !ids.has(game_id))];
-          }),
-        () => undefined,
-      );
-    }, EVERY_MS);
-    return () => {
-      stop.abort();
-      clearInterval(refresh);
-    };
-  }, [show, sort, batch, winner, key.value, round]);
+      const ids = new Set(games.map(({ game_id }) => game_id));
+      return { ...known, games: [...games, ...known.games.filter(({ game_id }) => !ids.has(game_id))] };
+    },
+    () => EVERY_MS,
+    [of],
+  );
 
-  const [looking, setLooking] = useState(false);
+  const [refused, setRefused] = useState<unknown>(undefined);
   const busy = useRef(false);
-  const more = (): void => {
-    const stop = loading.current;
-    if (!next || busy.current || !stop) return;
+  const more = async (): Promise<void> => {
+    if (!found?.next || found.of !== of || busy.current) return;
     busy.current = true;
-    server
-      .games({ ...query, limit: looking || words.trim() ? LARGE : PAGE, cursor: next }, stop.signal)
-      .then(
-        (page) => {
-          setGames((known) => {
-            const ids = new Set(known?.map(({ game_id }) => game_id));
-            return [...(known ?? []), ...page.games.filter(({ game_id }) => !ids.has(game_id))];
-          });
-          setNext(page.next);
-        },
-        (error: unknown) => stop.signal.aborted || setFault(error),
-      )
-      .finally(() => {
-        busy.current = false;
+    try {
+      const page = await server.games({ ...query, cursor: found.next });
+      change((known) => {
+        if (known.of !== of) return known;
+        const ids = new Set(known.games.map(({ game_id }) => game_id));
+        return { of, games: [...known.games, ...page.games.filter(({ game_id }) => !ids.has(game_id))], next: page.next };
       });
+    } catch (error) {
+      setRefused(error);
+    } finally {
+      busy.current = false;
+    }
   };
-  useEffect(() => {
-    if (looking || words.trim()) more();
-  }, [looking, !!words.trim(), next]);
-
-  const shown = useMemo(() => {
-    const wanted = words.trim().toLowerCase();
-    const fits = (game: GameSummary): boolean =>
-      !wanted ||
-      `${game.game_id} ${game.batch_id} ${game.title ?? ""} ${game.agents?.join(" ") ?? ""} ${game.status} ${game.profile} ${won(game)}`
-        .toLowerCase()
-        .includes(wanted);
-    return (games ?? []).filter(fits);
-  }, [games, words]);
 
   const [making, setMaking] = useState(false);
   const play = async (): Promise<void> => {
     setMaking(true);
+    setRefused(undefined);
     try {
       const made = await server.createGames();
       go(href(`/games/${made.games?.[0]?.game_id}`, { at: 1, play: 1 }));
     } catch (error) {
-      setFault(error);
+      setRefused(error);
     } finally {
       setMaking(false);
     }
@@ -184,38 +183,13 @@ export const WatchPage = (): JSX.Element => {
       <form class="filters" role="search" aria-label="Games" onSubmit={(event) => event.preventDefault()}>
         <label>
           <span class="hidden">Find a game</span>
-          <input type="search" placeholder="Find: id, title, agent, result" value={words} onFocus={() => setLooking(true)} onBlur={() => setLooking(false)} onInput={(input) => setWords(input.currentTarget.value)} />
+          <input type="search" placeholder="Find: id, title, agent, result" value={words} maxLength={200} onInput={(input) => setWords(input.currentTarget.value)} />
         </label>
-        <label>
-          <span class="hidden">Which games</span>
-          <select value={show} onChange={(change) => amend({ show: change.currentTarget.value === "all" ? undefined : change.currentTarget.value })}>
-            {Object.entries(SHOW).map(([name, { name: label }]) => (
-              <option key={name} value={name}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </label>
-        <label>
-          <span class="hidden">Result</span>
-          <select value={winner ?? ""} onChange={(change) => amend({ winner: change.currentTarget.value || undefined })}>
-            <option value="">Any result</option>
-            <option value="loyal">Loyal wins</option>
-            <option value="evil">Evil wins</option>
-          </select>
-        </label>
-        <label>
-          <span class="hidden">Order</span>
-          <select value={sort} onChange={(change) => amend({ sort: change.currentTarget.value === "-created" ? undefined : change.currentTarget.value })}>
-            {Object.entries(SORT).map(([name, label]) => (
-              <option key={name} value={name}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </label>
+        <Select bare label="Which games" value={show} choices={SHOWS} choose={(one) => amend({ show: one === "all" ? undefined : one })} />
+        <Select bare label="Result" value={winner ?? ""} choices={RESULTS} choose={(one) => amend({ winner: one })} />
+        <Select bare label="Order" value={sort} choices={SORTS} choose={(one) => amend({ sort: one === "-created" ? undefined : one })} />
         <p class="count" role="status">
-          {games ? `${next ? "more than " : ""}${plural(shown.length, "game")}` : ""}
+          {found ? `${found.next ? "more than " : ""}${plural(found.games.length, "game")}` : ""}
         </p>
         {batch && (
           <p>
@@ -226,17 +200,13 @@ export const WatchPage = (): JSX.Element => {
           </p>
         )}
       </form>
-      {fault !== undefined && <Fault error={fault} again={() => setRound(round + 1)} />}
-      {!games && fault === undefined && <Loading what="the games" />}
-      {games && games.length === 0 && (
-        <Empty title={show === "all" ? "No game has been played here yet" : "No game is in this state"}>
-          <p>
-            {show === "all" ? "“Show me a game” lets five scripted seats play one. A study or POST /games brings more." : "Choose others above."}
-          </p>
-        </Empty>
+      {refused !== undefined && <Fault error={refused} />}
+      {fault !== undefined && <Fault error={fault} again={again} />}
+      {!found && fault === undefined && <Loading what="the games" />}
+      {found && found.games.length === 0 && (find ? <Empty title="No game fits these words" /> : show !== "all" || winner || batch ? <Empty title="No game is like that" /> : <None />)}
+      {found && found.games.length > 0 && (
+        <VirtualTable key={found.of} count={found.games.length} rowHeight={56} label="Games" columns={<Columns />} row={(index) => <Row game={found.games[index]!} />} onEnd={() => void more()} />
       )}
-      {games && games.length > 0 && shown.length === 0 && <Empty title="No game fits these words" />}
-      {shown.length > 0 && <VirtualTable count={shown.length} rowHeight={56} label="Games" columns={<Columns />} row={(index) => <Row game={shown[index]!} />} onEnd={more} />}
     </div>
   );
 };

@@ -28,7 +28,10 @@ const Left = ({ until }: { until: number }): JSX.Element => {
   const seconds = Math.max(0, Math.ceil((until - now) / 1000));
   return (
     <span class={`left ${seconds <= 15 ? "warning" : "muted"}`} role="timer" aria-label="Time left">
-      {Math.floor(seconds / 60)}:{String(seconds % 60).padStart(2, "0")} left
+      {seconds < 3600
+        ? `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`
+        : `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`}{" "}
+      left
     </span>
   );
 };

@@ -1,22 +1,16 @@
-/** The tokens of the seats that are played in this tab, and what was noted there: kept with the tab, and gone with it. */
+/** The tokens of the seats that are played in this tab, and what was noted there. */
 import type { Seat } from "@interintent/client";
+import { keep, kept } from "../parts/tab.ts";
 
 interface Held {
   seat: Seat;
   token: string;
 }
 
-const name = (game: string): string => `interintent.seat.${game}`;
+export const keepToken = (game: string, held: Held): void => keep(`seat.${game}`, held);
 
-export const keepToken = (game: string, held: Held): void => sessionStorage.setItem(name(game), JSON.stringify(held));
+export const tokenOf = (game: string): Held | undefined => kept(`seat.${game}`);
 
-export const tokenOf = (game: string): Held | undefined => {
-  const text = sessionStorage.getItem(name(game));
-  return text === null ? undefined : (JSON.parse(text) as Held);
-};
+export const keepPad = (game: string, text: string): void => keep(`notes.${game}`, text);
 
-const pad = (game: string): string => `interintent.pad.${game}`;
-
-export const keepPad = (game: string, text: string): void => sessionStorage.setItem(pad(game), text);
-
-export const padOf = (game: string): string => sessionStorage.getItem(pad(game)) ?? "";
+export const padOf = (game: string): string => kept(`notes.${game}`) ?? "";

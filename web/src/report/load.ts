@@ -1,6 +1,7 @@
 /** What reports and studies ask of the service. */
 import type { BatchSummary, Query, Report, ReportProgress } from "@interintent/client";
 import { useEffect, useState } from "preact/hooks";
+import { type Looked, useLook } from "../parts/look.ts";
 import { key, server } from "../session.ts";
 
 export interface Asked<T> {
@@ -36,19 +37,7 @@ export const allBatches = async (label: string | undefined, signal: AbortSignal)
   return found;
 };
 
-export const useBatches = (): Asked<readonly BatchSummary[]> => {
-  const [asked, setAsked] = useState<Asked<readonly BatchSummary[]>>({});
-  useEffect(() => {
-    const stop = new AbortController();
-    setAsked({});
-    allBatches(undefined, stop.signal).then(
-      (found) => setAsked({ found }),
-      (fault: unknown) => stop.signal.aborted || setAsked({ fault }),
-    );
-    return () => stop.abort();
-  }, [key.value]);
-  return asked;
-};
+export const useBatches = (): Looked<readonly BatchSummary[]> => useLook<readonly BatchSummary[]>((stop) => allBatches(undefined, stop));
 
 /** The games of a set: see `Report.sources`. */
 export const gamesOf = (report: Report, set: number): string[] => {

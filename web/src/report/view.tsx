@@ -16,7 +16,10 @@ const percent = (part: number, all: number): string => `${((100 * part) / Math.m
 const PAPER = "The paper's tables and figures";
 const QUESTIONS = "The study's questions";
 const GROUPS = "Groups side by side";
-const FIRST: readonly string[] = [QUESTIONS, GROUPS, PAPER];
+/** What models and programs judged: never pooled with people's word, and not to be looked for among the additions. */
+const JUDGES = "Judged by models and programs";
+const FIRST: readonly string[] = [QUESTIONS, GROUPS, PAPER, JUDGES];
+const sectionOf = ({ name, section }: ReportTable): string => (name === "judges" || name === "judges_corrected" || name === "statement_judges" ? JUDGES : section);
 const DRAWN: ReadonlySet<string> = new Set(["contrasts", "groups", "dimensions", "results", "play"]);
 
 /** A longer table is opened by who wants it. */
@@ -241,7 +244,7 @@ export const ReportView = ({ report, only }: { report: Report; only?: readonly s
   const [chosen, setChosen] = useState<Chosen | undefined>(undefined);
   // Tables of the paper keep their places, since readers look for them there.
   const kept = report.tables.filter(({ rows, section }) => rows.length || section === PAPER);
-  const names = [...new Set(kept.map(({ section }) => section))].filter((name) => !only || only.includes(name));
+  const names = [...new Set(kept.map(sectionOf))].filter((name) => !only || only.includes(name));
   const sections = [...FIRST.filter((name) => names.includes(name)), ...names.filter((name) => !FIRST.includes(name))];
   const empty = only ? [] : report.tables.filter((table) => !kept.includes(table));
   return (
@@ -262,7 +265,7 @@ export const ReportView = ({ report, only }: { report: Report; only?: readonly s
       )}
       <Failures report={report} />
       {sections.map((name, i) => (
-        <Section key={name} name={name} tables={kept.filter(({ section }) => section === name)} open={i === 0 || FIRST.includes(name)} choose={setChosen} />
+        <Section key={name} name={name} tables={kept.filter((table) => sectionOf(table) === name)} open={i === 0 || FIRST.includes(name)} choose={setChosen} />
       ))}
       {!only && (
         <details class="report-section">
