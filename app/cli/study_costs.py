@@ -325,8 +325,8 @@ def _rating(
         for quantity, range_ in taken.items():
             found.of[quantity] += range_
     found.hours, basis = _rating_hours(found, seconds, trial, settings)
-    told = [words.format(count) for words, count in bases.items()]
-    found.basis = ", ".join([*told, basis] if basis else told)
+    reckoned = [words.format(count) for words, count in bases.items()]
+    found.basis = ", ".join([*reckoned, basis] if basis else reckoned)
     return found
 
 
