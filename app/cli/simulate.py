@@ -338,7 +338,7 @@ def _resumed(path: Path, plan: Plan, profile: Profile, models: "ModelRun | None"
             type_ = values.pop("type")
             if type_ == PROVENANCE:
                 if (values.get("labels") or {}) != plan.labels:
-                    fail(f"{another} has the labels {_in_json(values.get('labels'))}, not {_in_json(plan.labels)}")
+                    fail(f"{another} has the labels {_json(values.get('labels'))}, not {_json(plan.labels)}")
                 continue
             del values["seq"]
             try:
@@ -365,11 +365,11 @@ def _other_agent(before: AgentsSeated, now: AgentsSeated) -> str:
     """Where the agents of a game differ from those that would play it now, in words; empty: nowhere."""
     for pointer, was, is_ in differences(*(payload(event)["agents"] for event in (before, now))):
         _, seat, field = pointer.split("/", 2)
-        return f"seat {seat}, {field} was {_in_json(was)}, is {_in_json(is_)}"
+        return f"seat {seat}, {field} was {_json(was)}, is {_json(is_)}"
     return ""
 
 
-def _in_json(value: Any) -> str:
+def _json(value: Any) -> str:
     return orjson.dumps(value, default=list).decode()
 
 

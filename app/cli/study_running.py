@@ -106,8 +106,8 @@ def check_endpoints(
             now = asking.asked.get(endpoint, before)
             if now != before:
                 raise StudyFault(
-                    f"{asking.words}: answers are there for which {endpoint} was asked with {_in_words(before)}; "
-                    f"now it is asked with {_in_words(now)}. The two are not mixed: put the settings back, or "
+                    f"{asking.words}: answers are there for which {endpoint} was asked with {_words(before)}; "
+                    f"now it is asked with {_words(now)}. The two are not mixed: put the settings back, or "
                     "give the changed endpoint a name of its own in the models file and in the study"
                 )
     prices = [
@@ -147,7 +147,7 @@ def _how(settings: EndpointSettings) -> dict[str, Any]:
     return {"model": settings.model, **{name: value for name, value in further.items() if value is not None}}
 
 
-def _in_words(how: Mapping[str, Any]) -> str:
+def _words(how: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{name} {value if isinstance(value, str) else orjson.dumps(value).decode()}"
         for name, value in how.items()
