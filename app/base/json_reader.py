@@ -36,13 +36,17 @@ MAX_ELEMENTS: Final = 50_000
 """The most elements of arrays and members of objects in a body, in total."""
 
 _MAX_DIGITS: Final = 128
+_MANY_DIGITS: Final = 19
+"""So many digits may be more than 64 bits."""
 
 _SNIFFED: Final = 4_096
 _SPARSE: Final = 20
+_DENSE: Final = 5
 
 # Where no backslash is escaped itself.
 _CONTROL: Final = re.compile(rb"\\(?:[bfr]|u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF]))")
 _NUL: Final = re.compile(rb"\\u0000")
+_COLON: Final = re.compile(rb"\\u003[aA]")
 
 _BEFORE_QUOTE: Final = re.compile(rb"\\\"")
 
@@ -52,7 +56,7 @@ _TAKEN_OF_RECORDS: Final = bytes(range(1, 256))
 
 _MARK: Final = secrets.token_hex(16)
 
-_NO_MARKS: Final = bytes(set(range(256)) - set(b"[{,\\"))
+_NO_MARKS: Final = bytes(set(range(256)) - set(b"[{,:\\"))
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _ALIKE: Final = bytes.maketrans(b"{}", b"[]")
 _BLANK: Final = b" \t\n\r"
@@ -78,19 +82,42 @@ def read_json(
     if len(body) > _SNIFFED:
         _check_beginning(body[:_SNIFFED])
     # Checked before parsing, since elements take many times the memory of their text.
-    escaped = body.translate(None, _NO_MARKS)
-    marks = escaped.translate(None, b"\\")
+    marks = body.translate(None, _NO_MARKS)
     _check_structure(body, marks, max_depth)
+    escapes = marks.count(b"\\")
     few_objects = marks.count(b"{") * _SPARSE < len(body)
     if not check_text:
         return _parse_as_sent(body, text) if few_objects else _parse_objects_as_sent(body)
-    dense = (len(escaped) - len(marks)) * _SPARSE > len(body)
+    if (len(marks) - escapes) * _SPARSE < len(body):
+        return _read_long_texts(body, marks, record)
+    dense = escapes * _SPARSE > len(body)
     # A text can be invalid only by an escape or U+007F, and a number only by an exponent.
     if any(mark in body for mark in (b"\\", b"\x7f", b"e", b"E")):
-        _check_scalars(body, record, dense=dense)
+        _check_controls(body, _read_scalars(body), record, dense=dense)
     # Python's own parser takes half the time for all but plain ASCII, and twice the time for objects.
     plain = body.isascii() and not dense
     return _parse_as_sent(body, text) if few_objects and not plain else _parse(body)
+
+
+def _read_long_texts(body: bytes, marks: bytes, record: bool) -> Any:
+    """The value of a body with few elements, by the parser that is fastest, but takes much memory for each
+    element.
+    """
+    value = _read_scalars(body)
+    if (escapes := marks.count(b"\\")) or b"\x7f" in body:
+        # Written anew, most characters have no escape.
+        dense = escapes * _DENSE > len(body)
+        _check_controls(body if dense else orjson.dumps(value), value, record, dense=dense)
+    # Of doubled members the last is kept, so colons are lost. Texts keep theirs, however they are spelled.
+    if b"{" in marks and (colons := marks.count(b":")) > 1:
+        if escapes and _COLON.search(body):
+            colons += len(_COLON.findall(_without_escaped_backslashes(body)))
+        if orjson.dumps(value).count(b":") != colons:
+            if escapes * _SPARSE < len(body):
+                _parse(body)  # raises, and knows the place, but is slow with escapes
+            raise Unparsable("invalid JSON: an object repeats a key")
+    # An integer of more than 64 bits was read as a float.
+    return json.loads(body) if _has_digits(body, _MANY_DIGITS, 6) else value
 
 
 def _parse(body: bytes) -> Any:
@@ -162,7 +189,7 @@ _AS_SENT: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant
 def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
     opened = marks.count(b"[") + marks.count(b"{")
     many = opened + marks.count(b",") > MAX_ELEMENTS
-    long = all(_has_digits(body, every) for every in (32, 4))
+    long = all(_has_digits(body, _MAX_DIGITS, every) for every in (32, 4))
     if opened <= max_depth and not many and not long:
         return
     # Each string is replaced by one quote.
@@ -175,9 +202,9 @@ def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
         raise Unparsable(f"a number has at most {_MAX_DIGITS} digits")
 
 
-def _has_digits(body: bytes, every: int) -> bool:
-    """Whether there are digits at so many sampled positions in a row as in a number that is too long."""
-    return b"0" * (_MAX_DIGITS // every) in body[::every].translate(_ZEROS)
+def _has_digits(body: bytes, count: int, every: int) -> bool:
+    """Whether there are digits at so many sampled positions in a row as in a number of ``count`` digits."""
+    return b"0" * (count // every) in body[::every].translate(_ZEROS)
 
 
 def _check_depth(brackets: bytes, limit: int) -> None:
@@ -198,10 +225,10 @@ def _check_elements(structure: bytes) -> None:
         )
 
 
-def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
-    """Raises InvalidRequest for a text or a number that is not allowed."""
+def _read_scalars(body: bytes) -> Any:
+    """The value. Raises InvalidRequest for a lone surrogate, and for a number beyond a double."""
     try:
-        value = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError as fault:
         beginning = fault.doc[: fault.pos].encode()
         if fault.msg.endswith("surrogate in string"):
@@ -215,6 +242,10 @@ def _check_scalars(body: bytes, record: bool, *, dense: bool) -> None:
         # jiter has a better message.
         _parse(body)
         raise Unparsable(f"invalid JSON: {fault.msg}") from None
+
+
+def _check_controls(body: bytes, value: Any, record: bool, *, dense: bool) -> None:
+    """Raises InvalidRequest for a text with a control character that is not allowed."""
     if (control := _first_control(body, value, record, dense=dense)) is not None:
         beginning, character = control
         raise _text_refused(beginning, f"control character, got U+{ord(character):04X}")
