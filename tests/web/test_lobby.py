@@ -7,7 +7,7 @@ import pytest
 from playwright.async_api import expect
 
 from scripts.web import WEB, install
-from tests.app.meeting.seekers import seek
+from tests.app.play.meeting.seekers import seek
 from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
 
