@@ -41,10 +41,6 @@ from app.games.seat_tokens import SeatTokens
 from app.games.service import Games
 from app.games.tokens import router as tokens_router
 from app.games.trials import router as trials_router
-from app.meeting.routes import router as meeting_router
-from app.meeting.service import Meeting
-from app.meeting.socket import Lobby
-from app.meeting.socket import router as lobby_router
 from app.models.endpoints import Endpoints
 from app.models.leases import Leases
 from app.models.registry import ModelRegistry
@@ -52,6 +48,10 @@ from app.models.trial import Trials
 from app.pages.reference import router as reference_router
 from app.pages.routes import router as pages_router
 from app.pages.ui import router as ui_router
+from app.play.meeting.routes import router as meeting_router
+from app.play.meeting.service import Meeting
+from app.play.meeting.socket import Lobby
+from app.play.meeting.socket import router as lobby_router
 from app.play.routes import router as seats_router
 from app.play.socket import Sockets
 from app.play.socket import router as socket_router

@@ -40,14 +40,13 @@ ROOMS: dict[str, set[str]] = {
     "games": {"base", "edge", "models", "runner", "seats", "store", "stream"},
     "evaluations": {"base", "edge", "models", "runner", "store"},
     "play": {"base", "edge", "games", "protocol", "seats", "settings", "store", "stream"},
-    "meeting": {"base", "edge", "games", "protocol", "seats", "store", "stream"},
     "pages": {"base", "edge", "games", "models", "protocol", "store"},
     "files": {"base", "evaluations", "store"},
     "instruments": {"base", "edge", "games", "protocol", "seats", "serving", "store"},
     # The composition root joins the rooms; the command line stands on top of it and of the instruments.
     "main": {
-        "base", "edge", "evaluations", "games", "meeting", "models", "pages", "play", "runner", "seats",
-        "settings", "store", "stream",
+        "base", "edge", "evaluations", "games", "models", "pages", "play", "runner", "seats", "settings",
+        "store", "stream",
     },
     "cli": {
         "base", "edge", "evaluations", "files", "instruments", "main", "models", "runner", "seats", "serving",
@@ -191,7 +190,7 @@ def test_the_service_has_few_rooms_and_floors() -> None:
     floors: dict[str, int] = {}
     for room, known in ROOMS.items():
         floors[room] = 1 + max((floors[other] for other in known), default=0)
-    assert len(ROOMS.keys() - FLAT) <= 17
+    assert len(ROOMS.keys() - FLAT) <= 16
     assert max(floors.values()) <= 10
 
 

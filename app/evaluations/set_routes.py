@@ -91,7 +91,7 @@ async def list_sets(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> SetPage:
-    """Everybody's, newest first."""
+    """All sets, whoever made them; the newest first."""
     page = await evaluations.sets.page(limit, cursor)
     link_next(request, response, page.next)
     return page

@@ -136,8 +136,8 @@ async def show_readiness(
     verbose: Annotated[bool, Query(description="With the state of each endpoint (`metrics:read`).")] = False,
 ) -> Readiness:
     """200 when the schema is migrated, the database answers and takes writes, and the service is not
-    stopping; else 503, and `detail` says in a sentence what is the matter. An endpoint that does not answer
-    makes no service unready: its games wait, all others go on.
+    stopping; else 503, and `detail` says in a sentence what is the matter. The service stays ready
+    while a model's endpoint does not answer: that endpoint's games wait, and all others go on.
     """
     if verbose and lifecycle.ready:
         (await caller_of(request)).needs("metrics:read")

@@ -199,8 +199,8 @@ class LocalRunner:
         metrics.games_parked.labels(endpoint).set(len(self._parked[endpoint]))
 
     async def _unpark(self, endpoint: str) -> None:
-        """Queues the games that are parked at this endpoint again: all of them once it answers, and one
-        whenever no other game would try whether it does.
+        """Queues the games again that are parked at this endpoint: all of them as soon as it answers. Until
+        then it queues one at a time, so that somebody tries whether the endpoint answers.
         """
         games = self._parked[endpoint]
         health = self._models.endpoints.source(endpoint).health

@@ -24,7 +24,7 @@ from app.evaluations.schemas import VariantSpec
 from app.games.access import Sight
 from app.games.bot_schemas import NewBot
 from app.games.schemas import ForkGame, NewGames
-from app.meeting.schemas import NewSeek
+from app.play.meeting.schemas import NewSeek
 from app.protocol.messages import ClientMessage
 from app.store.games import new_id
 from app.store.keys import KeyStore

@@ -11,13 +11,13 @@ from typing import Any
 import httpx
 from jsonschema import Draft202012Validator
 
-from app.meeting.schemas import NewSeek
+from app.play.meeting.schemas import NewSeek
 from app.protocol.actions import ACTION_MODELS, THOUGHT_MODELS
 from app.protocol.asyncapi import schemas, standalone
 from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from app.protocol.lobby import LOBBY_BEAT_S
 from engine.events import EVENT_TYPES
-from tests.app.meeting.seekers import owner
+from tests.app.play.meeting.seekers import owner
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
 from tests.programs import command_of, environment

@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from app.store.tables import game_players, games
 from engine.events import ActionDefaulted, ActionRefused
-from tests.app.meeting.seekers import owner
+from tests.app.play.meeting.seekers import owner
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
 from tests.programs import EXAMPLES, FINDER, command_of, environment

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.app.meeting.seekers import seek
+from tests.app.play.meeting.seekers import seek
 from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_pages import faults_of

@@ -560,9 +560,9 @@ async def test_stored_answers_are_not_mixed_with_those_of_another_model_or_setti
         assert begun > 0
         assert not logs(folder), "the game is not finished, but some of its answers are stored"
         for old, new, words in (
-            ("fake-small", "fake-newer", "small was asked with model fake-small; now it is asked with model"),
+            ("fake-small", "fake-newer", "small was asked with model fake-small, and now with model"),
             ('model = "fake-small"', 'model = "fake-small"\nextra_body = { effort = "high" }',
-             'now it is asked with model fake-small, extra_body {"effort":"high"}'),
+             'and now with model fake-small, extra_body {"effort":"high"}'),
         ):  # fmt: skip
             file.write_text(mine.replace(old, new))
             refused = await studying("run", folder, "--yes")

@@ -13,7 +13,7 @@ from app.store.rows import PlayerRow, values_of
 from app.store.tables import game_players, games
 from engine.terms import FULL, side_of
 from tests.app.calling import Caller, calling
-from tests.app.meeting.seekers import checked_bot, owner, seek, shown
+from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown
 from tests.app.seated import HttpBot
 
 

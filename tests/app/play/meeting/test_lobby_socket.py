@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.meeting import socket as socket_module
-from tests.app.meeting.seekers import owner, seek
+from app.play.meeting import socket as socket_module
+from tests.app.play.meeting.seekers import owner, seek
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import Watcher, watching
 

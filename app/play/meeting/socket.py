@@ -13,7 +13,7 @@ from fastapi import APIRouter, WebSocket
 from app.base.clock import timestamp
 from app.base.errors import InvalidRequest, Unparsable
 from app.edge.auth import Caller
-from app.meeting.service import Meeting, lobby_name
+from app.play.meeting.service import Meeting, lobby_name
 from app.protocol.close_codes import Code
 from app.protocol.lobby import (
     LOBBY_BEAT_S,

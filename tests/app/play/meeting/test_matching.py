@@ -1,6 +1,6 @@
 """Whom a pool's seeks are paired with."""
 
-from app.meeting.matching import ALIASES, AWAY_MS, match
+from app.play.meeting.matching import ALIASES, AWAY_MS, match
 from app.store.rows import SeekRow
 
 NOW = 1_000_000

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from app.meeting import service as meeting_module
+from app.play.meeting import service as meeting_module
 from app.store.tables import game_players, games, inbox
 from tests.app.calling import Caller, calling, problem
-from tests.app.meeting.seekers import seek, shown
+from tests.app.play.meeting.seekers import seek, shown
 from tests.app.seated import SHORT
 
 KINDS = ("propose_team", "speak", "reconsider", "vote", "card", "summarise", "assassinate")

@@ -1,6 +1,6 @@
 """Seekers at one or two processes that are killed again and again: is each seek paired once, with a game?
 
-``python -m tests.app.meeting.pairing --seeks 1000 --kills 20`` runs it on PostgreSQL with two processes.
+``python -m tests.app.play.meeting.pairing --seeks 1000 --kills 20`` runs it on PostgreSQL with two processes.
 """
 
 import argparse

@@ -25,8 +25,8 @@ from app.games.dealing import players_of
 from app.games.schemas import NewGames, SeatSpec
 from app.games.seat_tokens import SeatTokens
 from app.games.service import Games, Laid
-from app.meeting.matching import ALIASES, AWAY_MS, Match, match
-from app.meeting.schemas import (
+from app.play.meeting.matching import ALIASES, AWAY_MS, Match, match
+from app.play.meeting.schemas import (
     OPEN_SEAT,
     PACES,
     ClaimSeat,

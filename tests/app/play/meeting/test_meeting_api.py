@@ -10,12 +10,12 @@ from sqlalchemy import and_, select
 from agents.errors import InvalidAgent
 from app.base.clock import now_ms
 from app.edge.auth import Caller as Credential
-from app.meeting import service as meeting_module
-from app.meeting.schemas import NewSeek
+from app.play.meeting import service as meeting_module
+from app.play.meeting.schemas import NewSeek
 from app.store.tables import bots as bot_rows
 from app.store.tables import events, game_players, games
 from tests.app.calling import Caller, calling, problem
-from tests.app.meeting.seekers import checked_bot, owner, seek, shown
+from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown
 from tests.app.seated import SHORT, HttpBot
 
 OPERATOR = "o" * 40

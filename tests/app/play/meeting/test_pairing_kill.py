@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.meeting.pairing import paired
+from tests.app.play.meeting.pairing import paired
 from tests.postgres import PostgresServer, fresh_database
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]

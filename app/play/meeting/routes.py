@@ -9,8 +9,8 @@ from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, needs, service
 from app.games.deps import GameId
 from app.games.seat_tokens import NO_STORE
-from app.meeting.schemas import ClaimSeat, LobbyView, NewOpenGame, NewSeek, OpenGameView, SeekView
-from app.meeting.service import Meeting
+from app.play.meeting.schemas import ClaimSeat, LobbyView, NewOpenGame, NewSeek, OpenGameView, SeekView
+from app.play.meeting.service import Meeting
 
 __all__ = ["router"]
 
