@@ -1,10 +1,11 @@
 """Finds the points at which a log may be cut so that the game can continue from there."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.base.errors import InvalidRequest
 from engine.events import (
+    ActionDefaulted,
     AssassinationDeclined,
     AssassinationMade,
     AssassinationOpened,
@@ -23,7 +24,7 @@ from engine.events import (
 from engine.state import State, apply
 from engine.terms import Kind, Phase, Seat
 
-__all__ = ["AnsweredRequest", "answers_in", "cut_after_phase", "cut_after_request"]
+__all__ = ["AnsweredRequest", "answers_in", "cut_after_phase", "cut_after_request", "cut_before_default"]
 
 _CONSEQUENCES = (VotesRevealed, QuestResolved, ProposalOpened, AssassinationOpened, GameEnded)
 
@@ -119,3 +120,21 @@ def cut_after_phase(log: Sequence[Event], round_: int, attempt: int, phase: Phas
             "unknown",
         )
     return cut
+
+
+def cut_before_default(log: Sequence[Event], seats: Collection[Seat]) -> int:
+    """The number of events to copy so that the game goes on where the default was first played for one of
+    these seats; 0 if nothing was answered before, or if no default was played for them.
+    """
+    defaults = (
+        event.request_id
+        for event in log
+        if isinstance(event, ActionDefaulted) and event.seat in seats and event.cause != "cancelled"
+    )
+    spoilt = next(defaults, None)
+    cut = 0
+    for answered in answers_in(log):
+        if answered.request_id == spoilt:
+            return cut
+        cut = answered.cut
+    return 0

@@ -44,7 +44,7 @@ from app.edge.idempotency import RequestKey, keep
 from app.edge.quotas import Quotas
 from app.games.access import Sight
 from app.games.defaults import batch_defaults, is_excluded
-from app.games.forking import cut_after_phase, cut_after_request
+from app.games.forking import cut_after_phase, cut_after_request, cut_before_default
 from app.games.schemas import (
     OVER,
     AfterRequest,
@@ -73,6 +73,7 @@ from app.seats.seating import (
     REMOTE,
     ModelSeats,
     has_models,
+    model_seats,
     remote_seats,
     seat_agents,
     seated,
@@ -510,11 +511,7 @@ class Games:
         state = fold(events[:taken])
         table = state.table
         agents = AgentsSeated(seated(seats, row.seed, table.profile, models))
-        past = (
-            events[:taken]
-            if table.over or agents == _seated_last(events[:taken])
-            else [*events[:taken], agents]
-        )
+        past = events[:taken] if table.over else _continued(events[:taken], agents)
         origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
         fork_id, batch_id, at = new_id("g"), new_id("b"), self._database.writer.stamp()
         game = NewGame(
@@ -867,8 +864,9 @@ class Games:
         exclude_above: float = EXCLUDE_ABOVE,
     ) -> list[PlayedAnew]:
         """As ``resume``, and failed games go on, too; each excluded game that has not been played anew yet is
-        played anew, as a further game of the batch with the same deal and the same agents. Returns those.
-        Raises NotSuspended, AlreadyOver, QuotaExceeded.
+        played anew, as a further game of the batch with the same deal and the same agents: from where its
+        models first defaulted, or if somebody marked it as invalid from the deal. Returns those. Raises
+        NotSuspended, AlreadyOver, QuotaExceeded.
 
         ``exclude_above``: as reports have it. Nothing is played anew while games of the batch are still to be
         created, in forks and imports, and where remote seats know the deal.
@@ -880,7 +878,7 @@ class Games:
             if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
         free = await self._store.free_position(batch_id)
-        anew = await off_loop(self._anew, row, free, excluded) if excluded else []
+        anew = await self._anew(row, free, excluded) if excluded else []
         if anew:
             await self._database.writer.run(
                 lambda connection: self._quotas.take_games(connection, row.owner, len(anew))
@@ -897,14 +895,16 @@ class Games:
             for old, game in zip(excluded, anew, strict=True)
         ]
 
-    def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
+    async def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
         new = _stored_request(row)
         models = self._model_seats(new)
         games = []
         for position, old in enumerate(excluded, free):
-            game = _dealt(new, position, int(old.seed), _stored_seats(old), models)
-            origin = {"game_id": old.game_id, "events": len(game.log)}
-            games.append(replace(game, forked_from=origin))
+            try:
+                events = [] if old.invalid is not None else await self._reader.events(old.game_id)
+            except CorruptLog:
+                events = []
+            games.append(await off_loop(_anew, new, position, old, events, models))
         return games
 
     async def _may_go_on(self, batch_id: str) -> BatchRow:
@@ -1087,6 +1087,25 @@ def _dealt(
             agents=seated(seats, str(seed), profile, models),
         ),
     )
+
+
+def _anew(new: NewGames, position: int, old: GameRow, log: Sequence[Event], models: ModelSeats) -> NewGame:
+    """The game that takes the place of an excluded one, with what is sound of that one's log. ``log``: empty
+    to begin with the deal.
+    """
+    seats = _stored_seats(old)
+    game = _dealt(new, position, int(old.seed), seats, models)
+    taken = cut_before_default(log, model_seats(seats))
+    if taken:
+        agents = _seated_last(game.log)
+        assert agents is not None
+        game = replace(game, log=_continued(log[:taken], agents))
+    return replace(game, forked_from={"game_id": old.game_id, "events": taken or len(game.log)})
+
+
+def _continued(past: Sequence[Event], agents: AgentsSeated) -> list[Event]:
+    """The log of a game that these agents go on with."""
+    return list(past) if agents == _seated_last(past) else [*past, agents]
 
 
 def _shown_seats(seats: Sequence[Mapping[str, Any]]) -> list[SeatView]:
