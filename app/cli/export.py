@@ -89,18 +89,22 @@ def export_answers(
 ) -> None:
     """Write every answer of a batch's models, straight from the database; no server needs to be running.
 
-    With this file, its settings and its seeds, a batch can be repeated without a model: by `interintent
-    simulate --agents llm --answers FILE`, or on a server with an endpoint `recorded`. The exit status is 0 on
-    success, 1 if a damaged row was left out (it is named), 2 if nothing was written.
+    What was paid for without being used is written too, with a negative `attempt`: tries of an outage,
+    answers that were put aside, those of a game that was played anew. With this file, its settings and its
+    seeds, a batch can be repeated without a model: by `interintent simulate --agents llm --answers FILE`, or
+    on a server with an endpoint `recorded`. The exit status is 0 on success, 1 if a damaged row was left out
+    (it is named), 2 if nothing was written.
     """
-    count, damaged = run_or_fail(_write_answers(read_settings(database_url), batch, out))
-    note(f"{count} answers in {out}")
+    count, unused, damaged = run_or_fail(_write_answers(read_settings(database_url), batch, out))
+    note(f"{count} answers in {out}" + (f", and {unused} calls that no game uses" if unused else ""))
     end_with_damaged(damaged)
 
 
-async def _write_answers(settings: Settings, batch: str, out: Path) -> tuple[int, list[str]]:
-    """The number of answers that were written, and the names of damaged rows."""
-    signature = Signature()
+async def _write_answers(settings: Settings, batch: str, out: Path) -> tuple[int, int, list[str]]:
+    """The number of answers that were written, that of calls that no game uses, and the names of damaged
+    rows.
+    """
+    signature, unused = Signature(), 0
     damaged = []
     async with on_database(settings) as parts:
         await parts.games.batch_row(batch)
@@ -109,7 +113,8 @@ async def _write_answers(settings: Settings, batch: str, out: Path) -> tuple[int
                 if isinstance(call, str):
                     damaged.append(call)
                     continue
+                unused += call.key.attempt < 0
                 about = {"game": game.game_id, "position": game.position}
                 file.write(signature.add(line_of(game.seed, call, about)))
             file.write(signature.line())
-    return signature.count, damaged
+    return signature.count - unused, unused, damaged

@@ -107,8 +107,9 @@ def check_endpoints(
             if now != before:
                 raise StudyFault(
                     f"{asking.words}: answers are there for which {endpoint} was asked with "
-                    f"{_words(before)}, and now with {_words(now)}. The two are not mixed: put the settings back, or "
-                    "give the changed endpoint a name of its own in the models file and in the study"
+                    f"{_words(before)}, and now with {_words(now)}. The two are not mixed: put the "
+                    "settings back, or give the changed endpoint a name of its own in the models file "
+                    "and in the study"
                 )
     prices = [
         endpoints[one.endpoint or name].prices

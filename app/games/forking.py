@@ -1,6 +1,6 @@
 """Forks of a game: where its log may be cut so that the game can continue, and what a fork takes over."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ from app.base.errors import InvalidRequest
 from app.games.schemas import ForkGame
 from app.store.rows import GameRow
 from engine.events import (
+    ActionDefaulted,
     AgentsSeated,
     AssassinationDeclined,
     AssassinationMade,
@@ -31,8 +32,10 @@ from engine.terms import Kind, Phase, Seat
 __all__ = [
     "AnsweredRequest",
     "answers_in",
+    "continued",
     "cut_after_phase",
     "cut_after_request",
+    "cut_before_default",
     "fork_spec",
     "is_public",
     "seated_last",
@@ -162,3 +165,26 @@ def fork_spec(game_id: str, source: Mapping[str, Any], fork: ForkGame, *, is_own
         "on_unusable": given.get("on_unusable") or source.get("on_unusable"),
         "deadlines_s": given.get("deadlines_s") or source.get("deadlines_s") or {},
     }
+
+
+def continued(past: Sequence[Event], agents: AgentsSeated) -> list[Event]:
+    """The log of a game that these agents go on with."""
+    return list(past) if agents == seated_last(past) else [*past, agents]
+
+
+def cut_before_default(log: Sequence[Event], seats: Collection[Seat]) -> int:
+    """The number of events to copy so that the game goes on where the default was first played for one of
+    these seats; 0 if nothing was answered before, or if no default was played for them.
+    """
+    defaults = (
+        event.request_id
+        for event in log
+        if isinstance(event, ActionDefaulted) and event.seat in seats and event.cause != "cancelled"
+    )
+    spoilt = next(defaults, None)
+    cut = 0
+    for answered in answers_in(log):
+        if answered.request_id == spoilt:
+            return cut
+        cut = answered.cut
+    return 0

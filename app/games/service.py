@@ -51,7 +51,15 @@ from app.games.dealing import (
     stored_seats,
 )
 from app.games.defaults import batch_defaults, is_excluded
-from app.games.forking import cut_after_phase, cut_after_request, fork_spec, is_public, seated_last
+from app.games.forking import (
+    continued,
+    cut_after_phase,
+    cut_after_request,
+    cut_before_default,
+    fork_spec,
+    is_public,
+    seated_last,
+)
 from app.games.schemas import (
     OVER,
     AfterRequest,
@@ -77,6 +85,7 @@ from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
     ModelSeats,
     has_models,
+    model_seats,
     remote_seats,
     seat_agents,
     seated,
@@ -456,11 +465,7 @@ class Games:
         state = fold(events[:taken])
         table = state.table
         agents = AgentsSeated(seated(seats, row.seed, table.profile, models))
-        past = (
-            events[:taken]
-            if table.over or agents == seated_last(events[:taken])
-            else [*events[:taken], agents]
-        )
+        past = events[:taken] if table.over else continued(events[:taken], agents)
         origin: dict[str, JsonValue] = {"game_id": game_id, "events": taken}
         fork_id, batch_id, at = new_id("g"), new_id("b"), self._database.writer.stamp()
         game = NewGame(
@@ -813,8 +818,9 @@ class Games:
         exclude_above: float = EXCLUDE_ABOVE,
     ) -> list[PlayedAnew]:
         """As ``resume``, and failed games go on, too; each excluded game that has not been played anew yet is
-        played anew, as a further game of the batch with the same deal and the same agents. Returns those.
-        Raises NotSuspended, AlreadyOver, QuotaExceeded.
+        played anew, as a further game of the batch with the same deal and the same agents: from where its
+        models first defaulted, or if somebody marked it as invalid from the deal. Returns those. Raises
+        NotSuspended, AlreadyOver, QuotaExceeded.
 
         ``exclude_above``: as reports have it. Nothing is played anew while games of the batch are still to be
         created, in forks and imports, and where remote seats know the deal.
@@ -826,7 +832,7 @@ class Games:
             if is_excluded(game, exclude_above) and not remote_seats(game.seats)
         ]
         free = await self._store.free_position(batch_id)
-        anew = await off_loop(self._anew, row, free, excluded) if excluded else []
+        anew = await self._anew(row, free, excluded) if excluded else []
         if anew:
             await self._database.writer.run(
                 lambda connection: self._quotas.take_games(connection, row.owner, len(anew))
@@ -843,14 +849,16 @@ class Games:
             for old, game in zip(excluded, anew, strict=True)
         ]
 
-    def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
+    async def _anew(self, row: BatchRow, free: int, excluded: Sequence[GameRow]) -> list[NewGame]:
         new = stored_request(row)
         models = self.dealer.model_seats(new)
         games = []
         for position, old in enumerate(excluded, free):
-            game = dealt(new, position, int(old.seed), stored_seats(old), models)
-            origin = {"game_id": old.game_id, "events": len(game.log)}
-            games.append(replace(game, forked_from=origin))
+            try:
+                events = [] if old.invalid is not None else await self._reader.events(old.game_id)
+            except CorruptLog:
+                events = []
+            games.append(await off_loop(_anew, new, position, old, events, models))
         return games
 
     async def _may_go_on(self, batch_id: str) -> BatchRow:
@@ -896,6 +904,20 @@ def _replayed(data: object) -> tuple[Record, State]:
 
 def _changed(on_unusable: OnUnusable | None) -> dict[str, Any]:
     return {} if on_unusable is None else {"on_unusable": on_unusable}
+
+
+def _anew(new: NewGames, position: int, old: GameRow, log: Sequence[Event], models: ModelSeats) -> NewGame:
+    """The game that takes the place of an excluded one, with what is sound of that one's log. ``log``: empty
+    to begin with the deal.
+    """
+    seats = stored_seats(old)
+    game = dealt(new, position, int(old.seed), seats, models)
+    taken = cut_before_default(log, model_seats(seats))
+    if taken:
+        agents = seated_last(game.log)
+        assert agents is not None
+        game = replace(game, log=continued(log[:taken], agents))
+    return replace(game, forked_from={"game_id": old.game_id, "events": taken or len(game.log)})
 
 
 def batch_status(row: BatchRow, tallied: Tallied) -> str:

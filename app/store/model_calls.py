@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import asdict, astuple
+from dataclasses import asdict, astuple, replace
 from typing import Any, Final, NamedTuple
 
 import structlog
@@ -338,24 +338,46 @@ class CallStore:
         return int((await self._database.column(query))[0])
 
     async def of_batch(self, batch_id: str) -> AsyncIterator[tuple[CalledGame, Call | str]]:
-        """A batch's calls in a stable order: games by position, calls by request and key, without tries
-        and what was put aside. For a damaged row its name is given instead, after the calls of its game.
+        """A batch's calls in a stable order: games by position, calls by request and key, tries and what was
+        put aside last. For a damaged row its name is given instead, after the calls of its game.
+
+        Recorded answers are found by the seed of their game. Of games of one seed, as when one is played anew
+        in place of another, the newest answer to each question is therefore given as the answer, and the
+        others like tries.
         """
         query = (
             select(games.c.game_id, games.c.position, games.c.seed)
             .where(games.c.batch_id == batch_id)
             .order_by(games.c.position)
         )
+        by_seed: dict[str, list[CalledGame]] = {}
         for game in [CalledGame(*row) for row in await self._database.rows(query)]:
-            rows = await self._database.mappings(
-                select(model_calls).where(_c.game_id == game.game_id, _c.attempt > 0)
-            )
-            calls = [_call(row) for row in rows if _reads(row)]
-            for call in sorted(calls, key=lambda call: astuple(call.key)):
+            by_seed.setdefault(game.seed, []).append(game)
+        for alike in by_seed.values():
+            answers: dict[CallKey, tuple[CalledGame, Call]] = {}
+            unused: list[tuple[CalledGame, Call]] = []
+            damaged: list[tuple[CalledGame, str]] = []
+            for game in alike:
+                rows = await self._database.mappings(
+                    select(model_calls).where(_c.game_id == game.game_id).order_by(_c.attempt.desc())
+                )
+                for row in rows:
+                    if not _reads(row):
+                        damaged.append((game, row_name(model_calls, row)))
+                        continue
+                    call = _call(row)
+                    if call.key.attempt < 0:
+                        unused.append((game, call))
+                        continue
+                    if (older := answers.get(call.key)) is not None:
+                        unused.append(older)
+                    answers[call.key] = (game, call)
+            for _, (game, call) in sorted(answers.items(), key=lambda one: astuple(one[0])):
                 yield game, call
-            for row in rows:
-                if not _reads(row):
-                    yield game, row_name(model_calls, row)
+            for number, (game, call) in enumerate(unused, 1):
+                yield game, replace(call, key=replace(call.key, attempt=-number))
+            for broken in damaged:
+                yield broken
 
 
 async def _lowest(connection: AsyncConnection, game: str) -> int:

@@ -163,7 +163,8 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *,
             by_game.setdefault(line["game"], []).append(line)
     calls: dict[str, list[Call]] = {}
     async for game, call in caller.services.models.calls.of_batch(batch):
-        calls.setdefault(game.game_id, []).append(call)
+        if isinstance(call, Call) and call.key.attempt > 0:
+            calls.setdefault(game.game_id, []).append(call)
     requests = defaulted = 0
     for name, lines in by_game.items():
         asked, defaults = _check_game(where, lines, calls[name])

@@ -98,6 +98,45 @@ async def test_an_exported_batch_is_repeated_without_a_model_byte_for_byte(
     assert fake.counts.calls == calls
 
 
+async def test_a_game_is_played_anew_from_its_first_default_and_both_are_exported(
+    database_url: str, tmp_path: Path
+) -> None:
+    file, replaying = tmp_path / "answers.ndjson", f"sqlite:///{tmp_path}/replayed.db"
+    seats = [{"agent": "llm", "model": "fake", "mechanism": "direct"}, *[{"agent": "random"}] * 4]
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        brain = fake._brain
+        fake._brain = lambda *asked: brain(*asked) if fake.counts.answered < 5 else "no JSON"
+        wish = {"profile": "interintent", "seats": seats, "count": 1, "seeds": SEEDS}
+        batch, [spoilt] = await caller.played(**wish, on_unusable="default")
+        fake._brain = brain
+        [anew] = (await caller.post(f"/batches/{batch}/retry", json={})).json()["anew"]
+        assert (await caller.over(batch))["games"]["finished"] == 2
+        was, now = [await caller.lines(f"/games/{game}/events") for game in (spoilt, anew["game_id"])]
+        taken = (await caller.get(f"/games/{anew['game_id']}")).json()["forked_from"]["events"]
+        first = next(place for place, line in enumerate(was) if line["type"] == "action_defaulted")
+        assert 3 < taken <= first
+        assert anyone(was[:taken]) == anyone(now[:taken])
+        assert not any(line["type"] == "action_defaulted" for line in now)
+        calls = caller.services.models.calls
+        old, new = [await calls.of_game(game) for game in (spoilt, anew["game_id"])]
+        used = {key.request_id for key, call in old.items() if call.value is not None}
+        assert len(used) == 5
+        assert not used & {key.request_id for key in new}
+    await asyncio.to_thread(
+        lambda: done(
+            interintent("answers", "export", batch, "--out", str(file), "--database-url", database_url)
+        )
+    )
+    recorded = Recording.read(file).calls("70")
+    assert len(recorded) == len(old) + len(new)
+    assert sum(call.usage.prompt for call in recorded.values()) == sum(
+        call.usage.prompt for call in (*old.values(), *new.values())
+    )
+    async with calling(replaying, models={"published": {"recorded": str(file)}}) as caller:
+        _, [game] = await caller.played(**{**wish, "seats": [{**seats[0], "model": "published"}, *seats[1:]]})
+        assert anyone(await caller.lines(f"/games/{game}/events")) == anyone(now)
+
+
 @postgres_in_long_tier
 async def test_an_answer_that_is_not_recorded_fails_the_game_and_nothing_is_made_up(
     database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
