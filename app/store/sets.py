@@ -18,7 +18,9 @@ from app.store.rows import (
     SetEntryRow,
     SetItemRow,
     SetRow,
+    is_whole,
     read_row,
+    typed_row,
     values_of,
 )
 from app.store.tables import seen_views, set_answers, set_entries, set_items, sets, tokens
@@ -33,7 +35,7 @@ _IN: Final = 500
 
 
 class SetStore:
-    """Reads and writes sets. Everything that is read raises CorruptLog for a row that cannot be read."""
+    """Reads and writes sets. All but a page of sets raises CorruptLog for a row that cannot be read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -64,7 +66,7 @@ class SetStore:
         return None if row is None else read_row(SetRow, row)
 
     async def page(self, limit: int, cursor: str | None) -> tuple[list[SetRow], str | None]:
-        """Sets, newest first, and the cursor of the next page."""
+        """Sets, newest first, and the cursor of the next page. Damaged rows are left out."""
         query = select(sets)
         if cursor is not None:
             at, set_id = read_cursor(cursor, _PLACE)
@@ -73,7 +75,7 @@ class SetStore:
             )
         query = query.order_by(sets.c.created_at.desc(), sets.c.set_id.desc()).limit(limit + 1)
         rows = await self._database.mappings(query)
-        shown = [read_row(SetRow, row) for row in rows[:limit]]
+        shown = [typed_row(SetRow, row) for row in rows[:limit] if is_whole(sets, row)]
         return shown, next_cursor(rows[:limit], _PLACE) if len(rows) > limit else None
 
     async def items_of(self, set_id: str, *, after: int = -1, limit: int | None = None) -> list[SetItemRow]:
