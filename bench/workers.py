@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 
+import psutil
 from sqlalchemy import text
 
 from app.games.schemas import NewGames
@@ -31,7 +32,7 @@ DIRECT = [{"agent": "llm", "model": "fake", "mechanism": "direct"}]
 
 
 @contextlib.asynccontextmanager
-async def _workers(url: str, models: str, processes: int, places: int) -> AsyncIterator[None]:
+async def _workers(url: str, models: str, processes: int, places: int) -> AsyncIterator[list[psutil.Process]]:
     """So many processes that drive games, all of them ready."""
     with tempfile.TemporaryDirectory() as directory:
         environment = {**os.environ, "INTERINTENT_MODELS": models}
@@ -41,7 +42,7 @@ async def _workers(url: str, models: str, processes: int, places: int) -> AsyncI
         try:
             for one in started:
                 await asyncio.to_thread(_until_ready, one)
-            yield
+            yield [psutil.Process(one.pid) for one in started]
         finally:
             for one in started:
                 one.terminate()
@@ -61,6 +62,12 @@ def _until_ready(process: "subprocess.Popen[str]") -> None:
         if "driving up to" in line:
             return
     raise RuntimeError(f"a worker did not start:\n{''.join(lines)}")
+
+
+def _cpu_s(processes: Sequence[psutil.Process]) -> float:
+    """The CPU time that they have used together."""
+    used = [one.cpu_times() for one in processes]
+    return float(sum(one.user + one.system for one in used))
 
 
 async def _post(parts: Composition, games: int, owner: str) -> str:
@@ -112,15 +119,22 @@ async def worker_rows(
         try:
             alone_s = 0.0
             for count in processes:
-                async with _workers(url, models, count, places):
-                    began = time.perf_counter()
+                async with _workers(url, models, count, places) as workers:
+                    began, used_s = time.perf_counter(), _cpu_s(workers)
                     await _ends(parts, await _post(parts, games, "anna"), games)
-                    took_s = time.perf_counter() - began
+                    took_s, used_s = time.perf_counter() - began, _cpu_s(workers) - used_s
                 alone_s = alone_s or took_s
                 what = f"{games} games, {places} places a process, {count} processes"
                 aim = {2: "1.8", 4: "3"}.get(count, "")
                 rows.append(Row(what, took_s, "s", "one process", alone_s / took_s, aim))
-                print(f"{what}: {took_s:.1f} s, {alone_s / took_s:.2f} times as fast", file=sys.stderr)
+                # Waiting is the limit only while each of them is idle for most of the time.
+                busy = Row(f"CPU of a process, {count} processes", used_s / count / took_s, "", "one core")
+                rows += [busy, Row(f"CPU a game, {count} processes", used_s / games, "s")]
+                print(
+                    f"{what}: {took_s:.1f} s, {alone_s / took_s:.2f} times as fast; "
+                    f"{used_s / games:.2f} s of CPU a game, {busy.value:.0%} of a core each",
+                    file=sys.stderr,
+                )
             async with _workers(url, models, 2, places):
                 batches = [await _post(parts, games, owner) for owner in ("anna", "bert")]
                 share = await _share(parts, batches, games)

@@ -35,26 +35,21 @@ __all__ = ["DEPLOY", "Cluster", "MissingProgram", "nginx_files", "program", "pro
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
 
-WITHIN_S = 120
-STOPS_S = 20
+WITHIN_S = 400
+ANSWERS_S = 100
+STOPS_S = 100
 
-_CONF = """
-daemon off;
-{user}
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log stderr warn;
-events {{ worker_connections 8192; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body;
-    proxy_temp_path {folder}/proxy;
-    fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi;
-    scgi_temp_path {folder}/scgi;
-    include {folder}/interintent.conf;
-}}
-"""
+_HERE = {
+    "user nginx;": "daemon off;",
+    "worker_processes auto;": "worker_processes 1;",
+    "worker_rlimit_nofile 65536;\n": "",
+    "error_log /dev/stderr": "error_log stderr",
+    "pid /run": "pid {folder}",
+    "include /etc/nginx/conf.d/*.conf;": "include {folder}/interintent.conf;\n"
+    + "\n".join(f"{part}_temp_path {{folder}}/{part};" for part in ("client_body", "proxy", "fastcgi"))
+    + "\nuwsgi_temp_path {folder}/uwsgi;\nscgi_temp_path {folder}/scgi;",
+}
+"""What is otherwise in nginx's main file, on a machine whose user may be anybody."""
 
 
 class MissingProgram(RuntimeError):
@@ -101,9 +96,12 @@ def nginx_files(folder: Path, apis: Sequence[str], https_port: int, http_port: i
     # What is filled in is named `${...}`; as in the image, nginx's own variables stay.
     filled = re.sub(r"\$\{([A-Z0-9_]+)\}", lambda found: values[found[1]], template)
     (folder / "interintent.conf").write_text(filled)
-    user = "user root;" if os.geteuid() == 0 else ""
+    text = (DEPLOY / "nginx" / "nginx.conf").read_text("utf-8")
+    for theirs, ours in _HERE.items():
+        assert theirs in text, theirs
+        text = text.replace(theirs, ours.format(folder=folder))
     main = folder / "nginx.conf"
-    main.write_text(_CONF.format(folder=folder, user=user))
+    main.write_text(f"user root;\n{text}" if os.geteuid() == 0 else text)
     return main
 
 
@@ -120,8 +118,15 @@ def prometheus_files(folder: Path, key: str, apis: Sequence[str], workers: Seque
 class Cluster:
     """A running cluster, inside ``with``."""
 
-    def __init__(self, *, workers: int = 4, models_file: Path | None = None, https_port: int = 0) -> None:
-        """``https_port``: 0 takes a free one."""
+    def __init__(
+        self,
+        *,
+        workers: int = 4,
+        models_file: Path | None = None,
+        https_port: int = 0,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """``https_port``: 0 takes a free one. ``settings``: environment variables of our processes."""
         self.key = token_urlsafe(36)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         """By name: api-1, worker-1, nginx, …"""
@@ -130,6 +135,7 @@ class Cluster:
         self._commands: dict[str, Sequence[str]] = {}
         self._workers = workers
         self._models_file = models_file
+        self._more = settings or {}
         self._https_port = https_port or steady_port()
         self._cleanup = ExitStack()
 
@@ -139,9 +145,9 @@ class Cluster:
                 program(name)
             self.folder = Path(tempfile.mkdtemp(prefix="interintent-cluster-"))
             stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
-            postgres = stack.enter_context(PostgresServer())
+            self.postgres = stack.enter_context(PostgresServer())
             stack.callback(self._stop)
-            self.database_url = postgres.create_database()
+            self.database_url = self.postgres.create_database()
             self._environment = self._settings(self.database_url)
             apis = [f"127.0.0.1:{steady_port()}" for _ in range(2)]
             workers = [f"127.0.0.1:{steady_port()}" for _ in range(self._workers)]
@@ -186,7 +192,7 @@ class Cluster:
         request.add_header("Authorization", f"Bearer {self.key}")
         request.add_header("Content-Type", "application/json")
         try:
-            with self._opener.open(request, timeout=30) as answer:
+            with self._opener.open(request, timeout=ANSWERS_S) as answer:
                 return json.loads(answer.read())
         except HTTPError as refusal:
             refusal.close()
@@ -210,7 +216,7 @@ class Cluster:
         """What Prometheus answers to a query: its series."""
         request = Request(f"{self.prometheus}/api/v1/query", urlencode({"query": query}).encode())
         try:
-            with self._opener.open(request, timeout=30) as answer:
+            with self._opener.open(request, timeout=ANSWERS_S) as answer:
                 found: list[Any] = json.loads(answer.read())["data"]["result"]
                 return found
         except HTTPError as refusal:
@@ -237,7 +243,7 @@ class Cluster:
 
     def _is_ready(self, name: str) -> bool:
         with build_opener(ProxyHandler({})).open(
-            f"http://{self.addresses[name]}/readyz", timeout=5
+            f"http://{self.addresses[name]}/readyz", timeout=ANSWERS_S
         ) as answer:
             return bool(json.loads(answer.read())["status"] == "ready")
 
@@ -252,7 +258,7 @@ class Cluster:
         ours |= {"DATABASE_URL": database_url, "INTERINTENT_API_KEY": self.key}
         if self._models_file is not None:
             ours["INTERINTENT_MODELS_FILE"] = str(self._models_file)
-        return ours
+        return ours | self._more
 
     def _interintent(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "app.cli", *arguments]

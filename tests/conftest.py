@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import structlog
 from hypothesis import settings
@@ -23,6 +24,15 @@ settings.register_profile("no clock")
 settings.load_profile("no clock")
 
 STDERR = pytest.StashKey[int]()
+
+LONG_S = 900.0
+"""Seconds after which a test of the long tier hangs. Machines differ, and share their cores: what takes
+seconds here takes minutes there.
+"""
+
+# For the same reason callers are patient; httpx gives up after five seconds unless it is told otherwise.
+_patience = inspect.signature(httpx.Client).parameters["timeout"].default
+_patience.connect = _patience.read = _patience.write = _patience.pool = 200.0
 
 LONGEST_FIRST = (
     *(
@@ -66,6 +76,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {str(Path(__file__).parent / name): place for place, name in enumerate(LONGEST_FIRST)}
     assert all(Path(path).exists() for path in places), "a file of LONGEST_FIRST has moved"
     items.sort(key=lambda item: places.get(str(item.path), len(places)))
+    for item in items:
+        if item.get_closest_marker("long") and seconds_of(item) < LONG_S:
+            item.add_marker(pytest.mark.timeout(LONG_S), append=False)
 
 
 def pytest_collection_finish() -> None:

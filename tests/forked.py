@@ -26,7 +26,7 @@ __all__ = ["Forked", "run", "start"]
 
 PROJECT: Final = Path(__file__).parents[1]
 
-READY_S: Final = 120.0
+READY_S: Final = 200.0
 
 FIRST: Final = (
     "app.cli",
@@ -173,7 +173,7 @@ def run(
         assert process.stderr is not None
         with process.stderr:
             said = process.stderr.read()
-        status = process.wait(100)
+        status = process.wait(READY_S)
         out.seek(0)
         text = out.read().decode()
     return subprocess.CompletedProcess(list(arguments), status, text, said)

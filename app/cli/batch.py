@@ -1,13 +1,12 @@
 """The commands ``batch show``, ``pause``, ``resume``, ``retry`` and ``limits``."""
 
-import getpass
 from typing import Annotated
 
 import typer
 
 from app.base.schemas import OnUnusable
 from app.cli.arguments import DatabaseUrl, MaxCost, MaxTokens
-from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.database import on_database, operator, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
 from app.games.schemas import BatchView, NewBudget, PlayedAnew
 from app.games.views import batch_view
@@ -56,7 +55,7 @@ def pause(batch: BatchArgument, database_url: DatabaseUrl = None) -> None:
 
     async def write() -> None:
         async with on_database(settings, writes=True) as parts:
-            await parts.games.pause(batch, getpass.getuser())
+            await parts.games.pause(batch, operator())
 
     run_or_fail(write())
     note(f"{batch} is paused")

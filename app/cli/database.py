@@ -1,6 +1,8 @@
 """Access of commands to settings and to a database, without a running service."""
 
 import asyncio
+import getpass
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +21,7 @@ from engine.errors import AvalonError
 if TYPE_CHECKING:
     from app.main import Composition
 
-__all__ = ["finished_games", "on_database", "on_tables", "read_settings", "run_or_fail"]
+__all__ = ["finished_games", "on_database", "on_tables", "operator", "read_settings", "run_or_fail"]
 
 T = TypeVar("T")
 
@@ -36,6 +38,16 @@ def read_settings(database_url: str | None = None, **options: Any) -> Settings:
         fail("; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in fault.errors()))
     except InvalidEndpoints as fault:
         fail(str(fault))
+
+
+def operator() -> str:
+    """The user of the operating system who gives the command, for the record. In a container it may have
+    nothing but a number.
+    """
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 def run_or_fail(

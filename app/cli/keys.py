@@ -4,7 +4,6 @@ They work on the database itself, with or without a running service; a running s
 two seconds.
 """
 
-import getpass
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from rich.table import Column, Table
 from app.base.clock import now_ms, timestamp
 from app.base.names import check_name
 from app.cli.arguments import AsJson, DatabaseUrl
-from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.database import on_database, operator, read_settings, run_or_fail
 from app.cli.key_quotas import change_quotas, quota, read_changes
 from app.cli.terminal import checked, fail, note, print_json
 from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key, new_secret, owner_of
@@ -73,7 +72,7 @@ def _note_deed(database_url: str | None, action: str, key_id: str, owner: str | 
 
     async def run() -> None:
         async with on_database(settings, writes=True) as parts:
-            await Audit(parts.database).note(_User(getpass.getuser()), action, key_id, owner=owner)
+            await Audit(parts.database).note(_User(operator()), action, key_id, owner=owner)
 
     run_or_fail(run())
 

@@ -1,6 +1,5 @@
 """The command ``prune``."""
 
-import getpass
 import re
 import sqlite3
 from contextlib import closing
@@ -12,7 +11,7 @@ from sqlalchemy.engine import make_url
 from app.base.clock import now_ms
 from app.base.errors import StillNeeded
 from app.cli.arguments import AsJson, DatabaseUrl
-from app.cli.database import on_tables, read_settings, run_or_fail
+from app.cli.database import on_tables, operator, read_settings, run_or_fail
 from app.cli.terminal import count_bar, fail, note, print_json
 from app.store.db import Database
 from app.store.deleting import Deleted, Deleting
@@ -96,7 +95,7 @@ async def _prune(
                     await deleting.check(game_ids)
                     total.add(await deleting.measure(game_ids))
                 else:
-                    async for deleted in deleting.delete(game_ids, getpass.getuser()):
+                    async for deleted in deleting.delete(game_ids, operator()):
                         total.add(deleted)
             except StillNeeded as fault:
                 kept[batch_id] = str(fault)

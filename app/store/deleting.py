@@ -190,6 +190,8 @@ class Deleting:
             await connection.execute(update(batches).where(this).values(count=batches.c.count - of_batch))
             left = select(games.c.game_id).where(games.c.batch_id == batch_id).limit(1)
             if (await connection.execute(left)).first() is None:
+                # Tokens of the whole batch.
+                await connection.execute(delete(tokens).where(tokens.c.batch_id == batch_id))
                 await connection.execute(delete(batches).where(this))
         if found:
             at = self._database.writer.stamp()

@@ -14,7 +14,7 @@ from app.store.games import OPEN, GameStore
 from app.store.log import LogReader
 from app.store.rows import METADATA, Damaged, GameRow, is_whole, row_name
 from app.store.schema import UnknownSchema
-from app.store.tables import batches, evaluations, events, games, model_calls, model_spending
+from app.store.tables import batches, evaluations, events, games, model_calls, model_spending, open_games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event, GameCancelled, GameCreated, GameEnded
 from engine.state import fold
@@ -231,10 +231,13 @@ async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseF
     todo = "interintent doctor --mend deletes them; a backup may have their game"
     for table in OF_GAMES:
         column = table.c.game_id
-        alone = [~select(games.c.game_id).where(games.c.game_id == column).exists()]
+        # A seek that waits, and a token of a whole batch, name no game.
+        alone = [column.is_not(None), ~select(games.c.game_id).where(games.c.game_id == column).exists()]
         if table in (model_calls, model_spending):  # of a game, or of a judge
             c = evaluations.c
             alone.append(~select(c.evaluation_id).where(c.evaluation_id == column).exists())
+        if table is open_games:  # the others have not become games
+            alone.append(open_games.c.status == "begun")
         query = select(column, func.count()).where(*alone).group_by(column).order_by(column)
         found: Mapping[str, int] = dict(await database.rows(query))
         for game_id, count in list(found.items())[:_NAMED]:

@@ -18,7 +18,9 @@ from app.store.rows import (
     SetEntryRow,
     SetItemRow,
     SetRow,
+    is_whole,
     read_row,
+    typed_row,
     values_of,
 )
 from app.store.tables import seen_views, set_answers, set_entries, set_items, sets, tokens
@@ -30,7 +32,7 @@ _PLACE: Final = {"created_at": sets.c.created_at, "set_id": sets.c.set_id}
 
 
 class SetStore:
-    """Reads and writes sets. Everything that is read raises CorruptLog for a row that cannot be read."""
+    """Reads and writes sets. All but a page of sets raises CorruptLog for a row that cannot be read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -61,9 +63,9 @@ class SetStore:
         return None if row is None else read_row(SetRow, row)
 
     async def page(self, limit: int, cursor: str | None) -> tuple[list[SetRow], str | None]:
-        """Sets, newest first, and the cursor of the next page."""
+        """Sets, newest first, and the cursor of the next page. Damaged rows are left out."""
         page, following = await newest_first(self._database, select(sets), _PLACE, limit, cursor)
-        return [read_row(SetRow, row) for row in page], following
+        return [typed_row(SetRow, row) for row in page if is_whole(sets, row)], following
 
     async def items_of(self, set_id: str, *, after: int = -1, limit: int | None = None) -> list[SetItemRow]:
         """The set's items behind this position, in order; ``limit`` None: all."""

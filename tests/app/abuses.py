@@ -32,7 +32,7 @@ from app.store.rows import ApiKey
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.twins import SocketWire
 
-SETTLE_S = 30.0
+SETTLE_S = 200.0
 """Seconds to wait until the service has cleaned up after a broken connection."""
 
 

@@ -55,7 +55,7 @@ async def _play(served: Served, server: Server, seen: Seen) -> None:
             began = time.monotonic()
             await seat.act(request, request.legal[0] if request.legal else request.default)
             seen.waits_ms.append(1000 * (time.monotonic() - began))
-    watched = await asyncio.wait_for(watching, 60)
+    watched = await asyncio.wait_for(watching, 200)
     seen.games += 1
     seen.defaults += sum(event.type in ("action_defaulted", "action_refused") for event in seat.events)
     seen.wrong_streams += [event.raw for event in seat.events] != await projection(

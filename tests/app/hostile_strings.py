@@ -392,7 +392,7 @@ class Hostile:
             outcome.refused["thought"] += len(places)
             if left_out != places:
                 outcome.wrong.append(f"thoughts left out {left_out}, expected {places}: {more:.300}")
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(200):
             while True:
                 events = await caller.lines(f"{path}/events", viewer="seat:1")
                 if any(one["type"] == "round_summarised" for one in events):

@@ -22,7 +22,7 @@ SHORT: Frame = {"summaries": False, "reconsideration": False, "discussion": "non
 
 COME_BACK = {1001, 1006, 1011, 1012, 1013, 4408, 4413}
 
-PLAY_WITHIN_S = 100.0
+PLAY_WITHIN_S = 200.0
 
 
 def choose(request: Frame, chance: random.Random) -> Frame:

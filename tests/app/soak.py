@@ -93,7 +93,7 @@ async def soaked(
             await settled(served)
             gc.collect()
             after = _held(served)
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(200):
                 # What idle HTTP connections of those who left hold goes with them, a moment later.
                 while any(after[name] > before[name] for name in after):
                     await asyncio.sleep(0.1)

@@ -276,7 +276,7 @@ async def test_open_connections_end_when_others_come_to_the_table(database_url: 
                 code = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
                 assert code.status_code == 201
                 assert await closes(one) == 4403
-                async with asyncio.timeout(90):
+                async with asyncio.timeout(200):
                     assert (await followed).status_code == 200
 
 

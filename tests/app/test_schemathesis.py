@@ -57,7 +57,7 @@ class Service:
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     directory = tmp_path_factory.mktemp("schemathesis")
     with serving_process(f"sqlite:///{directory / 'games.sqlite'}", directory) as process:
-        with httpx.Client(base_url=process.url, timeout=30) as client:
+        with httpx.Client(base_url=process.url, timeout=200) as client:
             done = client.post("/games", json={"seats": [{"agent": "random"}]}).json()
             client.get(f"/batches/{done['batch_id']}/events", params={"follow": True})
             manual = client.post("/games", json={"drive": "manual"}).json()["games"][0]["game_id"]
@@ -109,7 +109,7 @@ def test_every_answer_is_one_that_the_document_promises(
     @given(case=cases, data=st.data())
     def attempt(case: schemathesis.Case, data: st.DataObject) -> None:
         _placed(case, service, data)
-        response = case.call(base_url=service.url, timeout=30)
+        response = case.call(base_url=service.url, timeout=200)
         case.validate_response(response, checks=CHECKS)
         if response.status_code >= 400:
             assert response.headers["content-type"] == ["application/problem+json"]

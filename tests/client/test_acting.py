@@ -80,7 +80,7 @@ async def misbehaving(on_act: Acts, first: Frame) -> AsyncIterator[Seat]:
 
 
 async def first_of(seat: Seat) -> Request:
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(200):
         return await anext(aiter(seat))
 
 
@@ -147,7 +147,7 @@ async def test_an_answer_settles_whatever_the_server_does(case: str) -> None:
     async with misbehaving(on_act, first) as seat:
         request = await first_of(seat)
         with pytest.raises(error):
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(200):
                 await seat.act(request, {"approve": True})
 
 
@@ -166,7 +166,7 @@ async def test_a_request_that_closed_without_a_word_is_asked_for_over_http(
     monkeypatch.setattr("interintent_client.http.Http.post", post)
     async with misbehaving(saying(asked("1.1.card.1")), asked("1.1.vote.1")) as seat:
         request = await first_of(seat)
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(200):
             found = await seat.act(request, {"approve": True})
             assert (found.duplicate, list(found.thoughts_refused)) == (True, ack["thoughts_refused"])
             # And so is an answer to what had closed before.
@@ -238,7 +238,7 @@ async def test_an_error_without_re_is_about_the_oldest_answer() -> None:
 
     async with misbehaving(second_only, asked("1.1.vote.1")) as seat:
         request = await first_of(seat)
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(200):
             one, two = await asyncio.gather(
                 *(seat.act(request, {"approve": True}) for _ in range(2)), return_exceptions=True
             )
@@ -253,7 +253,7 @@ async def test_who_leaves_or_is_cancelled_waits_for_nothing() -> None:
         await asyncio.sleep(0.1)
         waiting[0].cancel()
         await seat.aclose()
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(200):
             done = await asyncio.gather(*waiting, return_exceptions=True)
     assert isinstance(done[0], asyncio.CancelledError)
     assert isinstance(done[1], Unacknowledged)

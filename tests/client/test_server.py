@@ -38,7 +38,7 @@ async def test_a_game_is_created_watched_and_looked_at(served: Served) -> None:
         watching = asyncio.create_task(_all_of(game.events(viewer="seat:2")))
         await game.step("round")
         await game.step("end")
-        events = await asyncio.wait_for(watching, 90)
+        events = await asyncio.wait_for(watching, 200)
         assert [event.raw for event in events] == await projection(served.services, game.id, 2)
         assert events[-1].type == "game_ended"
         assert events[-1]["winner"] in ("loyal", "evil")

@@ -141,5 +141,5 @@ async def test_a_slot_that_nobody_waits_for_any_more_is_not_lost() -> None:
     await first
     waiting[1].cancel()
     await asyncio.wait(waiting)
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(100):
         await hold(0.0)

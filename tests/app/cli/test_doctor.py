@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.app.calling import calling
 from tests.app.evaluations.test_evaluations_api import games_of
+from tests.app.games.test_deleting import everything
+from tests.app.store.one_of_each import add_damaged
 from tests.app.typed import interintent
 
 
@@ -41,8 +44,16 @@ async def test_a_database_in_order_has_no_findings_while_games_are_played(databa
         await caller.post(f"/games/{game}/step", json={"until": "phase"})
         _, [cancelled] = await caller.create(drive="manual")
         await caller.post(f"/games/{cancelled}/cancel")
+        # What waits for a game names none, or one that is not there yet; so does a token of a whole batch.
+        assert (await caller.post("/seeks", json={"bot": "owl"})).status_code == 201
+        wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3}
+        assert (await caller.post("/games/open", json=wish)).status_code == 201
+        assert (await caller.post(f"/batches/{batch}/tokens", json={})).status_code == 201
         playing, _ = await caller.create(count=15)
         assert await doctor(database_url) == []
+        before = await everything(database_url)
+        assert await doctor(database_url, "--mend") == []
+        assert before["open_games"] == (await everything(database_url))["open_games"] != []
         await caller.over(playing)
     said = await asyncio.to_thread(interintent, "doctor", "--database-url", database_url)
     assert (said.exit_code, said.stdout, said.stderr) == (0, "", "nothing is wrong\n")
@@ -94,6 +105,14 @@ async def test_what_is_broken_is_found_and_mended_if_the_log_says_how(database_u
         assert await doctor(database_url) == []
     else:
         assert [one["mended"] for one in await doctor(database_url, "--mend", status=1)] == [False]
+
+
+async def test_a_row_of_any_table_that_cannot_be_read_is_found(database_url: str) -> None:
+    damaged = await add_damaged(database_url)
+    assert {"seeks", "bots", "tokens", "audit", "quotas", "evaluation_sets", "set_answers"} <= damaged.keys()
+    found = [one for one in await doctor(database_url, status=1) if one["kind"] == "row"]
+    assert Counter(one["where"].rpartition(" of ")[2] for one in found) == damaged
+    assert not [one for one in found if not one["todo"] or one["mended"]]
 
 
 async def test_a_changed_table_and_an_older_schema_are_found(database_url: str) -> None:

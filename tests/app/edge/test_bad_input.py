@@ -237,7 +237,7 @@ async def test_ten_megabytes_do_not_hold_up_a_real_server(
         host, port = served.url.removeprefix("http://").split(":")
 
         def announced(length: str) -> bytes:
-            with socket.create_connection((host, int(port)), timeout=20) as raw:
+            with socket.create_connection((host, int(port)), timeout=200) as raw:
                 raw.sendall(
                     f"POST /games HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode()
                 )

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from interintent_client import ApiError, Server
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store.deleting import OF_GAMES
+from app.store.deleting import OF_GAMES, Deleting
 from app.store.rows import METADATA
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
@@ -17,6 +17,7 @@ from tests.app.evaluations.test_judging import judging, over
 from tests.app.evaluations.test_judging_robust import SLOW
 from tests.app.modelling import calling_with, faking
 from tests.app.real_server import local_settings, running_server
+from tests.app.store.one_of_each import TABLES, add, row
 
 
 @pytest.fixture
@@ -115,6 +116,30 @@ async def test_a_batch_goes_with_all_its_games_and_leaves_no_row(caller: Caller,
     repeated = await caller.post("/games", json=wish, headers=headers)
     assert (repeated.status_code, repeated.json()["batch_id"]) == (201, batch)
     assert named(await everything(database_url), batch) == {"audit", "deletions", "idempotency"}
+
+
+async def test_every_row_of_a_game_goes_with_it_and_those_of_no_other(
+    caller: Caller, database_url: str
+) -> None:
+    wish = {"seats": [{"agent": "random"}]}
+    (_, [kept]), (batch, [gone]) = [await caller.played(**wish) for _ in range(2)]
+    assert (await caller.post(f"/batches/{batch}/tokens", json={})).status_code == 201
+    above = [table for table in TABLES if table.name in ("evaluations", "evaluation_sets")]
+    of_games = [table for table in OF_GAMES if table.name != "events"]
+    await add(database_url, [(table, row(table, 0, scored_at=1, finished_at=1)) for table in above])
+    for number, game in enumerate((kept, gone)):
+        of_game = {"game_id": game, "origin": game}
+        await add(database_url, [(table, row(table, number, **of_game)) for table in of_games])
+    before = await everything(database_url)
+    sizes = Deleting(caller.services.database)
+    expected = (await sizes.measure([gone])).bytes
+    assert (await caller.delete(f"/games/{gone}")).json()["bytes"] == expected > 0
+    after = await everything(database_url)
+    assert named(after, gone) == {"audit", "deletions"}
+    # It was the last of its batch.
+    assert "tokens" not in named(after, batch)
+    for table in OF_GAMES:
+        assert [one for one in before[table.name] if kept in one] == after[table.name], table.name
 
 
 async def test_nothing_is_deleted_that_is_not_over_or_that_a_fork_needs(caller: Caller) -> None:

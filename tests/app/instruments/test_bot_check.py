@@ -77,7 +77,7 @@ async def test_a_bot_started_by_hand_is_awaited_and_passes(tmp_path: Path) -> No
     patience = Patience(answer=6, back=30, quiet=2)
     findings = await check_bot([], host="127.0.0.1", port=0, patience=patience, notify=by_hand, endings=[])
     assert len(starting) == 1
-    assert await asyncio.wait_for(started[0].wait(), 30) == 0
+    assert await asyncio.wait_for(started[0].wait(), 200) == 0
     wrong = {one.name: one.why for one in findings.all() if one.outcome == "wrong"}
     assert wrong == {}
     assert sum(one.outcome == "ok" for one in findings.all()) >= 25

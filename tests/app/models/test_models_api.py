@@ -312,7 +312,7 @@ async def test_a_restart_asks_for_nothing_again(database_url: str) -> None:
     slow = FakeOptions(latency=read_latency("uniform:0.01,0.05"))
     async with faking(slow) as fake:
         calls = 0
-        async with calling_with(fake, database_url) as caller:
+        async with calling_with(fake, database_url, drain_s=WITHIN_S) as caller:
             batch, _ = await caller.create(seats=COMPACT, count=4, seeds=SEEDS)
             await until(lambda: fake.counts.calls > 60)
         # What was in flight at the stop has come back, and is stored.

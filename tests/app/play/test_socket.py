@@ -442,6 +442,6 @@ async def test_a_hole_that_appears_under_a_watcher_closes_it_and_drops_nothing(
     async with watching(served.ws_url) as again:
         await again.identify(game, viewer=viewer)
         assert await again.until_closed() == 1011
-    async with httpx.AsyncClient(base_url=served.url, timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=served.url, timeout=200, trust_env=False) as client:
         answer = await client.get(f"/games/{game}/events", params={"viewer": viewer})
     assert answer.json()["code"] == "corrupt-log"

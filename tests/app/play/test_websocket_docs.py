@@ -50,7 +50,7 @@ async def test_the_watcher_prints_a_game_to_its_end(served: Served, tmp_path: Pa
     await post(served, f"/games/{game}/step", {"until": "round"})
     await asyncio.sleep(0.5)
     await post(served, f"/games/{game}/step", {"until": "end"})
-    printed, _ = await asyncio.wait_for(process.communicate(), 90)
+    printed, _ = await asyncio.wait_for(process.communicate(), 200)
     expected = [f"{item['seq']} {item['type']}" for item in await projection(served.services, game, FULL)]
     assert printed.decode().splitlines() == expected
     assert process.returncode == 0
@@ -67,11 +67,11 @@ async def test_the_watcher_resumes_where_it_was(tmp_path: Path) -> None:
             sys.executable, program, served.ws_url, game, stdout=subprocess.PIPE, env=environment()
         )
         assert process.stdout is not None
-        first = await asyncio.wait_for(process.stdout.readline(), 90)
+        first = await asyncio.wait_for(process.stdout.readline(), 200)
     again = settings.model_copy(update={"port": port})
     async with running_server(again) as served:
         await post(served, f"/games/{game}/step", {"until": "end"})
-        printed, _ = await asyncio.wait_for(process.communicate(), 40)
+        printed, _ = await asyncio.wait_for(process.communicate(), 200)
         expected = [f"{item['seq']} {item['type']}" for item in await projection(served.services, game, FULL)]
     assert (first + printed).decode().splitlines() == expected
 
@@ -87,7 +87,7 @@ async def test_the_line_for_a_shell_shows_a_game(served: Served) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     shown = b""
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(200):
         while b"Connection closed: 1000" not in shown:
             part = await process.stdout.read(65536)
             assert part, shown[-500:]
@@ -110,7 +110,7 @@ async def test_the_lines_for_a_seat_ask_and_answer(served: Served) -> None:
     process = await asyncio.create_subprocess_exec(
         "/bin/sh", "-c", lines, stdout=subprocess.PIPE, env={**environment(), **given}
     )
-    printed, _ = await asyncio.wait_for(process.communicate(), 90)
+    printed, _ = await asyncio.wait_for(process.communicate(), 200)
     asked, _, acked = printed.decode().partition("}]}")
     assert '"request_id":"1.1.propose_team.1"' in asked
     assert '"status":"accepted","duplicate":false' in acked

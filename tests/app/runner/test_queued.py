@@ -19,6 +19,7 @@ from app.store import jobs
 from app.store.db import Conflict
 from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
 from app.store.log import GameLog
+from app.store.tables import games
 from engine.rules import cancel
 from tests.app.calling import WITHIN_S, Caller, calling, until
 from tests.app.modelling import DIRECT, calling_with, faking
@@ -67,6 +68,25 @@ async def _jobs(caller: Caller) -> list[tuple[str, str]]:
 async def _priorities(caller: Caller) -> dict[str, int]:
     query = text("SELECT game_id, priority FROM games JOIN pgqueuer ON pgqueuer.id = games.job")
     return dict(await caller.services.database.rows(query))
+
+
+async def _queue_more(caller: Caller, batch: str, count: int) -> None:
+    """Adds so many games to the end of a batch, as copies of its last one, and has them queued."""
+    others = {"game_id": "'g_more' || n", "position": "position + n", "job": "NULL", "driver": "NULL"}
+    names = [column.name for column in games.columns]
+    async with caller.services.database.write_engine.begin() as connection:
+        await connection.execute(
+            text(
+                f"INSERT INTO games ({', '.join(names)}) "
+                f"SELECT {', '.join(others.get(name, name) for name in names)} FROM games, "
+                "generate_series(1, :count) AS n WHERE batch_id = :batch AND position = 19"
+            ),
+            {"count": count, "batch": batch},
+        )
+    assert caller.services.store.jobs is not None
+    while await caller.services.store.jobs.sweep(None):
+        pass
+    assert len(await _jobs(caller)) >= count
 
 
 async def _games_in_order(caller: Caller) -> list[str]:
@@ -217,11 +237,15 @@ async def test_later_games_of_a_large_batch_come_after_its_earlier_ones_and_lowe
         assert await _jobs(worker) == []
 
 
-async def test_a_small_batch_starts_beside_a_large_one_that_takes_all_it_can_get(url: str) -> None:
-    slow = FakeOptions(latency=read_latency("20"))
+@pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_a_small_batch_starts_beside_a_large_one_that_takes_all_it_can_get(
+    url: str, count: int
+) -> None:
+    slow = FakeOptions(latency=read_latency("100"))
     async with faking(slow) as fake, calling_with(fake, url, parallel_games=8, drain_s=0) as caller:
         large, _ = await caller.create(seats=DIRECT, count=20)
         await until(lambda: fake.counts.in_flight >= 7)
+        await _queue_more(caller, large, count - 20)
         small, _ = await caller.create(seats=RANDOM)
         assert (await caller.over(small))["games"]["finished"] == 1
         # Its place was kept: of the large batch seven games have begun, and none has got anywhere.

@@ -10,7 +10,10 @@ import httpx
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.app.calling import serving_process
+from tests.app.calling import calling, serving_process
+from tests.app.edge.test_keys import bearer, store_of
+from tests.app.edge.test_keys import make_key as make_key_in
+from tests.app.store.one_of_each import add_damaged
 from tests.app.typed import interintent
 
 CANARY = f"canary{secrets.token_hex(8)}"
@@ -152,7 +155,7 @@ def test_a_damaged_row_hides_no_other_game_and_is_shown_to_nobody(database_url: 
     with serving_process(database_url, tmp_path) as process:
         # A server that broke over a request closes the connection behind its answer.
         alone = httpx.Limits(max_keepalive_connections=0)
-        with httpx.Client(base_url=process.url, timeout=60, trust_env=False, limits=alone) as client:
+        with httpx.Client(base_url=process.url, trust_env=False, limits=alone) as client:
             batch, ids = created(
                 client, count=len(names) + 1, seeds={"from": 1}, seats=[{"agent": "scripted"}]
             )
@@ -263,7 +266,7 @@ def test_damaged_keys_open_nothing_and_close_nothing(tmp_path: Path) -> None:
     ):
         execute(url, statement)
         with serving_process(url, tmp_path) as process:
-            with httpx.Client(base_url=process.url, timeout=60, trust_env=False) as client:
+            with httpx.Client(base_url=process.url, trust_env=False) as client:
 
                 def status(key: str | None, client: httpx.Client = client) -> int:
                     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -292,6 +295,37 @@ def execute(url: str, statement: str) -> None:
     asyncio.run(work())
 
 
+async def test_no_damaged_row_of_any_table_breaks_a_list_or_what_is_asked_beside_it(
+    database_url: str,
+) -> None:
+    async with calling(database_url) as caller:
+        batch, [game] = await caller.played(seats=[{"agent": "random"}])
+    await add_damaged(database_url)
+    async with calling(database_url) as caller:
+        caller.headers.update(bearer((await make_key_in(store_of(caller)))[1]))
+        for path in (
+            *("/games", "/batches", "/tokens", "/bots", "/seeks", "/evaluations", "/evaluations/sets"),
+            *("/ratings", "/me", f"/annotations/progress?batch={batch}", "/metrics", "/readyz?verbose=true"),
+            *(f"/games/{game}", f"/batches/{batch}", f"/annotations?batch={batch}", f"/tokens?game={game}"),
+            *(f"/reports?batch={batch}", f"/evaluations/items?batch={batch}&dimension=guessing"),
+        ):
+            answer = await caller.get(path)
+            assert answer.status_code == 200, (path, answer.text[:300])
+        # Of single ones, the damage is told as such.
+        for path in ("bots/p_{}", "seeks/s_{}", "evaluations/e_{}", "evaluations/sets/s_{}"):
+            for number in range(6):
+                answer = await caller.get("/" + path.format(number))
+                said = answer.json().get("code")
+                assert answer.status_code in (200, 404) or said == "corrupt-log", (path, number, answer.text)
+        assert (await caller.post("/seeks", json={"bot": "owl"})).status_code == 201
+        assert (await caller.post("/bots", json={"name": "owl", "version": "1"})).status_code == 201
+        _, again = await caller.played(seats=[{"agent": "random"}])
+        assert (await caller.delete(f"/batches/{batch}")).status_code == 200
+        assert (await caller.get(f"/games/{again[0]}")).status_code == 200
+    listed = await asyncio.to_thread(interintent, "audit", "--database-url", database_url)
+    assert listed.exit_code in (0, 1), listed.output
+
+
 def test_a_kept_answer_that_cannot_be_read_causes_no_crash(tmp_path: Path) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path / 'kept.db'}"
     values = (
@@ -303,7 +337,7 @@ def test_a_kept_answer_that_cannot_be_read_causes_no_crash(tmp_path: Path) -> No
     )
     with serving_process(url, tmp_path) as process:
         limits = httpx.Limits(max_keepalive_connections=0)
-        with httpx.Client(base_url=process.url, timeout=60, trust_env=False, limits=limits) as client:
+        with httpx.Client(base_url=process.url, trust_env=False, limits=limits) as client:
             for number, value in enumerate(values):
                 headers = {"Idempotency-Key": f"key-{number}"}
                 assert client.post("/games", json={}, headers=headers).status_code == 201

@@ -6,7 +6,7 @@ import pytest
 
 from app.main import Composition
 from engine.events import Event
-from tests.app.calling import calling
+from tests.app.calling import WITHIN_S, calling
 from tests.postgres import Mode, PostgresServer
 
 pytestmark = pytest.mark.long
@@ -18,7 +18,7 @@ async def logs(services: Composition, batch: str) -> list[list[Event]]:
 
 async def finished(services: Composition, batch: str, count: int) -> None:
     """Returns when so many games of the batch have finished; fails when one has failed."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN_S):
         while True:
             status = (await services.store.tally(batch)).status
             assert not status.get("failed")

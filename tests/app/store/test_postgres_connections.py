@@ -50,10 +50,12 @@ async def cut_all(url: str) -> int:
 async def pids(database: Database, count: int) -> list[int]:
     """Of as many connections at once."""
 
+    together = asyncio.Barrier(count)
+
     async def one() -> int:
         async with database.read_engine.connect() as connection:
             found: int = (await connection.execute(PID)).scalar_one()
-            await asyncio.sleep(0.05)
+            await together.wait()
             return found
 
     return await asyncio.gather(*(one() for _ in range(count)))

@@ -103,7 +103,7 @@ async def paired(url: str, directory: Path, *, processes: int, count: int, kills
         await asyncio.gather(*(service.start(number) for number in range(processes)))
         began = time.monotonic()
         left, told = iter(range(count)), dict[str, str]()
-        async with httpx.AsyncClient(timeout=40, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=200, trust_env=False) as client:
             bots = [
                 _seek_on(client, service, chance, {"authorization": f"Bearer {key}"}, left, told, found)
                 for key in keys

@@ -78,7 +78,7 @@ async def test_a_snapshot_holds_what_happened_without_a_connection(
         assert closed == {"t": "seek_closed", "seek": waits["seek_id"], "status": "withdrawn"}
         view = (await client.get(f"/games/{game['game']}")).json()
         await client.post(f"/batches/{view['batch_id']}/cancel")
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(200):
             status = ""
             while status != "cancelled":
                 status = (await client.get(f"/games/{game['game']}")).json()["status"]

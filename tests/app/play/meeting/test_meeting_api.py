@@ -178,7 +178,7 @@ async def test_open_seats_that_nobody_claims_are_played_by_scripts_or_the_game_d
     claimed = await shown(caller, claimed, wait_s=30)
     assert claimed["game_id"] == half
     assert (await agents(caller, half)).count("remote") == 1
-    async with asyncio.timeout(90):
+    async with asyncio.timeout(200):
         while (await caller.get("/seeks")).json()["games"]:  # noqa: ASYNC110  # there is no event
             await asyncio.sleep(0.05)
     problem(await caller.get(f"/games/{lonely}"), 404, "not-found")
