@@ -122,30 +122,38 @@ async def enters(page: Page, key: str) -> None:
     await page.get_by_role("button", name="Use it").click()
 
 
-AROUND = {
-    "#/lobby": "Nobody waits at the moment",
-    "#/ratings": "No rated game has finished yet",
-    "#/guess": "Your name as a rater",
-    "#/annotate": "Your name as a rater",
-    "#/": "1 game",
-    "#/batches": "Table",
-    "#/studies": "No study has been played here yet",
-    "#/reports": "Make the report",
-}
-"""Every page that is not a game's, and what stands there for whoever may read games and play."""
+AROUND = (
+    "lobby",
+    "ratings",
+    "guess",
+    "guess?rater=r&of={batch}",
+    "annotate",
+    "annotate?rater=r&batch={batch}",
+    "",
+    "batches",
+    "batches/{batch}",
+    "studies",
+    "reports",
+    "reports?batch={batch}",
+    "compare?a={game}&b={game}",
+)
+"""Every page that is not a game's."""
 
 
-async def looks_around(visit: Visits, served: Served, key: str) -> str:
+async def looks_around(visit: Visits, served: Served, key: str, **of: str) -> str:
     """All that reaches a browser that visits every other page with this key, and shows what it is shown."""
-    async with visit(f"{served.url}/livez", faults=("401", "403")) as page:
+    async with visit(f"{served.url}/livez", faults=("401", "403", "404")) as page:
         net = Net()
         await net.spread(page)
         await page.goto(f"{served.url}/ui/#/lobby")
         await enters(page, key)
-        for place, words in AROUND.items():
+        for place in AROUND:
             # By the hash alone: the key stays in the page's memory.
-            await page.evaluate("place => { location.hash = place }", place)
-            await expect(page.get_by_text(words, exact=True).first).to_be_visible(timeout=60_000)
+            await page.evaluate("place => { location.hash = place }", f"/{place.format(**of)}")
+            await expect(page.locator("main :is(h1, h2)").first).to_be_visible(timeout=60_000)
+            await expect(page.get_by_text(re.compile("^Loading|is being made"))).to_have_count(
+                0, timeout=60_000
+            )
         return await net.drawn(page)
 
 
@@ -226,10 +234,9 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
     assert taken_back - set(WORD.findall(said))
 
     # Nor does anything on the pages around the game, for whoever may read games and play.
-    _, reader = await make_key(
-        KeyStore(served.services.database), "games:read:any", "eval:read", "eval:submit", "bots:play"
-    )
-    told = await looks_around(visit, served, reader)
+    scopes = ("games:read:any", "eval:read", "eval:submit", "annotate", "bots:play")
+    _, reader = await make_key(KeyStore(served.services.database), *scopes)
+    told = await looks_around(visit, served, reader, game=game, batch=view["batch_id"])
     assert game in told
     assert not set(WORD.findall(told)) - set(WORD.findall(said))
     assert view["seed"] not in told
