@@ -15,6 +15,8 @@ from playwright.async_api import Page, Response, WebSocket, expect
 from app.files.site import LoggedGame, SiteWriter
 from app.instruments.fake_model import FakeOptions, Latency
 from app.instruments.fake_model.brains import BRAINS
+from app.store.keys import KeyStore
+from tests.app.edge.test_keys import make_key
 from tests.app.modelling import endpoints, faking, stored_calls
 from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import Visits
@@ -118,7 +120,41 @@ async def enters(page: Page, key: str) -> None:
     await page.get_by_role("button", name="Enter a key").last.click()
     await page.get_by_label("Key or token").fill(key)
     await page.get_by_role("button", name="Use it").click()
-    await expect(page.get_by_role("region", name="The table")).to_be_visible()
+
+
+AROUND = (
+    "lobby",
+    "ratings",
+    "guess",
+    "guess?rater=r&of={batch}",
+    "annotate",
+    "annotate?rater=r&batch={batch}",
+    "",
+    "batches",
+    "batches/{batch}",
+    "studies",
+    "reports",
+    "reports?batch={batch}",
+    "compare?a={game}&b={game}",
+)
+"""Every page that is not a game's."""
+
+
+async def looks_around(visit: Visits, served: Served, key: str, **of: str) -> str:
+    """All that reaches a browser that visits every other page with this key, and shows what it is shown."""
+    async with visit(f"{served.url}/livez", faults=("401", "403", "404")) as page:
+        net = Net()
+        await net.spread(page)
+        await page.goto(f"{served.url}/ui/#/lobby")
+        await enters(page, key)
+        for place in AROUND:
+            # By the hash alone: the key stays in the page's memory.
+            await page.evaluate("place => { location.hash = place }", f"/{place.format(**of)}")
+            await expect(page.locator("main :is(h1, h2)").first).to_be_visible(timeout=60_000)
+            await expect(page.get_by_text(re.compile("^Loading|is being made"))).to_have_count(
+                0, timeout=60_000
+            )
+        return await net.drawn(page)
 
 
 async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researchers_shows_it_in_the_making(
@@ -138,8 +174,9 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
             net = Net()
             await net.spread(public)
             await public.goto(url)
-            await enters(public, token)
-            await enters(researcher, KEY)
+            for page, key in ((public, token), (researcher, KEY)):
+                await enters(page, key)
+                await expect(page.get_by_role("region", name="The table")).to_be_visible()
             await researcher.evaluate(
                 """() => {
                     window.made = [];
@@ -195,6 +232,14 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
     assert words & set(WORD.findall(said))
     taken_back = {word for text in making if "Taken back" in text for word in WORD.findall(text)}
     assert taken_back - set(WORD.findall(said))
+
+    # Nor does anything on the pages around the game, for whoever may read games and play.
+    scopes = ("games:read:any", "eval:read", "eval:submit", "annotate", "bots:play")
+    _, reader = await make_key(KeyStore(served.services.database), *scopes)
+    told = await looks_around(visit, served, reader, game=game, batch=view["batch_id"])
+    assert game in told
+    assert not set(WORD.findall(told)) - set(WORD.findall(said))
+    assert view["seed"] not in told
 
     stored = await served.services.reader.events(game)
     site = SiteWriter(tmp_path / "site", "A folder of games", "public")
