@@ -34,7 +34,7 @@ from app.cli.tables import WIDTH
 from app.cli.terminal import clean, echo, fail, note, print_json
 from app.evaluations.study_raters import rater_key
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
-from evaluators.study.design import Design, imbalances
+from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
 from evaluators.study.plan import Range
 
@@ -613,6 +613,7 @@ def _plan_json(
         ],
         "from": expected.bases,
         "unbalanced": [str(one) for one in imbalances(design)],
+        "unpaired": unpaired(design),
         "finds": _finds(folder, design),
     }
 
@@ -658,6 +659,8 @@ def _print_plan(folder: StudyFolder, plan: dict[str, Any]) -> None:
         echo(f"  {basis}")
     for words in plan["unbalanced"]:
         echo(f"unbalanced: {words}")
+    if plan["unpaired"]:
+        echo(f"not all paired: {plan['unpaired']}")
     for found in plan["finds"]:
         _print_finds(found)
     if any(one["assumed"] for found in plan["finds"] for one in found["figures"]):

@@ -22,7 +22,16 @@ from engine.rules import create
 from engine.terms import Role, Seat, side_of
 from evaluators.study.file import FACTORS_OF_RULES, InvalidStudy, Study, label_of, target_of
 
-__all__ = ["IDENTITY", "Design", "Imbalance", "PlannedGame", "StudyCell", "designed", "imbalances"]
+__all__ = [
+    "IDENTITY",
+    "Design",
+    "Imbalance",
+    "PlannedGame",
+    "StudyCell",
+    "designed",
+    "imbalances",
+    "unpaired",
+]
 
 IDENTITY: Final = 1
 """The version of what identifies a cell. Other fields in ``_identity``, or another meaning of one, take
@@ -92,16 +101,18 @@ class Design:
 
     def turns(self, cell: StudyCell) -> int:
         """How many games a deal, or a full circle of seats, takes in this cell: 1 with fixed seats."""
-        if self.study.design.seating == "rotated":
+        seating = self.study.seating(cell.factors)
+        if seating == "rotated":
             return cell.profile.players
-        if self.study.design.seating == "mirrored":
+        if seating == "mirrored":
             return len(_models_of(self.study, cell.factors))
         return 1
 
     def _game(self, cell: StudyCell, index: int) -> PlannedGame:
         design, turns = self.study.design, self.turns(cell)
         turn = index % turns
-        mirrored = design.seating == "mirrored"
+        seating = self.study.seating(cell.factors)
+        mirrored = seating == "mirrored"
         seed = design.seed + (index // turns if mirrored else index)
         roles = _dealt(cell.profile, seed)
         names = [_seat_model(self.study, cell.factors, seat, roles) for seat in range(1, len(roles) + 1)]
@@ -111,7 +122,7 @@ class Design:
         elif turn:
             names = [*names[-turn:], *names[:-turn]]
         specs = [_spec(self.study, cell.factors, name, role) for name, role in zip(names, roles, strict=True)]
-        suffix = f"{design.seating[0]}{turn}" if turn else ""
+        suffix = f"{seating[0]}{turn}" if turn else ""
         return PlannedGame(f"g_{cell.id}_{seed}{suffix}", cell.id, index, seed, specs, tuple(names), roles)
 
 
@@ -287,3 +298,17 @@ def imbalances(design: Design) -> list[Imbalance]:
             if len(set(held.values())) > 1:
                 found.append(Imbalance(cell, place, held))
     return found
+
+
+def unpaired(design: Design) -> str:
+    """How many deals only some of the cells play, in words; empty if all play the same. It happens where
+    models pass on their seats in some cells, and in others there is one model.
+    """
+    deals = [{game.seed for game in design.games(cell)} for cell in design.cells]
+    every, common = set().union(*deals), set.intersection(*deals)
+    if every == common:
+        return ""
+    return (
+        f"{len(common)} of {len(every)} deals are played in every cell, for models pass on their seats in "
+        'some cells alone: with seating = "fixed" all games would be compared in pairs'
+    )

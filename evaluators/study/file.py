@@ -47,6 +47,8 @@ Seating = Literal["fixed", "rotated", "mirrored"]
 FACTORS_OF_RULES: Final = ("profile", "players", "roles", *RULES)
 """The factors that change the rules; all others change seats."""
 
+_TARGETS: Final = (*(side.value for side in Side), *(role.value for role in Role))
+
 _MOST_CELLS: Final = 1000
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -129,7 +131,8 @@ class StudyDesign(_Part):
         "mirrored",
         description="`mirrored`: each deal is played once for every model of the table, and the models pass "
         "on their seats, so that each holds every seat, role and side equally often. `rotated`: from game "
-        "to game everybody moves by one seat. `fixed`: nobody moves.",
+        "to game everybody moves by one seat. `fixed`: nobody moves, as in every cell in which a condition "
+        "gives a side or a role its model.",
     )
 
 
@@ -276,6 +279,17 @@ class Study(_Part):
             if not any(all(cell.get(name) == value for name, value in out.items()) for out in left_out)
         ]
 
+    def seating(self, cell: Mapping[str, Any]) -> Seating:
+        """How seats are passed on in the cell with these factors: not at all where a factor gives a side or a
+        role its model, for that would take it away again.
+        """
+        given = any(
+            what == "model" and (target in _TARGETS or isinstance(value, dict))
+            for factor, value in cell.items()
+            for target, what in [target_of(factor)]
+        )
+        return "fixed" if given else self.design.seating
+
     def profile(self, cell: Mapping[str, Any]) -> Profile:
         """The rules of the cell with these factors. Raises InvalidProfile."""
         table = self.table
@@ -380,9 +394,6 @@ def _is_branch(part: int | str) -> bool:
     )
 
 
-_TARGETS: Final = (*(side.value for side in Side), *(role.value for role in Role))
-
-
 def _senseless(study: Study) -> Iterator[tuple[str, str]]:
     """The faults that show only when parts are read together."""
     if study.cells and study.conditions:
@@ -411,6 +422,12 @@ def _senseless(study: Study) -> Iterator[tuple[str, str]]:
         yield (
             "/cells",
             "every listed cell gives the same factors; write the usual value where nothing changes",
+        )
+    passed_on = study.design.seating if "seating" in study.design.model_fields_set else "fixed"
+    if passed_on != "fixed" and any(study.seating(cell) == "fixed" for cell in settings):
+        yield (
+            "/design/seating",
+            f"a condition gives a side or role its model; {passed_on} seats would take it away: write fixed",
         )
     raters = [evaluation.rater for evaluation in study.evaluations if evaluation.kind != "raters"]
     asked = [(one.rater, one.dimension) for one in study.evaluations if one.kind != "raters"]

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.terms import side_of
-from evaluators.study.design import Design, designed, imbalances
+from evaluators.study.design import Design, designed, imbalances, unpaired
 from evaluators.study.file import InvalidStudy
 from tests.evaluators.study.studies import study
 
@@ -98,12 +98,25 @@ def test_conditions_change_the_seats_of_a_side_a_role_or_a_model() -> None:
         assert ("temperature" in spec["options"]) == (name == "large")
 
 
-def test_a_condition_sets_the_model_of_a_side() -> None:
-    made = design(table={"seats": "small"}, conditions={"evil.model": ["large"]}, design={
-        "games": 2, "seating": "fixed"})  # fmt: skip
+@pytest.mark.parametrize(
+    "condition",
+    [{"evil.model": ["large", "small"]}, {"model": [{"loyal": "small", "evil": "large"}, "small"]}],
+)
+def test_a_condition_sets_the_model_of_a_side_in_every_game(condition: dict[str, Any]) -> None:
+    # Models do not pass on their seats here, though they would if nothing was said of it.
+    made = design(table={"seats": "small"}, conditions=condition)
     for game in made.games(made.cells[0]):
         expected = {"loyal": "small", "evil": "large"}
         assert game.models == tuple(expected[side_of(role)] for role in game.roles)
+    deals = [[game.seed for game in made.games(cell)] for cell in made.cells]
+    assert deals == [[1, 2, 3, 4]] * 2
+    assert unpaired(made) == ""
+
+
+def test_deals_that_only_some_cells_play_are_told() -> None:
+    made = design(conditions={"model": ["small", ["small", "large", "small", "large", "small"]]})
+    assert "2 of 4 deals are played in every cell" in unpaired(made)
+    assert unpaired(design()) == ""
 
 
 def test_a_mechanism_with_steps_of_its_own_is_refused() -> None:

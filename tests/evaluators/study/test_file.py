@@ -25,6 +25,8 @@ def fault_of(**changed: Any) -> tuple[str, str]:
         ({"design": {"games": 0}}, "/design/games", "greater than or equal to 1"),
         ({"design": {"games": 4, "seating": "shuffled"}}, "/design/seating", "'rotated' or 'mirrored'"),
         ({"design": {}}, "/design/games", "missing"),
+        ({"design": {"games": 4, "seating": "mirrored"}, "conditions": {"evil.model": ["small", "large"]}},
+         "/design/seating", "mirrored seats would take it away: write fixed"),
         ({"table": {"seats": "tiny"}}, "/table/seats", "no model of this study; they are small, large"),
         ({"table": {"seats": ["small"]}}, "/table/seats", "5 players take 5 seats"),
         ({"table": {"seats": {"loyal": "small"}}}, "/table/seats", "name both sides, or add others"),
