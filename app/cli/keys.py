@@ -4,11 +4,10 @@ They work on the database itself, with or without a running service; a running s
 two seconds.
 """
 
-import getpass
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
@@ -17,6 +16,7 @@ from rich.table import Column, Table
 from app.base.clock import now_ms, timestamp
 from app.base.names import check_name
 from app.cli.arguments import DatabaseUrl
+from app.cli.audit import who_runs
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.key_quotas import change_quotas, quota, read_changes
 from app.cli.terminal import checked, fail, note, print_json
@@ -63,19 +63,12 @@ def _with_store(
     return run_or_fail(run())
 
 
-class _User(NamedTuple):
-    """Who runs the command, for the audit."""
-
-    name: str
-    owner: str = ""
-
-
 def _note_deed(database_url: str | None, action: str, key_id: str, owner: str | None = None) -> None:
     settings = read_settings(database_url)
 
     async def run() -> None:
         async with on_database(settings, writes=True) as parts:
-            await Audit(parts.database).note(_User(getpass.getuser()), action, key_id, owner=owner)
+            await Audit(parts.database).note(who_runs(), action, key_id, owner=owner)
 
     run_or_fail(run())
 
@@ -311,6 +304,7 @@ def rotate(
         return number, len(before) - len(dropped)
 
     number, kept = _with_store(database_url, work)
+    _note_deed(database_url, "rotate and revoke tokens" if at_once else "rotate", f"secret {number}")
     if as_json:
         print_json({"number": number, "still_verifying": kept})
     else:

@@ -41,6 +41,8 @@ class PairedGame:
 
     game_id: str
     rated: bool
+    unrated: str | None
+    """Why it is not rated, if its players sought a rated one."""
     winner: str
     seats: Sequence[Mapping[str, Any]] | Damaged
     defaults: Mapping[str, Any] | Damaged | None
@@ -72,6 +74,7 @@ class RatingStore:
         columns = (
             games.c.game_id,
             games.c.rated,
+            games.c.unrated,
             games.c.winner,
             games.c.seats,
             games.c.defaults,
@@ -85,6 +88,7 @@ class RatingStore:
             PairedGame(
                 row["game_id"],
                 row["rated"] is True,
+                row["unrated"],
                 str(row["winner"]),
                 row["seats"],
                 row["defaults"],

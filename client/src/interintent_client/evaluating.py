@@ -319,6 +319,7 @@ class EvaluationCalls:
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
+        raters_of: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> Json: ...
     @overload
@@ -330,6 +331,7 @@ class EvaluationCalls:
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
+        raters_of: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> str: ...
     async def report(
@@ -340,13 +342,14 @@ class EvaluationCalls:
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
+        raters_of: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> Json | str:
         """The report on a batch's finished games: an object for ``json``, else text. A large report takes
         minutes; the call waits for it, and raises Unreachable after ``timeout_s``. By columns of games and
         seats, and with ``export:full`` only: ``group_by`` sets groups side by side, ``where``
         (``["role=merlin"]``) restricts what is counted, ``contrasts`` (``["preset=paper,direct"]``) tests
-        differences.
+        differences. ``raters_of`` (``["project:lab"]``) also reads what other owners' raters handed in.
         """
         made = await self._http.made(
             "/reports",
@@ -356,6 +359,7 @@ class EvaluationCalls:
             group_by=group_by,
             where=";".join(where) or None,
             contrast=";".join(contrasts) or None,
+            raters_of=",".join(raters_of) or None,
         )
         if format == "json":
             report: Json = made.json()

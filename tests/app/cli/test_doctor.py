@@ -11,6 +11,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.store.rows import METADATA
+from app.store.tables import events, games
 from tests.app.calling import calling
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.typed import interintent
@@ -94,6 +96,46 @@ async def test_what_is_broken_is_found_and_mended_if_the_log_says_how(database_u
         assert await doctor(database_url) == []
     else:
         assert [one["mended"] for one in await doctor(database_url, "--mend", status=1)] == [False]
+
+
+async def test_a_damaged_row_of_any_table_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "games.sqlite"
+    url = f"sqlite:///{file}"
+    async with calling(url):
+        pass
+    tables = [table for table in METADATA.sorted_tables if table not in (events, games)]
+    with closing(sqlite3.connect(file)) as there:
+        for table in tables:
+            *rest, spoilt = table.columns
+            row = {column.name: _fitting(column) for column in rest} | {spoilt.name: b"\xff"}
+            places = ", ".join(f":{name}" for name in row)
+            names = ", ".join(f'"{name}"' for name in row)
+            there.execute(f'INSERT INTO "{table.name}" ({names}) VALUES ({places})', row)
+        there.commit()
+    found = await doctor(url, status=1)
+    named = {one["where"].rpartition(" of ")[2] for one in found if one["kind"] == "row"}
+    assert not {table.name for table in tables} - named
+    new = {
+        "audit",
+        "tokens",
+        "evaluation_sets",
+        "set_items",
+        "set_entries",
+        "set_answers",
+        "seen_views",
+        "seeks",
+    }
+    assert new | {"open_games", "game_players", "bots", "quotas", "quota_use", "owner_spending"} <= named
+
+
+def _fitting(column: sa.Column[Any]) -> Any:
+    """A value that the column may hold."""
+    if values := column.info.get("values"):
+        return next(iter(values))
+    kind = column.type
+    if isinstance(kind, sa.JSON | sa.types.TypeDecorator):
+        return 7 if "Boolean" in type(kind).__name__ else "{}"
+    return 7 if isinstance(kind, sa.Integer | sa.Float | sa.Boolean) else "x"
 
 
 async def test_a_changed_table_and_an_older_schema_are_found(database_url: str) -> None:
