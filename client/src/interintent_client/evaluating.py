@@ -136,6 +136,11 @@ class EvaluationCalls:
         key = idempotency_key or str(uuid.uuid4())
         return ItemSet.read(await self._http.post("/evaluations/sets", body, idempotency_key=key))
 
+    async def withdraw_set(self, set_id: str, reason: str) -> ItemSet:
+        """Takes one's own set back, for good; before its date only. Everybody sees the reason."""
+        path = f"/evaluations/sets/{set_id}/withdraw"
+        return ItemSet.read(await self._http.post(path, {"reason": reason}))
+
     async def sets(self) -> AsyncIterator[ItemSet]:
         """Everybody's sets, newest first, page by page."""
         async for page in self._http.pages("/evaluations/sets", limit=200):
