@@ -2,8 +2,8 @@
 
 import asyncio
 import math
-from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -125,6 +125,9 @@ class AdaptiveLimit:
         """Called with this process's new share of the rates, and whether nobody else has used them lately."""
         self.share = 1.0 if on_short is None else 0.0
         """The part of the endpoint's rates that this process may use, in [0, 1]."""
+        self.owners: Mapping[str, int] = {}
+        """How many of the places are each owner's, where several processes divide them; empty: equal
+        parts."""
         self._places = parallel.first if on_short is None else 0
         self._until = math.inf
         """Until when the places may be used, in the event loop's time."""
@@ -155,6 +158,11 @@ class AdaptiveLimit:
         """How much would be in flight without this limit."""
         return max(slots.used + slots.waiting for slots in self._slots)
 
+    @property
+    def wanted_by_owner(self) -> dict[str, int]:
+        """The same by owner, of those who say whose calls theirs are."""
+        return self.calls.by_owner()
+
     def slots(self) -> "Slots":
         """Another queue of slots, as many as this limit says at any time. What one queue has handed out,
         another does not count.
@@ -178,11 +186,21 @@ class AdaptiveLimit:
         self._reported = reported
         return reported
 
-    def grant(self, places: int, share: float, until: float, *, fresh: bool = False) -> None:
+    def grant(
+        self,
+        places: int,
+        share: float,
+        until: float,
+        *,
+        fresh: bool = False,
+        owners: Mapping[str, int] | None = None,
+    ) -> None:
         """Sets the places and the share of the rates that this process may use, until a time of the event
-        loop. ``fresh``: no other process has used the endpoint lately.
+        loop. ``fresh``: no other process has used the endpoint lately. ``owners``: how many of the places are
+        each owner's; equal parts are, if it is left out.
         """
         self._places, self._until, self._reported = places, until, math.inf
+        self.owners = owners or {}
         if share != self.share or fresh:
             self.share = share
             for on_share in self.on_share:
@@ -221,14 +239,17 @@ class AdaptiveLimit:
 
 
 class Slots:
-    """Hands out the slots of a limit. Owners take turns; so do the groups of callers of one owner; within a
-    group, first come, first served.
+    """Hands out the slots of a limit. The next one is of the owner that has the fewest in proportion to its
+    part of the limit; of owners with equally many, and of the groups of callers of one owner, each has its
+    turn. Within a group, first come, first served.
     """
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self._limit = limit
         self.used = 0
         self.waiting = 0
+        self._used_by: Counter[str] = Counter()
+        """How many slots each owner has."""
         self._queues: OrderedDict[str, OrderedDict[str, deque[asyncio.Future[None]]]] = OrderedDict()
         """Those who wait, by owner and group; whose turn is next comes first."""
 
@@ -239,11 +260,18 @@ class Slots:
         try:
             yield
         finally:
-            self._release()
+            self._release(owner)
+
+    def by_owner(self) -> dict[str, int]:
+        """How many slots each owner would have without the limit."""
+        wanted = Counter(self._used_by)
+        for owner, groups in self._queues.items():
+            wanted[owner] += sum(map(len, groups.values()))
+        return {owner: count for owner, count in wanted.items() if count > 0}
 
     async def _take(self, owner: str, group: str) -> None:
         if self.used < self._limit.now and not self.waiting:
-            self.used += 1
+            self._give(owner)
             return
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(owner, OrderedDict()).setdefault(group, deque()).append(turn)
@@ -254,7 +282,7 @@ class Slots:
             await turn
         except BaseException:
             if turn.done() and not turn.cancelled():
-                self._release()
+                self._release(owner)
             else:
                 self._leave(owner, group, turn)
             raise
@@ -270,14 +298,29 @@ class Slots:
             if not groups:
                 del self._queues[owner]
 
-    def _release(self) -> None:
+    def _give(self, owner: str) -> None:
+        self.used += 1
+        self._used_by[owner] += 1
+
+    def _release(self, owner: str) -> None:
         self.used -= 1
+        self._used_by[owner] -= 1
+        if not self._used_by[owner]:
+            del self._used_by[owner]
         self.hand_out()
+
+    def _share_used(self, owner: str) -> float:
+        """The slots that the owner has, for each that is its part; an owner without a part comes last, but
+        for those that have used up theirs.
+        """
+        part = self._limit.owners.get(owner, 0) if self._limit.owners else 1
+        return self._used_by[owner] / part if part else 1.0 + self._used_by[owner]
 
     def hand_out(self) -> None:
         """Lets in those who wait, as far as the limit allows now."""
         while self.waiting and self.used < self._limit.now:
-            owner, groups = next(iter(self._queues.items()))
+            owner = min(self._queues, key=self._share_used)
+            groups = self._queues[owner]
             group, queue = next(iter(groups.items()))
             self._leave(owner, group, turn := queue[0])
             if turn.cancelled():
@@ -286,7 +329,7 @@ class Slots:
                 groups.move_to_end(group)
             if groups:
                 self._queues.move_to_end(owner)
-            self.used += 1
+            self._give(owner)
             turn.set_result(None)
 
 

@@ -211,7 +211,7 @@ class SetSealed(RefusedRequest):
 
 
 class SetClosed(RefusedRequest):
-    """The set's date has passed: it takes no answers any more."""
+    """The set's date has passed, or it was withdrawn: it takes no answers any more."""
 
 
 class TooManyRaters(_RefusedPart):

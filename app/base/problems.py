@@ -88,7 +88,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
     edge.AlreadyJudged: ProblemKind("already-judged", "This rater has judged it before", 409),
     edge.AlreadySeen: ProblemKind("already-seen", "Too much of this was shown to a key of yours", 409),
     edge.SetSealed: ProblemKind("set-sealed", "The set is sealed until its date", 409),
-    edge.SetClosed: ProblemKind("set-closed", "The set has passed its date", 410),
+    edge.SetClosed: ProblemKind("set-closed", "The set takes no answers any more", 410),
     edge.TooManyRaters: ProblemKind("too-many-raters", "An owner answers a set as three raters", 409),
     edge.NotComparable: ProblemKind("not-comparable", "These two cannot be compared", 409),
     edge.BudgetSpent: ProblemKind("budget-spent", "The budget for models is spent", 409),

@@ -17,6 +17,7 @@ __all__ = [
     "Judgements",
     "MaxCost",
     "MaxTokens",
+    "RatersOf",
     "Sources",
     "Where",
 ]
@@ -49,6 +50,14 @@ GroupBy = Annotated[
 Where = Annotated[
     list[str] | None,
     typer.Option(help="Count only what has these values: role=merlin,percival. Repeatable: all must hold."),
+]
+RatersOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="For --batch: also what this owner's raters handed in, as project:NAME or key:k_…. Repeatable. "
+        "Left "
+        "out: the batch's owner's, and those of whoever may rate everybody's games."
+    ),
 ]
 Answers = Annotated[
     Path | None,

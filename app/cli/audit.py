@@ -1,7 +1,7 @@
 """The command ``audit``."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -9,13 +9,25 @@ from rich.table import Table
 
 from app.base.clock import timestamp
 from app.cli.arguments import AsJson, DatabaseUrl
-from app.cli.database import on_tables, read_settings, run_or_fail
+from app.cli.database import on_tables, operator, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
 from app.store.audit import Audit, Deed
 
-__all__ = ["commands"]
+__all__ = ["commands", "who_runs"]
 
 commands = typer.Typer()
+
+
+class _User(NamedTuple):
+    """A user of the operating system."""
+
+    name: str
+    owner: str = ""
+
+
+def who_runs() -> _User:
+    """Who runs the command, for the audit."""
+    return _User(operator())
 
 
 @commands.command("audit")

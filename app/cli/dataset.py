@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from app.base.errors import Unfinished
-from app.cli.arguments import Answers, DatabaseUrl, Judgements
+from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
 from app.cli.terminal import byte_bar, count_bar, fail, note
@@ -80,6 +80,7 @@ def dataset_command(
         ),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace the folder, if it is a data set.")] = False,
+    raters_of: RatersOf = None,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write finished games as a data set: Parquet tables with a card that says what every column means.
@@ -122,7 +123,7 @@ def dataset_command(
                             if its is not None and recorded is not None:
                                 writer.add({"calls": recorded.of(its)})
             for name in batch or ():
-                run_or_fail(_of_batch(name, database_url, made, writer))
+                run_or_fail(_of_batch(name, database_url, made, writer, raters_of or ()))
         note_games(made.left_out, made.named)
         if not made.games:
             fail_without_games("write", made.left_out)
@@ -231,12 +232,17 @@ AT_ONCE: Final = 20
 """Games of a batch whose raters' work is read at a time."""
 
 
-async def _of_batch(name: str, database_url: str | None, made: _Written, writer: TableWriter) -> None:
-    """Writes a batch's finished games with everybody's judgements and answers, and its calls to models."""
+async def _of_batch(
+    name: str, database_url: str | None, made: _Written, writer: TableWriter, raters_of: Sequence[str]
+) -> None:
+    """Writes a batch's finished games with the judgements and answers of its owner's raters and of those of
+    ``raters_of``, and its calls to models.
+    """
     async with on_database(read_settings(database_url)) as parts:
         batch = await parts.games.batch_row(name)
         ids = await finished_games(parts, name)
-        reader = await RaterWorkReader.games(parts.evaluations.store, ids, None)
+        whose = await parts.evaluations.gold.raters_of({batch.owner, *raters_of})
+        reader = await RaterWorkReader.games(parts.evaluations.store, ids, whose)
         with count_bar("games", len(ids)) as advance:
             for first in range(0, len(ids), AT_ONCE):
                 some = ids[first : first + AT_ONCE]

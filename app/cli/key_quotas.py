@@ -10,11 +10,14 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from app.cli.arguments import AsJson, DatabaseUrl
+from app.cli.audit import who_runs
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
 from app.edge.auth import owner_of
 from app.edge.quotas import EXEMPT, Quotas, QuotaUse
 from app.settings import InvalidQuotas, read_quotas
+from app.store.audit import Audit
+from app.store.db import Database
 from app.store.keys import KeyStore
 from app.store.quotas import QuotaStore
 
@@ -59,12 +62,19 @@ def read_changes(given: Sequence[str]) -> QuotaChanges:
     return QuotaChanges({name: limit for name, limit in read.items() if name not in drop}, frozenset(drop))
 
 
+async def _change(database: Database, owner: str, changes: QuotaChanges) -> None:
+    said = {name: "none" if limit is None else limit for name, limit in changes.limits.items()}
+    said |= dict.fromkeys(changes.drop, "default")
+    async with Audit(database).noted(who_runs(), "change quotas", owner, **said):
+        await QuotaStore(database).change(owner, changes.limits, changes.drop)
+
+
 def change_quotas(database_url: str | None, owner: str, changes: QuotaChanges) -> None:
     """Changes an owner's quotas in the database."""
 
     async def run() -> None:
         async with on_database(read_settings(database_url), writes=True) as parts:
-            await QuotaStore(parts.database).change(owner, changes.limits, changes.drop)
+            await _change(parts.database, owner, changes)
 
     run_or_fail(run())
 
@@ -95,10 +105,9 @@ def quota(
     async def run() -> tuple[str, list[QuotaUse]]:
         async with on_database(settings, writes=bool(changes)) as parts:
             whose = await _owner(KeyStore(parts.database), owner)
-            store = QuotaStore(parts.database)
             if changes:
-                await store.change(whose, asked.limits, asked.drop)
-            quotas = Quotas(settings, store)
+                await _change(parts.database, whose, asked)
+            quotas = Quotas(settings, QuotaStore(parts.database))
             await quotas.read()
             return whose, await quotas.used(whose)
 

@@ -7,7 +7,7 @@ two seconds.
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from rich.console import Console
@@ -16,7 +16,8 @@ from rich.table import Column, Table
 from app.base.clock import now_ms, timestamp
 from app.base.names import check_name
 from app.cli.arguments import AsJson, DatabaseUrl
-from app.cli.database import on_database, operator, read_settings, run_or_fail
+from app.cli.audit import who_runs
+from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.key_quotas import change_quotas, quota, read_changes
 from app.cli.terminal import checked, fail, note, print_json
 from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key, new_secret, owner_of
@@ -60,19 +61,12 @@ def _with_store(
     return run_or_fail(run())
 
 
-class _User(NamedTuple):
-    """Who runs the command, for the audit."""
-
-    name: str
-    owner: str = ""
-
-
 def _note_deed(database_url: str | None, action: str, key_id: str, owner: str | None = None) -> None:
     settings = read_settings(database_url)
 
     async def run() -> None:
         async with on_database(settings, writes=True) as parts:
-            await Audit(parts.database).note(_User(operator()), action, key_id, owner=owner)
+            await Audit(parts.database).note(who_runs(), action, key_id, owner=owner)
 
     run_or_fail(run())
 
@@ -308,6 +302,7 @@ def rotate(
         return number, len(before) - len(dropped)
 
     number, kept = _with_store(database_url, work)
+    _note_deed(database_url, "rotate and revoke tokens" if at_once else "rotate", f"secret {number}")
     if as_json:
         print_json({"number": number, "still_verifying": kept})
     else:

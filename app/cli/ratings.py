@@ -113,7 +113,7 @@ def _print(view: RatingsView) -> None:
             f"{100 * one.rating.low:.1f}-{100 * one.rating.high:.1f}",
             f"{100 * one.as_loyal.value:.1f}",
             f"{100 * one.as_evil.value:.1f}",
-            str(one.games),
+            f"{one.games} (left {one.deserted})" if one.deserted else str(one.games),
         )
     Console(highlight=False).print(table)
     for rules in view.rules:

@@ -14,7 +14,17 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.arguments import Answers, Batches, DatabaseUrl, GroupBy, Jobs, Judgements, Sources, Where
+from app.cli.arguments import (
+    Answers,
+    Batches,
+    DatabaseUrl,
+    GroupBy,
+    Jobs,
+    Judgements,
+    RatersOf,
+    Sources,
+    Where,
+)
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.terminal import byte_bar, echo, fail, note, print_json, writing
 from app.files.games import NO_GOLD, bundles
@@ -100,6 +110,7 @@ def report_command(
         Path | None,
         typer.Option(help="The study.json of a packed study: when it was frozen, deviations, early looks."),
     ] = None,
+    raters_of: RatersOf = None,
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
@@ -158,7 +169,9 @@ def report_command(
         assert batch
         if judgements or answers or agents:
             fail("a batch brings its judgements, answers and agents; --judgements and the like are for files")
-        builder = _of_batches(batch, _title(title, batch), split, exclude_above, database_url)
+        builder = _of_batches(
+            batch, _title(title, batch), split, exclude_above, database_url, raters_of or ()
+        )
     _note_passed_over(builder)
     if split.group_by is not None and builder.games and not builder.groups:
         fail(f"no game has a column {split.group_by!r} to group by; see --help for the columns")
@@ -242,7 +255,12 @@ def _agents(text: str) -> tuple[str, ...]:
 
 
 def _of_batches(
-    batches: list[str], title: str, split: Split, exclude_above: float, database_url: str | None
+    batches: list[str],
+    title: str,
+    split: Split,
+    exclude_above: float,
+    database_url: str | None,
+    raters_of: Sequence[str] = (),
 ) -> ReportBuilder:
     """The counts of these batches of the database. Ends the command for an unknown batch."""
 
@@ -253,7 +271,7 @@ def _of_batches(
         async with on_database(read_settings(database_url)) as parts:
             for batch in batches:
                 ids = await finished_games(parts, batch)
-                await parts.evaluations.reports.count(builder, batch, ids, split.group_by)
+                await parts.evaluations.reports.count(builder, batch, ids, split.group_by, raters_of)
         return builder
 
     return run_or_fail(count())

@@ -23,7 +23,7 @@ from app.base.tasks import end_tasks, keep_going
 from app.edge.tokens import Grant, Secrets
 from app.settings import Settings
 from app.store.games import GameStore
-from app.store.keys import KeyStore
+from app.store.keys import KEY, PROJECT, KeyStore
 from app.store.rows import ApiKey, Damaged, GameRow, TokenSecret
 from engine.errors import CorruptLog
 from engine.terms import PUBLIC, Seat
@@ -81,9 +81,6 @@ TRUSTED: Final = frozenset({"operator", "keyless", ""})
 
 FRESH_S: Final = 2.0
 """Seconds for which a key may still be accepted after it was revoked, here or in another process."""
-
-KEY: Final = "key:"
-"""What the public name of a key in the database begins with; its id follows."""
 
 HOUR_MS: Final = 3_600_000
 
@@ -159,7 +156,7 @@ ANYBODY: Final = Caller("anybody")
 
 def owner_of(key: ApiKey) -> str:
     """To whom belongs what is made with this key: its project, or the key itself."""
-    return f"{KEY}{key.key_id}" if key.project is None else f"project:{key.project}"
+    return f"{KEY}{key.key_id}" if key.project is None else f"{PROJECT}{key.project}"
 
 
 def epoch_of(epochs: Mapping[str, int] | Damaged | None, seat: Seat) -> int:

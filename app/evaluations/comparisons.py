@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from app.base.errors import InvalidRequest, NotComparable, NotFound
 from app.base.off_loop import off_loop
-from app.evaluations.items import FinishedGames, Items
+from app.evaluations.items import FinishedGames, Items, RatersOn
 from app.evaluations.judge_scores import rulings_as_judgements
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.rater_work import RaterWorkReader, guesses_by_game, guesses_of, judgements_from
@@ -51,11 +51,11 @@ class Comparisons:
     # --- evaluations ------------------------------------------------------------------------
 
     async def evaluations(
-        self, first: EvaluationRow, second: EvaluationRow, exclude_above: float
+        self, first: EvaluationRow, second: EvaluationRow, exclude_above: float, raters: RatersOn
     ) -> ComparisonView:
-        """Compares two evaluations of one dimension. Raises NotComparable if they are the same evaluation,
-        are about statements, have nothing in common, differ in dimension or in how their items count, or if
-        one of them is still being judged.
+        """Compares two evaluations of one dimension. ``raters``: whose judgements say what was followed.
+        Raises NotComparable if they are the same evaluation, are about statements, have nothing in common,
+        differ in dimension or in how their items count, or if one of them is still being judged.
         """
         rows = (first, second)
         ids = [row.evaluation_id for row in rows]
@@ -74,12 +74,14 @@ class Comparisons:
         dimension = first.dimension
         match = _Match(dimension, _rater_of(first), _rater_of(second), exclude_above)
         if dimension in ("guessing", "summarisation"):
-            await self._answers(match, first, second)
+            await self._answers(match, first, second, raters)
         else:
             await self._judged(match, first, second)
         return await off_loop(match.view, ids)
 
-    async def _answers(self, match: "_Match", first: EvaluationRow, second: EvaluationRow) -> None:
+    async def _answers(
+        self, match: "_Match", first: EvaluationRow, second: EvaluationRow, raters: RatersOn
+    ) -> None:
         variants = [row.spec["variant"] for row in (first, second)]
         for name in _SAME:
             if variants[0][name] != variants[1][name]:
@@ -101,7 +103,7 @@ class Comparisons:
             game = await self._games.by_id(game_id)
             sides = []
             for variant, given in zip(variants, (of_first, of_second), strict=True):
-                filtered = await self._items.stored_variant(variant, game_id)
+                filtered = await self._items.stored_variant(variant, game_id, raters)
                 sides.append(
                     await asyncio.to_thread(
                         answer_counts, game, match.dimension, given, filtered, variant["unmapped"]
@@ -146,12 +148,12 @@ class Comparisons:
         first: str,
         second: str,
         *,
-        whose: str | None,
+        whose: RatersOn,
         followed: bool,
         exclude_above: float,
     ) -> ComparisonView:
-        """Compares two raters on all their valid judgements or answers about these games; ``whose``: only
-        what this credential handed in; None: what anybody did.
+        """Compares two raters on all their valid judgements or answers about these games, as far as they
+        were handed in by ``whose``.
 
         Raises InvalidRequest for a name that no rater visible to the caller has; NotComparable if both names
         are the same, if the two raters have nothing in common, or if their answers are to different
@@ -159,7 +161,7 @@ class Comparisons:
         """
         if first == second:
             raise NotComparable(f"{first} is named twice: name another rater")
-        reader = await RaterWorkReader.games(self._store, games, whose)
+        reader = await RaterWorkReader.games(self._store, games, await whose(games))
         names = (first, second)
         known: set[str] = set()
         kinds: dict[str, RaterKind] = {}
@@ -176,7 +178,7 @@ class Comparisons:
                     sides = [answers.get(name) for name in names]
                     if any(sides) and not await self._leaves_out(match, game_id):
                         game = await self._games.by_id(game_id)
-                        await self._count_answers(match, game, sides, followed=followed)
+                        await self._count_answers(match, game, sides, whose, followed=followed)
                     continue
                 judged = [
                     judgement
@@ -203,7 +205,13 @@ class Comparisons:
         return await off_loop(match.view, names)
 
     async def _count_answers(
-        self, match: "_Match", game: Game, sides: Sequence[Answered | None], *, followed: bool
+        self,
+        match: "_Match",
+        game: Game,
+        sides: Sequence[Answered | None],
+        raters: RatersOn,
+        *,
+        followed: bool,
     ) -> None:
         given = [{} if side is None else {guess.item_id: guess for guess in side.guesses} for side in sides]
         match.hand_in(given[0], given[1])
@@ -220,7 +228,7 @@ class Comparisons:
                 )
         counts: list[dict[str, Counts]] = []
         for side, guesses in zip((sides[0], sides[1]), given, strict=True):
-            variant = await self._items.variant(side.variant, [game.id], followed=followed)
+            variant = await self._items.variant(side.variant, [game.id], followed=followed, raters=raters)
             counts.append(
                 await asyncio.to_thread(answer_counts, game, match.dimension, guesses, variant, side.unmapped)
             )

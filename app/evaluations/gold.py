@@ -8,13 +8,14 @@ chosen there. What an owner reads is remembered, whichever of its keys reads it.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from app.base.errors import Forbidden
-from app.edge.auth import ANY, KEY, KEYLESS, OPERATOR, Caller, owner_of
+from app.edge.auth import ANY, KEYLESS, OPERATOR, Caller, owner_of
 from app.evaluations.items import SHOWING, FinishedGames, Turn
-from app.store.evaluations import EvaluationStore
+from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
-from app.store.keys import KeyStore
+from app.store.keys import KEY, KeyStore
 from app.store.rows import SetItemRow, whole
 from app.store.sets import SetStore
 from engine.errors import AvalonError
@@ -28,6 +29,10 @@ PRACTICE_OR_SET = (
     "of your own, games with reveal: all, items of sets that are open) as often as you like, or answer a "
     "sealed set: GET /evaluations/sets lists them, POST /evaluations/sets/{set}/answers takes the answers"
 )
+
+
+_RATES_ALL: Final = frozenset({"annotate" + ANY, "eval:submit" + ANY})
+"""Scopes with which a key may judge or answer items of everybody's games: an operator gave it that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +204,32 @@ class Gold:
         }
         return frozenset(own | (set(games) - await self.unread(caller, games)))
 
+    # --- whose raters are read --------------------------------------------------------------
+
+    async def raters_of(self, owners: Collection[str]) -> Whose | None:
+        """Whose judgements and answers count for these owners: those of their own keys, of keys that may rate
+        everybody's games, and of whoever runs the machine. A stranger who judges a public game, or practises
+        on it, is none of these. None: anybody's, since nobody knows to whom some games belong.
+        """
+        if "" in owners:
+            return None
+        return Whose(
+            frozenset(
+                f"{KEY}{key.key_id}"
+                for key in await self._keys.keys()
+                if owner_of(key) in owners or not _RATES_ALL.isdisjoint(key.scopes)
+            ),
+            machine=True,
+        )
+
+    async def keys_of(self, owner: str) -> Whose:
+        """Whose work is this owner's alone."""
+        return Whose(frozenset(f"{KEY}{key.key_id}" for key in await self._keys.keys([owner])))
+
+    async def raters_on(self, games: Collection[str], *owners: str) -> Whose | None:
+        """As ``raters_of``, for these owners and those of the games."""
+        return await self.raters_of({*(await self._rows.owners(list(games))).values(), *owners})
+
     async def fellows(self, caller: Caller, games: Collection[str]) -> Mapping[str, frozenset[str]]:
         """By game, the names of the credentials whose raters share the game's turns with the caller's: those
         of its own owner, and if it may judge the game other than as a public one, all that may.
@@ -217,8 +248,7 @@ class Gold:
         return {game: by_owner[owners.get(game, "")] for game in games}
 
     async def _once_saw_all(self, owner: str) -> bool:
-        keys = await self._keys.keys()
-        return any(owner_of(key) == owner and "export:full" + ANY in key.scopes for key in keys)
+        return any("export:full" + ANY in key.scopes for key in await self._keys.keys([owner]))
 
     async def _played_by(self, owner: str, game_id: str) -> set[Seat]:
         """The seats of this game that the owner played: those that were its own, and those for which it held

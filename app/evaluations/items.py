@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -13,7 +13,7 @@ from app.base.off_loop import off_loop
 from app.evaluations.rater_work import guesses_by_game, guesses_of, judgements_from, variant_of
 from app.evaluations.schemas import AnswerSpec, ScoredItem, VariantSpec
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
-from app.store.evaluations import EvaluationStore
+from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
 from app.store.log import LogReader
 from app.store.rows import AnswerRow
@@ -34,6 +34,7 @@ __all__ = [
     "FinishedGames",
     "Items",
     "PagedItems",
+    "RatersOn",
     "ScoreCount",
     "Turn",
     "check_answers",
@@ -48,6 +49,9 @@ DAMAGED: Final = "damaged"
 
 SHOWING: Final[frozenset[Dimension]] = frozenset({"selection", "following"})
 """Dimensions whose items show what was chosen, so that only raters may see them."""
+
+RatersOn = Callable[[Collection[str]], Awaitable[Whose | None]]
+"""Says whose judgements of some games are read."""
 
 Turn = tuple[str, str]
 """A speaking turn: the id of its game, and the id of its request."""
@@ -158,18 +162,21 @@ class Items:
         self._games = games
         self._store = store
 
-    async def variant(self, variant: Variant, games: Collection[str], *, followed: bool) -> Variant:
-        """The variant. If ``followed``, it gets the filter on intentions that were followed, according to the
-        judgements that are stored about these games.
+    async def variant(
+        self, variant: Variant, games: Collection[str], *, followed: bool, raters: RatersOn
+    ) -> Variant:
+        """The variant. If ``followed``, it gets the filter on intentions that were followed, according to
+        these raters' judgements.
         """
         if not followed:
             return variant
-        judgements = judgements_from(await self._store.judgements_of(games))
+        judgements = judgements_from(await self._store.judgements_of(games, whose=await raters(games)))
         return replace(variant, followed=Followed(follow_scores(judgements)))
 
-    async def stored_variant(self, variant: Mapping[str, Any], game_id: str) -> Variant:
+    async def stored_variant(self, variant: Mapping[str, Any], game_id: str, raters: RatersOn) -> Variant:
         """Like ``variant``, for one game, and for a variant in the form that is stored with an evaluation."""
-        return await self.variant(variant_of(variant), [game_id], followed=bool(variant["followed"]))
+        followed = bool(variant["followed"])
+        return await self.variant(variant_of(variant), [game_id], followed=followed, raters=raters)
 
     async def page(
         self,
@@ -178,6 +185,7 @@ class Items:
         variant: Variant,
         *,
         followed: bool,
+        raters: RatersOn,
         limit: int,
         cursor: str | None,
     ) -> PagedItems:
@@ -193,7 +201,7 @@ class Items:
             except CorruptLog:
                 excluded[DAMAGED] += 1
                 continue
-            filtered = await self.variant(variant, [game.id], followed=followed)
+            filtered = await self.variant(variant, [game.id], followed=followed, raters=raters)
             of_game: Counter[Excluded] = Counter()
             for index, item in enumerate(items(game, dimension, filtered, excluded=of_game)):
                 if place == start and index < skip:
@@ -206,7 +214,7 @@ class Items:
         return PagedItems(page, excluded, None)
 
     async def all(
-        self, games: list[str], dimension: Dimension, variant: Variant, *, followed: bool
+        self, games: list[str], dimension: Dimension, variant: Variant, *, followed: bool, raters: RatersOn
     ) -> AsyncIterator[tuple[Game, list[Item]]]:
         """Every item, game by game; unreadable games are left out and logged."""
         for game_id in games:
@@ -215,7 +223,7 @@ class Items:
             except CorruptLog as fault:
                 log.error("a game is left out of items", game=game_id, cause=str(fault))
                 continue
-            filtered = await self.variant(variant, [game_id], followed=followed)
+            filtered = await self.variant(variant, [game_id], followed=followed, raters=raters)
             yield game, list(items(game, dimension, filtered))
 
     # --- scores -----------------------------------------------------------------------------
@@ -245,7 +253,7 @@ class Items:
                     )
 
     async def score(
-        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
+        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any], raters: RatersOn
     ) -> dict[str, Any]:
         """The scores of stored answers: ``items``, how many items they answer, and as ``full`` the
         ``totals``, what is known of ``roles`` and, as ``open_book``, of roles that are public, and which
@@ -259,19 +267,19 @@ class Items:
             except CorruptLog:
                 count.excluded[DAMAGED] += len(of_game)
                 continue
-            filtered = await self.stored_variant(variant, game_id)
+            filtered = await self.stored_variant(variant, game_id, raters)
             await asyncio.to_thread(_score_game, game, dimension, filtered, of_game, count)
         return {"items": len(guesses), "full": await asyncio.to_thread(count.as_json)}
 
     async def per_item(
-        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any]
+        self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any], raters: RatersOn
     ) -> list[ScoredItem]:
         """Every item of an evaluation with its gold."""
         guesses = await off_loop(guesses_of, answers)
         scored: dict[str, ScoredItem] = {}
         for game_id, of_game in guesses_by_game(guesses).items():
             game = await self._games.by_id(game_id)
-            filtered = await self.stored_variant(variant, game_id)
+            filtered = await self.stored_variant(variant, game_id, raters)
             gold = {item.id: item for item in items(game, dimension, filtered, with_gold=True)}
             for item_id, guess in of_game.items():
                 scored[item_id] = scored_item(game, item_id, guess, gold.get(item_id), filtered)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from app.evaluations.items import FinishedGames
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.rater_work import judgements_from, spoken_from
-from app.store.evaluations import EvaluationStore
+from app.store.evaluations import EvaluationStore, Whose
 from app.store.rows import EvaluationRow, StatementsRow
 from engine.errors import AvalonError
 from engine.terms import Side
@@ -223,27 +223,32 @@ def rulings_as_judgements(rulings: Collection[Ruling]) -> list[Judgement]:
 
 
 async def agreement(
-    row: EvaluationRow, games: FinishedGames, store: EvaluationStore, *, sees_all: bool
+    row: EvaluationRow,
+    games: FinishedGames,
+    store: EvaluationStore,
+    *,
+    sees_all: bool,
+    people: Whose | None,
 ) -> tuple[dict[str, Any] | None, bool]:
     """The agreement of this evaluation's judge with people in the same games, and whether it is enough.
 
     The agreement is computed anew each time, since later judgements of people count too. Following scores are
     grouped as in the paper (1-3, 4-5). Only callers who may read the games in full
-    (``sees_all``) get the figures.
+    (``sees_all``) get the figures. ``people``: whose people; None: anybody's.
     """
     dimension = row.dimension
     if dimension == STATEMENTS:
         return _with_rules(row, sees_all=sees_all)
-    people_rows = await store.judgements_of(row.spec["games"], kind="human", dimension=dimension)
-    shared = sorted({row.game_id for row in people_rows})
-    people = judgements_from(people_rows)
+    rows = await store.judgements_of(row.spec["games"], whose=people, kind="human", dimension=dimension)
+    shared = sorted({row.game_id for row in rows})
+    judged_by_people = judgements_from(rows)
     if row.spec["judge"]["kind"] == "rule":
         readable = [await _readable(games, game_id) for game_id in shared]
         judged = [ruling for game in readable if game for ruling in rulings_as_judgements(list(ruled(game)))]
     else:
         judged = judgements_from(await store.judged_by(row.evaluation_id, shared))
     parts: tuple[Aspect, ...] = ("reasonable",) if dimension == "selection" else ("think", "speak")
-    measured = {part: _measured(judged, people, part) for part in parts}
+    measured = {part: _measured(judged, judged_by_people, part) for part in parts}
     fit = all(agreed.shown for agreed in measured.values())
     if not sees_all:
         return None, fit
@@ -261,14 +266,14 @@ class Corrections:
         self._store = store
         self._kept: OrderedDict[str, tuple[int, dict[str, Any]]] = OrderedDict()
 
-    async def of(self, row: EvaluationRow) -> dict[str, Any] | None:
+    async def of(self, row: EvaluationRow, whose: Whose | None) -> dict[str, Any] | None:
         """By part; None for rules, for judges of statements, and before the judge is done. For callers who
-        see all. Unreadable games are left out.
+        see all. Unreadable games are left out. ``whose``: whose people; None: anybody's.
         """
         if row.dimension == STATEMENTS or row.spec["judge"]["kind"] == "rule" or row.status != "scored":
             return None
         games: list[str] = row.spec["games"]
-        verdicts = await self._store.judgements_of(games, kind="human", dimension=row.dimension)
+        verdicts = await self._store.judgements_of(games, whose=whose, kind="human", dimension=row.dimension)
         state = hash(tuple(sorted((*one.key, one.grade) for one in verdicts)))
         kept = self._kept.get(row.evaluation_id)
         if kept is None or kept[0] != state:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from app.base.off_loop import off_loop
 from app.evaluations.schemas import VariantSpec
-from app.store.evaluations import DamagedRow, EvaluationStore
+from app.store.evaluations import DamagedRow, EvaluationStore, Whose
 from app.store.rows import AnswerRow, JudgementRow, RaterKind, StatementsRow, name_of
 from engine.errors import CorruptLog
 from engine.terms import Role
@@ -211,8 +211,8 @@ class RaterWorkReader:
     includes the credential if several credentials use the name.
     """
 
-    def __init__(self, store: EvaluationStore, whose: str | None, shared_names: frozenset[str]) -> None:
-        """``whose``: reads only the work that this credential handed in; None: reads everybody's work."""
+    def __init__(self, store: EvaluationStore, whose: Whose | None, shared_names: frozenset[str]) -> None:
+        """``whose``: reads only what these handed in; None: everybody's work."""
         self._store = store
         self._whose = whose
         self._shared = shared_names
@@ -220,18 +220,18 @@ class RaterWorkReader:
 
     @classmethod
     async def games(
-        cls, store: EvaluationStore, games: Collection[str], whose: str | None
+        cls, store: EvaluationStore, games: Collection[str], whose: Whose | None
     ) -> "RaterWorkReader":
         """A reader for these games; ``read`` then takes some of them at a time."""
-        return cls(store, whose, frozenset() if whose is not None else await store.shared_names(games))
+        return cls(store, whose, await store.shared_names(games, whose))
 
     async def read(
         self, games: Collection[str], dimensions: Collection[Dimension] = ("guessing", "summarisation")
     ) -> RaterWork:
         """The valid judgements about these games, and the valid answers of these dimensions."""
-        rows = await self._store.judgements_of(games, caller=self._whose)
+        rows = await self._store.judgements_of(games, whose=self._whose)
         spoken: dict[str, list[SpeechJudgement]] = {}
-        statements = await self._store.statements_of(games, caller=self._whose)
+        statements = await self._store.statements_of(games, self._whose)
         for judged in spoken_from(statements, self._shared):
             spoken.setdefault(judged.key.game_id, []).append(judged)
         answered, damaged = await self._answers(games, dimensions)
@@ -251,20 +251,19 @@ class RaterWorkReader:
         kinds: dict[str, RaterKind] = {}
         damaged: list[DamagedRow] = []
         for dimension in dimensions:
-            rows = await self._store.answers_about(games, dimension)
+            rows = await self._store.answers_about(games, dimension, self._whose)
             damaged += rows.damaged
             for row in rows:
-                if self._whose is None or row.caller == self._whose:
-                    rater = row.rater
-                    name = f"{rater} ({row.caller})" if rater in self._shared else rater
-                    try:
-                        variant, kind = await self._variant(row.evaluation_id)
-                    except CorruptLog:
-                        damaged.append(DamagedRow("answers", row.game_id, name_of(row)))
-                        continue
-                    by_rater.setdefault((name, dimension, variant), []).append(row)
-                    if _PLACE[kind] >= _PLACE[kinds.get(name, "human")]:
-                        kinds[name] = kind
+                rater = row.rater
+                name = f"{rater} ({row.caller})" if rater in self._shared else rater
+                try:
+                    variant, kind = await self._variant(row.evaluation_id)
+                except CorruptLog:
+                    damaged.append(DamagedRow("answers", row.game_id, name_of(row)))
+                    continue
+                by_rater.setdefault((name, dimension, variant), []).append(row)
+                if _PLACE[kind] >= _PLACE[kinds.get(name, "human")]:
+                    kinds[name] = kind
         by_id: dict[str, list[Answered]] = {}
         for (rater, about, text), given in sorted(by_rater.items(), key=lambda entry: entry[0]):
             by_game_id = await off_loop(

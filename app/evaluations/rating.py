@@ -14,7 +14,7 @@ from app.base.schemas import Shown
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, needs
 from app.edge.queries import listed
-from app.evaluations.routes import BatchOf, EvaluationsDep, GameOf
+from app.evaluations.routes import BatchOf, EvaluationsDep, GameOf, OwnersOf
 from app.store.rows import JudgementRow
 from engine.intentions import BY_ID
 from evaluators.judges.rubric import (
@@ -73,7 +73,8 @@ class AgreementView(Shown):
 
 class RatingProgress(Shown):
     raters: list[RaterProgress] = Field(
-        description="People under the caller's key; all on games that the caller sees in full."
+        description="People under the caller's key; on games that the caller sees in full, those of their "
+        "owners and its own, and of the owners that `raters_of` names."
     )
     agreement: list[AgreementView]
 
@@ -113,14 +114,18 @@ def _examples(examples: Iterable[Example]) -> list[ScoredExample]:
     responses=documented(404, 409),
 )
 async def show_rating_progress(
-    evaluations: EvaluationsDep, caller: CallerDep, game: GameOf = None, batch: BatchOf = None
+    evaluations: EvaluationsDep,
+    caller: CallerDep,
+    game: GameOf = None,
+    batch: BatchOf = None,
+    raters_of: OwnersOf = None,
 ) -> RatingProgress:
     """Over these finished games, and over people only: models are compared with people in reports."""
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, "annotate")
-    own = await evaluations.whose(caller, games)
-    rows = await evaluations.store.judgements_of(games, caller=own, kind="human")
-    dealt = await evaluations.store.dealt_to(games, caller=own)
-    return await off_loop(_progress, list(rows), dealt, own is None)
+    whose = await evaluations.whose(caller, games, listed(raters_of, "raters_of"))
+    rows = await evaluations.store.judgements_of(games, whose=whose, kind="human")
+    dealt = await evaluations.store.dealt_to(games, whose)
+    return await off_loop(_progress, list(rows), dealt, await evaluations.in_full(caller, games))
 
 
 def _progress(

@@ -17,15 +17,16 @@ from app.base.schemas import Shown
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, service
 from app.evaluations.reports import agent_name
+from app.store.games import ABSENT
 from app.store.ratings import PairedGame, PairedState, RatingStore
 from app.store.rows import PlayerRow, whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import GameCreated, RolesDealt
-from engine.terms import Side
+from engine.terms import Side, side_of
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter, SeatDecisions
 from evaluators.measures.duels import Played
 from evaluators.ratings.fit import Favour, PlayerRating, RatingLadder, WithLimits, favour, rate
-from evaluators.ratings.games import RatedGame, why_excluded
+from evaluators.ratings.games import Desertion, RatedGame, why_excluded
 from evaluators.report.columns import rule_set
 from evaluators.statistics.rates import Rate
 
@@ -78,6 +79,11 @@ class RatedPlayer(Shown):
     as_evil: Limited
     skill: Limited = Field(description="In log odds a seat; 0 for a player of mean skill.")
     games: int
+    deserted: int = Field(
+        description="Games that it left, so that a stand-in took its seat. Each is rated as lost, for this "
+        "player "
+        "alone, and is not among `games`."
+    )
     won_as_loyal: Won = Field(description="As it was, with the co-players and opponents that it had.")
     won_as_evil: Won
     decisions: int | None = Field(description="The requests that its seats answered. Null: not known.")
@@ -130,6 +136,7 @@ class _Ready(NamedTuple):
     """Games, ready to be rated."""
 
     rated: list[RatedGame]
+    deserted: list[Desertion]
     known: list[RatedGame]
     """The rated ones, and those with several bots of one owner."""
     bots: dict[str, PlayerRow]
@@ -165,7 +172,7 @@ def _made(paired: Sequence[PairedGame]) -> RatingsView:
     ready = _ready(paired)
     owners = {player: row.owner for player, row in ready.bots.items()}
     return view_of(
-        rate(ready.rated),
+        rate(ready.rated, ready.deserted),
         favour(ready.known, owners),
         ready.left_out,
         bots={
@@ -177,7 +184,7 @@ def _made(paired: Sequence[PairedGame]) -> RatingsView:
 
 
 def _ready(paired: Iterable[PairedGame]) -> _Ready:
-    ready = _Ready([], [], {}, {}, Counter())
+    ready = _Ready([], [], [], {}, {}, Counter())
     for game in paired:
         try:
             known = _rated_game(game)
@@ -194,9 +201,15 @@ def _ready(paired: Iterable[PairedGame]) -> _Ready:
         if why is None and len(set(owners)) < len(owners):
             why = SEVERAL
         elif why is None and not game.rated:
-            why = UNRATED
+            why = ABSENT if game.unrated == ABSENT else UNRATED
         if why is not None:
             ready.left_out[why] += 1
+        if why == ABSENT:
+            for seat, row in game.players.items():
+                if row.absent_at is not None:
+                    side = side_of(known.played.roles[seat - 1])
+                    ready.deserted.append(Desertion(game.game_id, _name(row), side, known.rules))
+                    ready.bots[_name(row)] = row
         absent = any(row.absent_at is not None for row in game.players.values())
         if why not in (None, SEVERAL) or absent:
             continue
@@ -269,6 +282,7 @@ def _player(one: PlayerRating, bot: BotOfRating | None, decisions: SeatDecisions
         as_evil=_limited(one.as_evil),
         skill=_limited(one.skill),
         games=one.games,
+        deserted=one.deserted,
         won_as_loyal=_won(one.won_as_loyal),
         won_as_evil=_won(one.won_as_evil),
         decisions=None if decisions is None else decisions.decisions,
@@ -291,7 +305,8 @@ async def show_ratings(
     """Everybody who played rated games, rated by one fit over all of these games. Open to every caller.
 
     A rated game was paired and dealt by the server, between bots that have passed a check, one of an owner.
-    It counts once it has finished, unless a stand-in played in it, or reports exclude it. `docs/ratings.md`
+    It counts once it has finished, unless a stand-in played in it, or reports exclude it. A bot whose seat a
+    stand-in took has lost; for the others such a game does not count. `docs/ratings.md`
     says how the ratings come about.
     """
     response.headers["Cache-Control"] = "no-cache"

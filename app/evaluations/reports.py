@@ -36,7 +36,7 @@ from app.evaluations.counting import (
 from app.evaluations.gold import Gold
 from app.evaluations.rater_work import RaterWork, RaterWorkReader
 from app.models.registry import ModelRegistry
-from app.store.evaluations import EvaluationStore
+from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
 from app.store.log import LogReader
 from app.store.rows import whole
@@ -55,7 +55,7 @@ from evaluators.report.columns import (
 )
 from evaluators.report.tables import Report
 
-__all__ = ["Format", "Making", "Rendering", "Reports", "agent_name", "read_split"]
+__all__ = ["RATERS_OF", "Format", "Making", "Rendering", "Reports", "agent_name", "read_split"]
 
 log = structlog.get_logger()
 
@@ -82,6 +82,10 @@ _REPORTS: Final = 4
 _RENDERINGS: Final = 12
 """How many reports and renderings are kept, since readers come back to a report or ask for other formats."""
 
+
+RATERS_OF: Final = (
+    "what other owners' raters handed in is shown on games that you may read in full: not all are"
+)
 
 _WHOLE: Final = Split()
 """Neither split nor restricted."""
@@ -113,6 +117,8 @@ class _Key(NamedTuple):
     """Whether it is for callers who may read the games in full; else it has what is public."""
     split: Split
     exclude_above: float
+    whose: Whose | None
+    """Whose judgements and answers it reads; None: anybody's."""
 
 
 class _State(NamedTuple):
@@ -205,15 +211,19 @@ class Reports:
         split: Split = _WHOLE,
         wait_s: float = 60.0,
         exclude_above: float = EXCLUDE_ABOVE,
+        raters_of: Collection[str] = (),
     ) -> Rendering | Making:
         """The report of these batches together, as this caller may see it, or its progress if the report
         takes longer than ``wait_s`` seconds. Raises NotFound, Forbidden for any ``split`` of games that the
-        caller may not read in full, since it shows who sat where, InvalidRequest for a column that none
-        of the batches has, and RateLimited while two others are made for the caller's owner.
+        caller may not read in full, since it shows who sat where, and for ``raters_of``, whose raters count
+        beside those of the batches' owners and the caller's; InvalidRequest for a column that none of the
+        batches has, and for owners of whose raters nothing is known there; RateLimited while two others are
+        made for the caller's owner.
         """
         if split != _WHOLE:
             caller.needs("export:full")
         labels: set[str] = set()
+        owners = {caller.owner, *raters_of}
         in_full = caller.sees_all
         for batch_id in batches:
             batch = await self._games.batch(batch_id)
@@ -224,14 +234,20 @@ class Reports:
             ):
                 raise NotFound("no such batch for this caller")
             labels |= whole(batch.labels).keys()
+            owners.add(batch.owner)
         if not in_full:
             games = [game for batch in batches for game in await self._games.ids(batch, status=("finished",))]
             in_full = not await self._gold.unread(caller, games)
         if split != _WHOLE and not in_full:
             raise Forbidden("who sat where is told to whoever may read the games in full: not all are yours")
+        if raters_of and not in_full:
+            raise Forbidden(RATERS_OF)
         _check_columns(split, labels)
-        key = _Key(batches, in_full, split, exclude_above)
-        state = tuple([await self._state(batch_id) for batch_id in batches])
+        for owner in raters_of:
+            await self._check_rated(owner, batches)
+        whose = await self._gold.raters_of(owners)
+        key = _Key(batches, in_full, split, exclude_above, whose)
+        state = tuple([await self._state(batch_id, whose) for batch_id in batches])
         held = self._made.get(key)
         if held is not None and (held.state == state or time.monotonic() < held.valid_until):
             self._made.move_to_end(key)
@@ -258,10 +274,22 @@ class Reports:
                 _AGAIN_S,
             )
 
-    async def _state(self, batch_id: str) -> _State:
+    async def _check_rated(self, owner: str, batches: Sequence[str]) -> None:
+        """Raises InvalidRequest for an owner of whose raters nothing is stored about these batches."""
+        its = await self._gold.keys_of(owner)
+        for batch_id in batches:
+            if any(await self._store.given(batch_id, its)):
+                return
+        raise InvalidRequest(
+            f"no rater of {owner} has judged or answered anything about {', '.join(batches)}",
+            "/raters_of",
+            "owner",
+        )
+
+    async def _state(self, batch_id: str, whose: Whose | None) -> _State:
         tally = await self._games.tally(batch_id)
         invalid = tuple((await self._games.invalid(batch_id)).items())
-        return _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id), invalid)
+        return _State(tuple(sorted(tally.status.items())), *await self._store.given(batch_id, whose), invalid)
 
     def _done(self, key: _Key, task: asyncio.Task[Report]) -> None:
         del self._making[key]
@@ -315,7 +343,8 @@ class Reports:
             large = len(finished) > _HERE
             await self._work(large, begin, name, builder)
             try:
-                async for games in self._stored(finished, key.split.group_by, in_full=key.in_full):
+                group_by = key.split.group_by
+                async for games in self._stored(finished, key.whose, group_by, in_full=key.in_full):
                     await self._work(large, add_to, name, games)
                     making.games_done += len(games)
                 report = await self._work(large, partial(report_of, in_full=key.in_full), name)
@@ -336,9 +365,14 @@ class Reports:
         batch_id: str,
         finished: Sequence[str],
         group_by: str | None = None,
+        raters_of: Collection[str] = (),
     ) -> None:
-        """Counts a batch's finished games in this process, with everybody's judgements and answers."""
-        async for games in self._stored(finished, group_by):
+        """Counts a batch's finished games in this process, with the judgements and answers of its owner's
+        raters, and of those of ``raters_of``.
+        """
+        batch = await self._games.batch(batch_id)
+        whose = await self._gold.raters_of({"" if batch is None else batch.owner, *raters_of})
+        async for games in self._stored(finished, whose, group_by):
             await asyncio.to_thread(add_stored, builder, games)
         await self._count_beside_games(builder, batch_id)
 
@@ -367,12 +401,13 @@ class Reports:
     async def _stored(
         self,
         finished: Sequence[str],
+        whose: Whose | None,
         group_by: str | None,
         *,
         in_full: bool = True,
     ) -> AsyncIterator[list[StoredGame]]:
         """The games, some at a time; ``in_full``: with the judgements and answers about them."""
-        reader = await RaterWorkReader.games(self._store, finished, None)
+        reader = await RaterWorkReader.games(self._store, finished, whose)
         for first in range(0, len(finished), _AT_ONCE):
             ids = finished[first : first + _AT_ONCE]
             rows = await self._games.games_of(ids)

@@ -52,6 +52,7 @@ __all__ = [
     "EvaluationsDep",
     "GameOf",
     "Limit",
+    "OwnersOf",
     "item_lines",
     "item_views",
     "link_next",
@@ -74,6 +75,15 @@ GameOf = Annotated[str | None, comma_list("g_[a-z0-9]{1,32}", "Of this finished 
 BatchOf = Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")]
 RATER = "[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}"
 RatersOf = Annotated[str | None, comma_list(RATER, "Only of this rater.")]
+OwnersOf = Annotated[
+    str | None,
+    comma_list(
+        "(project:[a-z0-9][a-z0-9._-]{0,63}|key:k_[a-z0-9]{1,32})",
+        "Also what the raters of this owner handed in, such as `project:lab`. Without it, a stranger's work "
+        "is "
+        "not read. For games that the caller may read in full.",
+    ),
+]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Cursor = Annotated[
     str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
@@ -315,6 +325,7 @@ async def compare_raters(
         bool, Query(description="Only what was followed, according to the stored judgements.")
     ] = False,
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
+    raters_of: OwnersOf = None,
 ) -> ComparisonView:
     """Compares all valid work of two raters on these games: answers of any number of evaluations, or
     judgements of people, models and programs. Answers are compared on games whose gold the caller may read.
@@ -325,7 +336,14 @@ async def compare_raters(
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
     return await evaluations.compare_raters(
-        games, dimension, first, second, caller, followed=followed, exclude_above=exclude_above
+        games,
+        dimension,
+        first,
+        second,
+        caller,
+        followed=followed,
+        exclude_above=exclude_above,
+        raters_of=listed(raters_of, "raters_of"),
     )
 
 
@@ -549,6 +567,7 @@ async def show_report(
         ),
     ] = None,
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
+    raters_of: OwnersOf = None,
     wait_s: Annotated[
         float,
         Query(
@@ -567,9 +586,11 @@ async def show_report(
     Where that changes a figure, it stands a second time, with them in (`with_excluded`).
 
     Callers who may not read all these games in full get what public records say of games whose roles are
-    public: results, rounds and roles. A large batch takes about 20 ms a game, in a
-    process of its own. A report is kept until more games finish, or more is judged or answered. If it takes
-    longer than `wait_s`, the response is 202 with its progress: ask again.
+    public: results, rounds and roles. Judgements and answers are those of the batches' owners and the
+    caller's, of keys that may rate everybody's games, and of the owners that `raters_of` names: what
+    strangers hand in about public games and open sets changes nothing. A large batch takes about 20 ms a
+    game, in a process of its own. A report is kept until more games finish, or more is judged or answered. If
+    it takes longer than `wait_s`, the response is 202 with its progress: ask again.
     """
     report = await evaluations.reports.rendered(
         listed(batch, "batch"),
@@ -578,6 +599,7 @@ async def show_report(
         read_split(group_by, where, contrast),
         wait_s=wait_s,
         exclude_above=exclude_above,
+        raters_of=listed(raters_of, "raters_of"),
     )
     headers = {"Cache-Control": "private, no-cache"}
     if isinstance(report, Making):
@@ -616,9 +638,11 @@ async def list_judgements(
     game: GameOf = None,
     batch: BatchOf = None,
     rater: RatersOf = None,
+    raters_of: OwnersOf = None,
     format_: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
 ) -> Any:
-    """The valid judgements: the caller's own; everybody's on games that the caller sees in full.
+    """The valid judgements: the caller's own; on games that the caller sees in full, all of its owner, of the
+    games' owners, and of those that `raters_of` names.
 
     Rows that are damaged in the store are left out: `damaged` names them; with CSV, the header `Damaged-Rows`
     counts them.
@@ -627,8 +651,8 @@ async def list_judgements(
     games = await evaluations.chosen(
         listed(game, "game"), listed(batch, "batch"), caller, "annotate", invalid=True
     )
-    whose = await evaluations.whose(caller, games)
-    rows = await evaluations.store.judgements_of(games, caller=whose, raters=raters)
+    whose = await evaluations.whose(caller, games, listed(raters_of, "raters_of"))
+    rows = await evaluations.store.judgements_of(games, whose=whose, raters=raters)
     judgements = await off_loop(_judgement_views, rows)
     if format_ == "json":
         return JudgementsPage(judgements=judgements, damaged=[damaged.name for damaged in rows.damaged])

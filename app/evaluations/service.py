@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -25,7 +26,7 @@ from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems, che
 from app.evaluations.judge_scores import Corrections, RuleScores, StatementRules, agreement
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.judging import KEPT, Judges, first_result
-from app.evaluations.reports import Reports
+from app.evaluations.reports import RATERS_OF, Reports
 from app.evaluations.schemas import (
     ComparisonView,
     EvaluationPage,
@@ -47,7 +48,7 @@ from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
 from app.store.audit import Audit
 from app.store.db import Database
-from app.store.evaluations import EvaluationStore
+from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import OPEN, GameStore, new_id
 from app.store.keys import KeyStore
 from app.store.log import LogReader
@@ -154,13 +155,24 @@ class Evaluations:
         foreign = [game for game in games if not caller.may(scope, owners.get(game, ""))]
         return {game for game in foreign if not await self.gold.is_public(game)}
 
-    async def whose(self, caller: Caller, games: Collection[str]) -> str | None:
-        """Whose judgements of these games the caller is shown: its own, by the public name of its credential;
-        None: everybody's, since it sees all of these games in full.
-        """
+    async def in_full(self, caller: Caller, games: Collection[str]) -> bool:
+        """Whether the caller sees all of these games in full."""
         owners = (await self._rows.owners(list(games))).values()
-        sees = caller.sees_all or (owners and all(caller.may("export:full", owner) for owner in owners))
-        return None if sees else caller.name
+        return caller.sees_all or (bool(owners) and all(caller.may("export:full", owner) for owner in owners))
+
+    async def whose(
+        self, caller: Caller, games: Collection[str], raters_of: Collection[str] = ()
+    ) -> Whose | None:
+        """Whose judgements of these games, and answers about them, the caller is shown: of games that it sees
+        in full those of their owners and its own, and of these other owners; else what its credential handed
+        in. None: everybody's. Raises Forbidden for other owners' raters on games that it does not see in
+        full.
+        """
+        if await self.in_full(caller, games):
+            return await self.gold.raters_on(games, caller.owner, *raters_of)
+        if raters_of:
+            raise Forbidden(RATERS_OF)
+        return Whose.one(caller.name)
 
     async def _named(self, game_id: str, *, sees_all: bool, invalid: bool) -> str:
         game = await self.games.by_id(game_id, sees_all=sees_all)
@@ -205,7 +217,10 @@ class Evaluations:
         cursor: str | None,
     ) -> PagedItems:
         """A page of items. The caller is recorded as having seen what the items show."""
-        page = await self.items.page(games, dimension, variant, followed=followed, limit=limit, cursor=cursor)
+        raters = partial(self.whose, caller)
+        page = await self.items.page(
+            games, dimension, variant, followed=followed, raters=raters, limit=limit, cursor=cursor
+        )
         await self.gold.show(caller, dimension, page.items)
         return page
 
@@ -213,7 +228,8 @@ class Evaluations:
         self, caller: Caller, games: list[str], dimension: Dimension, variant: Variant, *, followed: bool
     ) -> AsyncIterator[Item]:
         """Every item of these games."""
-        async for _, of_game in self.items.all(games, dimension, variant, followed=followed):
+        raters = partial(self.whose, caller)
+        async for _, of_game in self.items.all(games, dimension, variant, followed=followed, raters=raters):
             await self.gold.show(caller, dimension, of_game)
             for item in of_game:
                 yield item
@@ -251,7 +267,7 @@ class Evaluations:
             for answer in new.answers
         ]
         variant = new.variant.model_dump(mode="json")
-        scores = await self.items.score(new.dimension, answers, variant)
+        scores = await self.items.score(new.dimension, answers, variant, partial(self.whose, caller))
         row = EvaluationRow(
             evaluation_id=evaluation_id,
             created_at=at,
@@ -431,9 +447,9 @@ class Evaluations:
     async def cancel(self, evaluation_id: str, caller: Caller) -> None:
         """Cancels a judge's work; what it has judged is kept and scored. Raises NotFound, AlreadyOver."""
         row = await self._row(evaluation_id, caller, "eval:submit")
-        if not await self.store.cancel(evaluation_id):
-            raise AlreadyOver(f"this evaluation is {row.status}: there is nothing to cancel")
-        await self._audit.note(caller, "cancel", evaluation_id)
+        async with self._audit.noted(caller, "cancel", evaluation_id):
+            if not await self.store.cancel(evaluation_id):
+                raise AlreadyOver(f"this evaluation is {row.status}: there is nothing to cancel")
         await self.judges.cancel(evaluation_id)
 
     async def _regraded(self, evaluation_id: str, dimension: str, rater: str, caller: Caller) -> int:
@@ -465,11 +481,12 @@ class Evaluations:
         if per_item and not full:
             raise Forbidden(_PER_ITEM)
         if "judge" in row.spec:
-            figures, fit = await agreement(row, self.games, self.store, sees_all=full)
+            people = await self.whose(caller, row.spec["games"])
+            figures, fit = await agreement(row, self.games, self.store, sees_all=full, people=people)
             more: dict[str, Any] = {
                 "agreement": figures,
                 "fit_to_show": fit,
-                "corrected": await self._corrections.of(row) if full else None,
+                "corrected": await self._corrections.of(row, people) if full else None,
                 "waiting": self.judges.waiting(evaluation_id),
             }
             if per_item:
@@ -484,7 +501,8 @@ class Evaluations:
         items, variant = {answer.item_id for answer in answers}, row.spec["variant"]
         if not await self._reads_gold(caller, items, variant["options"], followed=variant["followed"]):
             raise Forbidden(_PER_ITEM)
-        shown = await self.items.per_item(row.dimension, answers, row.spec["variant"])
+        raters = partial(self.whose, caller)
+        shown = await self.items.per_item(row.dimension, answers, row.spec["variant"], raters)
         damaged = [damaged.name for damaged in answers.damaged]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})
 
@@ -501,7 +519,9 @@ class Evaluations:
                     "one of these was handed in to games whose gold was not yours to read: what it scored "
                     "stands, and more is not told"
                 )
-        return await self._comparisons.evaluations(rows[0], rows[1], exclude_above)
+        return await self._comparisons.evaluations(
+            rows[0], rows[1], exclude_above, partial(self.whose, caller)
+        )
 
     async def compare_raters(
         self,
@@ -513,6 +533,7 @@ class Evaluations:
         *,
         followed: bool,
         exclude_above: float = EXCLUDE_ABOVE,
+        raters_of: Collection[str] = (),
     ) -> ComparisonView:
         """Compares two raters on all their valid judgements or answers about these games. Raises Forbidden if
         the caller may not read the gold and compares answers, or may not see what was chosen and compares
@@ -526,7 +547,7 @@ class Evaluations:
             dimension,
             first,
             second,
-            whose=await self.whose(caller, games),
+            whose=partial(self.whose, caller, raters_of=raters_of),
             followed=followed,
             exclude_above=exclude_above,
         )

@@ -31,6 +31,7 @@ from app.evaluations.set_schemas import (
     Receipt,
     SetPage,
     SetView,
+    WithdrawSet,
 )
 from evaluators.ground.items import Variant
 
@@ -68,6 +69,8 @@ async def create_set(
     try:
         made = await evaluations.sets.make(new, caller, key)
     except IntegrityError:
+        if key is None:
+            raise
         return _made_before(await repeats.settled(key))
     response.headers["Location"] = f"/evaluations/sets/{made.set_id}"
     return made
@@ -111,6 +114,24 @@ async def show_set(set_id: SetOf, evaluations: EvaluationsDep) -> SetView:
     return await evaluations.sets.view(set_id)
 
 
+@router.post(
+    "/evaluations/sets/{set_id}/withdraw",
+    summary="Withdraw a set before its date",
+    response_model=SetView,
+    dependencies=[Depends(needs("export:full", writes=True))],
+    responses=documented(404, 409, 410, 413, 415),
+)
+async def withdraw_set(
+    set_id: SetOf, why: WithdrawSet, evaluations: EvaluationsDep, caller: CallerDep
+) -> SetView:
+    """Takes a set back for good, whether or not somebody has answered: from now on it shows no items and
+    takes no answers, no gold and no score of it is ever told, and its games are free to be deleted or drawn
+    again. The set stays on the list with the reason, and raters keep their receipts. Only its owner may, and
+    only before the date: then everything is open.
+    """
+    return await evaluations.sets.withdraw(set_id, why.reason, caller)
+
+
 @router.get(
     "/evaluations/sets/{set_id}/items",
     summary="The items of a set",
@@ -119,6 +140,7 @@ async def show_set(set_id: SetOf, evaluations: EvaluationsDep) -> SetView:
     dependencies=[Depends(needs("eval:read"))],
     responses=documented(
         404,
+        410,
         also={
             200: {"content": in_text(NDJSON), "description": "A page, or with `format=ndjson` all of them."}
         },
@@ -180,6 +202,8 @@ async def answer_set(
     try:
         return await evaluations.sets.hand_in(set_id, new, caller, key)
     except IntegrityError:
+        if key is None:
+            raise
         return (await repeats.settled(key)).response({})
 
 
@@ -208,7 +232,7 @@ async def list_receipts(
     summary="The gold of an open set",
     response_model=GoldPage,
     dependencies=[Depends(needs("eval:read"))],
-    responses=documented(404, 409),
+    responses=documented(404, 409, 410),
 )
 async def list_gold(
     set_id: SetOf,
@@ -218,7 +242,9 @@ async def list_gold(
     limit: Limit = 50,
     cursor: Place = 0,
 ) -> GoldPage:
-    """What the seats had chosen, and their roles. Before the date: 409 `set-sealed`."""
+    """What the seats had chosen, and their roles. Before the date: 409 `set-sealed`; of a set that was
+    withdrawn, 410 `set-closed`.
+    """
     page = await evaluations.sets.gold(set_id, limit=limit, cursor=cursor)
     link_next(request, response, page.next)
     return page
@@ -229,7 +255,7 @@ async def list_gold(
     summary="One rater's answers to an open set, item by item",
     response_model=EntryView,
     dependencies=[Depends(needs("eval:read"))],
-    responses=documented(404, 409),
+    responses=documented(404, 409, 410),
 )
 async def show_entry(
     set_id: SetOf,

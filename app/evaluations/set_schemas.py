@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from app.base.schemas import AS_WHOLE, Shown, Strict
+from app.base.schemas import AS_WHOLE, IS_NOTE, Shown, Strict
 from app.evaluations.figures import AnswerTotals, RoleFigures
 from app.evaluations.schemas import ITEM_ID, AnswerSpec, RaterName, RaterSpec, RaterView, ScoredItem
 from evaluators.ground.contexts import History
@@ -25,6 +25,7 @@ __all__ = [
     "SetPage",
     "SetVariantView",
     "SetView",
+    "WithdrawSet",
 ]
 
 LEAST_ITEMS = 200
@@ -60,6 +61,14 @@ class NewSet(Strict):
         LEAST_ITEMS, description="How many items are drawn."
     )
     variant: SetVariant = SetVariant()
+
+
+class WithdrawSet(Strict):
+    """Why a set is withdrawn."""
+
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500), IS_NOTE] = Field(
+        description="What is wrong with the set. Everybody sees it."
+    )
 
 
 class SetVariantView(Shown):
@@ -130,8 +139,10 @@ class SetView(Shown):
     set_id: str
     name: str
     owner: str = Field(description="Who made it, and could read its gold from the beginning.")
-    status: Literal["sealed", "scoring", "open"] = Field(
-        description="`sealed` until its date; then `scoring` for a moment, and `open`."
+    status: Literal["sealed", "scoring", "open", "withdrawn"] = Field(
+        description="`sealed` until its date; then `scoring` for a moment, and `open`. `withdrawn`: its "
+        "owner took "
+        "it back before its date, and nothing is ever told of it."
     )
     dimension: Literal["guessing", "summarisation"]
     variant: SetVariantView
@@ -142,6 +153,8 @@ class SetView(Shown):
     excluded: dict[str, int] | None = Field(
         None, description="Items that do not count, by reason; once the set is open."
     )
+    withdrawn_at: str | None = Field(None, description="Null: it was not withdrawn.")
+    reason: str | None = Field(None, description="Why it was withdrawn.")
     leaderboard: list[EntryView] | None = Field(
         None,
         description="Every rater's last answers, by F1; in `GET /evaluations/sets/{s}`, once it is open.",

@@ -15,13 +15,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, random_bits, timestamp
 from app.base.errors import (
+    AlreadyOver,
     AlreadySeen,
     InvalidRequest,
     NotFound,
@@ -266,6 +267,25 @@ class EvaluationSets:
                 ]
         return found
 
+    async def withdraw(self, set_id: str, reason: str, caller: Caller) -> SetView:
+        """Takes a set back, for good. Raises NotFound for an unknown set and another's, SetClosed from its
+        date on, AlreadyOver for one that was withdrawn.
+        """
+        row = await self._row(set_id)
+        caller.needs("export:full", row.owner)
+
+        async def work(connection: AsyncConnection) -> None:
+            if await self._sets.withdraw(connection, set_id, self._database.writer.stamp(), reason):
+                await self._audit.add(connection, caller, "withdraw", set_id, reason=reason)
+                return
+            now = await self._sets.find_in(connection, set_id)
+            if now is not None and now.withdrawn_at is not None:
+                raise AlreadyOver("this set was withdrawn already")
+            self._refuse_closed(now)
+
+        await self._database.writer.run(work)
+        return await self.view(set_id)
+
     # --- what everybody sees ----------------------------------------------------------------
 
     async def page(self, limit: int, cursor: str | None) -> SetPage:
@@ -294,7 +314,7 @@ class EvaluationSets:
     async def _looked_at(self, set_id: str) -> SetRow:
         """The set's row. A set whose date has passed is opened, and its scoring begun."""
         row = await self._row(set_id)
-        if row.opened_at is None and row.closes_at <= now_ms():
+        if row.opened_at is None and row.withdrawn_at is None and row.closes_at <= now_ms():
             await self._sets.open_due(self._database.writer.stamp())
             row = await self._row(set_id)
         if row.opened_at is not None and row.scored_at is None and set_id not in self._scoring:
@@ -305,6 +325,7 @@ class EvaluationSets:
 
     async def _opened(self, set_id: str) -> SetRow:
         row = await self._looked_at(set_id)
+        _refuse_withdrawn(row)
         if row.opened_at is None:
             raise SetSealed(f"this set is sealed until {timestamp(row.closes_at)}: nothing is told before")
         return row
@@ -316,6 +337,7 @@ class EvaluationSets:
         of the next page. The caller is recorded as having seen each game as the set's seat did.
         """
         row = await self._row(set_id)
+        _refuse_withdrawn(row)
         rows = await self._sets.items_of(set_id, after=cursor - 1, limit=limit + 1)
         page, following = rows[:limit], rows[limit].position if len(rows) > limit else None
         shown: list[Item] = []
@@ -403,6 +425,7 @@ class EvaluationSets:
     def _refuse_closed(self, row: SetRow | None) -> None:
         if row is None:
             raise NotFound("no such set")
+        _refuse_withdrawn(row)
         if row.opened_at is not None or row.closes_at <= now_ms():
             raise SetClosed(
                 f"this set closed at {timestamp(row.closes_at)}: score answers to its items for practice, "
@@ -526,6 +549,14 @@ class _Right(NamedTuple):
 def _is_free(taken: Mapping[str, Sequence[tuple[int, int | None]]], origin: str, closes_at: int) -> bool:
     """Whether games of this origin are in no set of another date, and in none that is open."""
     return all(date == (closes_at, None) for date in taken.get(origin, ()))
+
+
+def _refuse_withdrawn(row: SetRow) -> None:
+    """Raises SetClosed for a set that was withdrawn."""
+    if row.withdrawn_at is not None:
+        raise SetClosed(
+            f"this set was withdrawn by its owner at {timestamp(row.withdrawn_at)}: {row.withdrawn}"
+        )
 
 
 def _dimension(row: SetRow) -> Dimension:
@@ -661,7 +692,7 @@ def _view(row: SetRow, *, games: int) -> SetView:
         set_id=row.set_id,
         name=row.name,
         owner=row.owner,
-        status="sealed" if row.opened_at is None else "open" if row.scored_at is not None else "scoring",
+        status=_status(row),
         dimension=_dimension(row),  # type: ignore[arg-type]
         variant=SetVariantView(**whole(row.variant)),
         created_at=timestamp(row.created_at),
@@ -669,7 +700,17 @@ def _view(row: SetRow, *, games: int) -> SetView:
         items=row.items,
         games=games,
         excluded=None if row.excluded is None else dict(whole(row.excluded)),
+        withdrawn_at=None if row.withdrawn_at is None else timestamp(row.withdrawn_at),
+        reason=row.withdrawn,
     )
+
+
+def _status(row: SetRow) -> Literal["sealed", "scoring", "open", "withdrawn"]:
+    if row.withdrawn_at is not None:
+        return "withdrawn"
+    if row.opened_at is None:
+        return "sealed"
+    return "scoring" if row.scored_at is None else "open"
 
 
 def _receipt(entry: SetEntryRow) -> Receipt:

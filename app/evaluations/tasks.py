@@ -30,7 +30,7 @@ from app.evaluations.schemas import (
     TaskView,
 )
 from app.store.db import Database
-from app.store.evaluations import EvaluationStore
+from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
 from app.store.rows import Damaged, JudgementRow
 from engine.chance import draw
@@ -86,7 +86,7 @@ class Tasks:
         goes to ``overlap`` raters.
         """
         name = caller.name
-        judged = await self._store.judgements_of(games, caller=name, raters=(rater,))
+        judged = await self._store.judgements_of(games, whose=Whose.one(name), raters=(rater,))
         done = {(row.game_id, row.request_id) for row in judged}
         dealt_before = await self._store.tasks_of(name, rater, games)
         waiting = [turn for turn in dealt_before if turn not in done]
@@ -268,7 +268,8 @@ class Tasks:
         """What the prepared judgements change in the stored ones."""
         games = {row.game_id for row in prepared.rows}
         raters = sorted({row.rater for row in prepared.rows})
-        stored = await self._store.judgements_of(games, caller=prepared.caller, raters=raters)
+        whose = Whose.one(prepared.caller)
+        stored = await self._store.judgements_of(games, whose=whose, raters=raters)
         return overlaid(stored, prepared.rows)
 
     async def _row(

@@ -341,8 +341,10 @@ async def fork_game(
     does, too. Tokens of its remote seats also need `tokens:mint`; without it they are null.
     """
     row = await access.game(caller, game_id)
-    forked = await games.fork(game_id, fork, caller, await access.sight(caller, row))
-    await audit.note(caller, "fork", game_id, fork=forked.game_id)
+    sight = await access.sight(caller, row)
+    async with audit.noted(caller, "fork", game_id) as deed:
+        forked = await games.fork(game_id, fork, caller, sight)
+        deed["fork"] = forked.game_id
     response.headers["Location"] = f"/games/{forked.game_id}"
     response.headers.update(NO_STORE)
     if "tokens:mint" not in caller.scopes:
@@ -363,8 +365,8 @@ async def cancel_game(
 ) -> Cancelled:
     """Ends a game now. Its events stay."""
     await access.game(caller, game_id, "games:cancel")
-    await games.cancel(game_id)
-    await audit.note(caller, "cancel", game_id)
+    async with audit.noted(caller, "cancel", game_id):
+        await games.cancel(game_id)
     return Cancelled()
 
 
@@ -387,9 +389,9 @@ async def invalidate_game(
     events, and exports keep the game. `DELETE` takes the mark away.
     """
     await access.game(caller, game_id, "admin")
-    marked = invalid_view(await games.invalidate(game_id, why.reason, by=caller.name))
+    async with audit.noted(caller, "invalidate", game_id, reason=why.reason):
+        marked = invalid_view(await games.invalidate(game_id, why.reason, by=caller.name))
     assert marked is not None
-    await audit.note(caller, "invalidate", game_id, reason=why.reason)
     return marked
 
 
@@ -405,8 +407,8 @@ async def validate_game(
 ) -> Counted:
     """Takes the mark of `invalidate` away, whoever set it; a game without a mark stays as it is."""
     await access.game(caller, game_id, "admin")
-    await games.invalidate(game_id, None, by=caller.name)
-    await audit.note(caller, "take in again", game_id)
+    async with audit.noted(caller, "take in again", game_id):
+        await games.invalidate(game_id, None, by=caller.name)
     return Counted()
 
 
@@ -427,9 +429,8 @@ async def delete_game(
     when, is kept.
     """
     await access.game(caller, game_id, "admin")
-    deleted = await games.delete(game_id, by=caller.name)
-    await audit.note(caller, "delete", game_id)
-    return deleted
+    async with audit.noted(caller, "delete", game_id):
+        return await games.delete(game_id, by=caller.name)
 
 
 @router.delete(
@@ -446,8 +447,11 @@ async def delete_batch(
     what was deleted before a call breaks off stays deleted, and the next call goes on.
     """
     await access.batch(caller, batch_id, "admin")
-    deleted = await games.delete_batch(batch_id, by=caller.name)
-    await audit.note(caller, "delete", batch_id, games=deleted.games)
+    async with audit.noted(caller, "delete", batch_id) as deed:
+        deed["broke_off"] = True  # what was deleted before that stays deleted
+        deleted = await games.delete_batch(batch_id, by=caller.name)
+        del deed["broke_off"]
+        deed["games"] = deleted.games
     return deleted
 
 
@@ -563,8 +567,8 @@ async def pause_batch(
     flight end and are used later; deadlines of remote seats run on. A batch that is suspended stays so.
     """
     await access.batch(caller, batch_id, "games:cancel")
-    await games.pause(batch_id, caller.name)
-    await audit.note(caller, "pause", batch_id)
+    async with audit.noted(caller, "pause", batch_id):
+        await games.pause(batch_id, caller.name)
     return Paused()
 
 
@@ -587,8 +591,8 @@ async def resume_batch(
     operator's endpoints and keys are read anew; what was answered and paid for is used again.
     """
     await access.batch(caller, batch_id, "games:create")
-    await games.resume(batch_id, resume.on_unusable)
-    await audit.note(caller, "resume", batch_id)
+    async with audit.noted(caller, "resume", batch_id):
+        await games.resume(batch_id, resume.on_unusable)
     return Resumed()
 
 
@@ -617,8 +621,9 @@ async def retry_batch(
     being created, forks and imports, and games with `remote` seats, which know the deal.
     """
     await access.batch(caller, batch_id, "games:create")
-    anew = await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above)
-    await audit.note(caller, "retry", batch_id, anew=len(anew))
+    async with audit.noted(caller, "retry", batch_id) as deed:
+        anew = await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above)
+        deed["anew"] = len(anew)
     return Retried(anew=anew)
 
 
@@ -635,6 +640,6 @@ async def cancel_batch(
 ) -> Cancelled:
     """Ends every open game of the batch. Their events stay."""
     await access.batch(caller, batch_id, "games:cancel")
-    await games.cancel_batch(batch_id)
-    await audit.note(caller, "cancel", batch_id)
+    async with audit.noted(caller, "cancel", batch_id):
+        await games.cancel_batch(batch_id)
     return Cancelled()

@@ -216,8 +216,11 @@ class SeatTokens:
         token = await self._tokens.find(token_id)
         if token is None or not caller.may("tokens:mint", token.owner):
             raise NotFound("no such token for this caller")
-        if await self._tokens.revoke(token_id, now_ms()):
-            await self._audit.note(caller, "revoke token", token_id, of=token.game_id or token.batch_id)
+        if token.revoked_at is None:
+            async with self._audit.noted(
+                caller, "revoke token", token_id, of=token.game_id or token.batch_id
+            ):
+                await self._tokens.revoke(token_id, now_ms())
         await self._keys.refresh()
 
     # --- codes -------------------------------------------------------------------------------
@@ -236,12 +239,12 @@ class SeatTokens:
             raise Forbidden(_OF_OTHERS.format(seat=seat))
         offers = not is_offered and await self._store.owner(row.batch_id) not in TRUSTED
         expires = now_ms() + ttl_s * 1000
-        code = await self._codes.make(
-            row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller.name, offers=offers
-        )
+        async with self._audit.noted(caller, "make a code", row.game_id, seat=seat):
+            code = await self._codes.make(
+                row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller.name, offers=offers
+            )
         if offers:
             self._tell(row.game_id, seat)
-        await self._audit.note(caller, "make a code", row.game_id, seat=seat)
         return ClaimCodeView(
             game_id=row.game_id,
             seat=seat,

@@ -157,6 +157,7 @@ class _Lease:
             name,
             None if bounds is None else (bounds.least, bounds.first, bounds.most),
             wanted,
+            {} if limit is None else limit.wanted_by_owner,
             0 if limit is None else limit.tell(),
             *self.reported,
             None if purse is None else purse.max_tokens,
@@ -272,7 +273,7 @@ class Leases:
             until = now + LEASE_S
             if lease.limit is not None:
                 fresh = grant.alone and not lease.held
-                lease.limit.grant(grant.places, grant.share, until, fresh=fresh)
+                lease.limit.grant(grant.places, grant.share, until, fresh=fresh, owners=grant.owners)
                 if lease.gauge is not None:
                     lease.gauge.set(grant.places)
             if lease.purse is not None:

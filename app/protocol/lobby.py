@@ -34,12 +34,12 @@ LOBBY_BEAT_S: Final = 10.0
 BotName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 _SEEK: Final[dict[str, Any]] = {
-    "seek": "s_k3",
+    "seek": "q_k3",
     "pool": "interintent/5/normal/casual",
     "starts_by": "2026-03-01T12:01:00.000Z",
 }
 _GAME: Final[dict[str, Any]] = {
-    "seek": "s_k3",
+    "seek": "q_k3",
     "game": "g_k3",
     "seat": 2,
     "token": "eyJ…",
@@ -109,7 +109,7 @@ class SeekClosed(Shown):
     """A seek of yours has ended without a game."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"t": "seek_closed", "seek": "s_k3", "status": "expired"}]}
+        json_schema_extra={"examples": [{"t": "seek_closed", "seek": "q_k3", "status": "expired"}]}
     )
 
     t: Literal["seek_closed"] = "seek_closed"

@@ -78,6 +78,8 @@ class RemoteSeat:
         self.seat = seat
         self.is_over = False
         """Whether the game was over when this view was last requested."""
+        self.may_be_absent = False
+        """Whether a stand-in may have taken the seat."""
         self._reader = reader
         self._tails = tails
         self._allowed = allowed

@@ -114,7 +114,9 @@ class Seats:
             batch = await self._games.batch(row.batch_id)
             assert batch is not None
             allowed = allowances(row, batch)
-            kept.setdefault(viewer, RemoteSeat(self._reader, self._feed.tails, row.game_id, viewer, allowed))
+            seat = RemoteSeat(self._reader, self._feed.tails, row.game_id, viewer, allowed)
+            seat.may_be_absent = batch.spec.get("stand_in_after") is not None
+            kept.setdefault(viewer, seat)
         kept[viewer].is_over = row.status not in OPEN
         return kept[viewer]
 
@@ -272,7 +274,7 @@ class Seats:
             return await self._refuse(view, request, refusal, answer, message)
         assert isinstance(answer, Answer)
         outcome, refused = _outcome(view, request, answer, action_text, via)
-        stored = await self._inbox.settle(view.game_id, request_id, outcome)
+        stored = await self._inbox.settle(view.game_id, request_id, outcome, unless_absent=view.may_be_absent)
         if stored.receipt != outcome.receipt:
             return _again(request_id, stored, action_text)
         self._feed.hint(request_name(view.game_id, request_id))

@@ -1,14 +1,16 @@
 """Who did what: a list that only grows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import insert, or_, select
+from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
 from app.store.rows import Damaged, is_readable
 from app.store.tables import audit
+from engine.errors import AvalonError
 
 __all__ = ["Audit", "Deed"]
 
@@ -44,18 +46,42 @@ class Audit:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def note(self, by: Doer, action: str, object_: str, **detail: Any) -> None:
-        """Adds a deed. Details that are None are left out."""
+    async def note(self, by: Doer, action: str, object_: str, **detail: Any) -> int:
+        """Adds a deed, and returns its number. Details that are None are left out."""
 
-        async def work(connection: AsyncConnection) -> None:
-            await self.add(connection, by, action, object_, **detail)
+        async def work(connection: AsyncConnection) -> int:
+            return await self.add(connection, by, action, object_, **detail)
 
-        await self._database.writer.run(work)
+        return await self._database.writer.run(work)
+
+    @asynccontextmanager
+    async def noted(
+        self, by: Doer, action: str, object_: str, **detail: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Adds a deed before the block does it, so that no crash leaves a deed without its line. What the
+        block puts into the mapping is added to the details. The line of a deed that is refused is taken out
+        again, unless something is in the mapping: a part of it may have been done.
+        """
+        number = await self.note(by, action, object_, **detail)
+        more: dict[str, Any] = {}
+        this = audit.c.number == number
+        refused = False
+        try:
+            yield more
+        except AvalonError:
+            refused = True
+            raise
+        finally:
+            if more:
+                amended = update(audit).where(this).values(detail=_given(detail | more))
+                await self._database.writer.execute(amended)
+            elif refused:
+                await self._database.writer.execute(delete(audit).where(this))
 
     async def add(
         self, connection: AsyncConnection, by: Doer, action: str, object_: str, **detail: Any
-    ) -> None:
-        """Adds a deed in the transaction in which it is done."""
+    ) -> int:
+        """Adds a deed in the transaction in which it is done, and returns its number."""
         at = self._database.writer.stamp()
         values = {
             "at": at,
@@ -63,9 +89,10 @@ class Audit:
             "owner": by.owner,
             "action": action,
             "object": object_,
-            "detail": {name: value for name, value in detail.items() if value is not None},
+            "detail": _given(detail),
         }
-        await connection.execute(insert(audit), [values])
+        added = await connection.execute(insert(audit).values(values).returning(audit.c.number))
+        return int(added.scalar_one())
 
     async def deeds(
         self,
@@ -98,6 +125,10 @@ class Audit:
             for row in reversed(readable)
         ]
         return deeds, len(rows) - len(readable)
+
+
+def _given(detail: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in detail.items() if value is not None}
 
 
 def _shown(detail: Any) -> Mapping[str, Any]:

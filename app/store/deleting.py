@@ -284,7 +284,7 @@ async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
             in_sets = (
                 select(needed_game, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)
                 .join(sets, sets.c.set_id == set_items.c.set_id)
-                .where(needed_game.in_(some), sets.c.scored_at.is_(None))
+                .where(needed_game.in_(some), sets.c.scored_at.is_(None), sets.c.withdrawn_at.is_(None))
                 .limit(1)
             )
             for game_id, set_id, closes_at, opened_at in (await connection.execute(in_sets)).all():

@@ -4,13 +4,26 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
-from sqlalchemy import RowMapping, Select, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    RowMapping,
+    Select,
+    Table,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.off_loop import off_loop
 from app.store.cursors import newest_first, next_cursor, read_cursor
 from app.store.db import Database, in_parts
+from app.store.keys import KEY
 from app.store.rows import (
     AnswerRow,
     Damaged,
@@ -26,7 +39,7 @@ from app.store.rows import (
 from app.store.tables import answers, evaluations, games, judgements, seen, statements, tasks
 from engine.errors import CorruptLog
 
-__all__ = ["DamagedRow", "EvaluationStore", "Rows"]
+__all__ = ["DamagedRow", "EvaluationStore", "Rows", "Whose"]
 
 log = structlog.get_logger()
 
@@ -49,6 +62,33 @@ class DamagedRow(NamedTuple):
     game_id: str
     """Empty for a row that is not about a game."""
     name: str
+
+
+class Whose(NamedTuple):
+    """Whose judgements and answers are read."""
+
+    names: frozenset[str]
+    """The public names of their credentials."""
+    machine: bool = False
+    """Also what was handed in without a key of the database: by the operator, by commands, and on a service
+    without keys."""
+
+    @classmethod
+    def one(cls, name: str) -> "Whose":
+        """The work of this credential alone."""
+        return cls(frozenset({name}))
+
+    def reads(self, name: str) -> bool:
+        """Whether the work of this credential is read."""
+        return name in self.names or (self.machine and not name.startswith(KEY))
+
+
+def _of(whose: Whose | None, table: Table) -> ColumnElement[bool]:
+    """Whether a row is of one of those; None: of anybody."""
+    if whose is None:
+        return true()
+    named = table.c.caller.in_(sorted(whose.names))
+    return or_(named, ~table.c.caller.startswith(KEY, autoescape=True)) if whose.machine else named
 
 
 class UnfinishedJudging(NamedTuple):
@@ -234,11 +274,15 @@ class EvaluationStore:
         query = select(c.item_id).where(c.caller == caller, c.rater == rater)
         return {row["item_id"] for row in await self._where_in(query, c.item_id, items)}
 
-    async def answers_about(self, games: Collection[str], dimension: str) -> Rows[AnswerRow]:
-        """The valid answers about items of these games: the last grade of each."""
+    async def answers_about(
+        self, games: Collection[str], dimension: str, whose: Whose | None = None
+    ) -> Rows[AnswerRow]:
+        """The valid answers about items of these games: the last grade of each. ``whose``: None for
+        anybody's.
+        """
         return await self._last(
             AnswerRow,
-            select(answers).where(answers.c.dimension == dimension),
+            select(answers).where(answers.c.dimension == dimension, _of(whose, answers)),
             games,
             ("caller", "rater", "item_id", "sample"),
         )
@@ -274,18 +318,18 @@ class EvaluationStore:
         self,
         games: Collection[str],
         *,
-        caller: str | None = None,
+        whose: Whose | None = None,
         raters: Sequence[str] = (),
         kind: str | None = None,
         dimension: str | None = None,
     ) -> Rows[JudgementRow]:
         """The valid judgements about these games: the last grade of each. Without raters, those of any
-        rater.
+        rater; ``whose``: None for anybody's.
         """
-        query = select(judgements)
+        query = select(judgements).where(_of(whose, judgements))
         if raters:
             query = query.where(judgements.c.rater.in_(raters))
-        for column, value in (("caller", caller), ("kind", kind), ("dimension", dimension)):
+        for column, value in (("kind", kind), ("dimension", dimension)):
             if value is not None:
                 query = query.where(judgements.c[column] == value)
         key = ("game_id", "request_id", "stage", "intention", "dimension", "caller", "rater")
@@ -337,35 +381,35 @@ class EvaluationStore:
         shown = await _readable(StatementsRow, rows[:limit])
         return shown, next_cursor(rows[:limit], _SPEECH) if len(rows) > limit else None
 
-    async def statements_of(
-        self, games: Collection[str], *, caller: str | None = None
-    ) -> Rows[StatementsRow]:
-        """The valid judgements of the speeches of these games: the last grade of each."""
-        query = select(statements)
-        if caller is not None:
-            query = query.where(statements.c.caller == caller)
+    async def statements_of(self, games: Collection[str], whose: Whose | None = None) -> Rows[StatementsRow]:
+        """The valid judgements of the speeches of these games: the last grade of each. ``whose``: None for
+        anybody's.
+        """
+        query = select(statements).where(_of(whose, statements))
         key = ("game_id", "request_id", "turn", "caller", "rater")
         return await self._last(StatementsRow, query, games, key)
 
-    async def given(self, batch_id: str) -> tuple[int, int]:
+    async def given(self, batch_id: str, whose: Whose | None = None) -> tuple[int, int]:
         """How many judgements (those of statements included) and how many answers are stored about the
-        batch's games. Neither number ever falls.
+        batch's games. Neither number ever falls. ``whose``: None for anybody's.
         """
         counts = []
         for table in (judgements, statements, answers):
             query = (
                 select(func.count())
                 .select_from(table.join(games, games.c.game_id == table.c.game_id))
-                .where(games.c.batch_id == batch_id)
+                .where(games.c.batch_id == batch_id, _of(whose, table))
             )
             counts += await self._database.column(query)
         return counts[0] + counts[1], counts[2]
 
-    async def shared_names(self, games: Collection[str]) -> frozenset[str]:
-        """The raters' names that several credentials use for judgements of or answers about these games."""
+    async def shared_names(self, games: Collection[str], whose: Whose | None = None) -> frozenset[str]:
+        """The raters' names that several of these credentials use for judgements of or answers about these
+        games.
+        """
         callers: dict[str, set[str]] = {}
         for table in (judgements, statements, answers):
-            query = select(table.c.rater, table.c.caller).distinct()
+            query = select(table.c.rater, table.c.caller).where(_of(whose, table)).distinct()
             for row in await self._where_in(query, table.c.game_id, games):
                 callers.setdefault(row["rater"], set()).add(row["caller"])
         return frozenset(name for name, callers_of in callers.items() if len(callers_of) > 1)
@@ -399,15 +443,13 @@ class EvaluationStore:
         return [(row["game_id"], row["request_id"]) for row in rows]
 
     async def dealt_to(
-        self, games: Collection[str], *, caller: str | None
+        self, games: Collection[str], whose: Whose | None = None
     ) -> dict[tuple[str, str], set[tuple[str, str]]]:
         """By rater, as (caller, name): the turns of these games that it was dealt, as (game, request).
-        ``caller``: only raters under this credential; None: all.
+        ``whose``: None for anybody's.
         """
         c = tasks.c
-        query = select(c.caller, c.rater, c.game_id, c.request_id)
-        if caller is not None:
-            query = query.where(c.caller == caller)
+        query = select(c.caller, c.rater, c.game_id, c.request_id).where(_of(whose, tasks))
         dealt: dict[tuple[str, str], set[tuple[str, str]]] = {}
         for row in await self._where_in(query, c.game_id, games):
             dealt.setdefault((row["caller"], row["rater"]), set()).add((row["game_id"], row["request_id"]))

@@ -152,6 +152,24 @@ process may have done that.
 """
 
 
+_earlier: Final = inbox.alias()
+
+_UNLESS_ABSENT: Final = (
+    update(inbox)
+    .where(
+        inbox.c.game_id == bindparam("game"),
+        inbox.c.request_id == bindparam("request"),
+        exists().where(
+            _earlier.c.game_id == inbox.c.game_id,
+            _earlier.c.seat == inbox.c.seat,
+            _earlier.c.cause == "absent",
+        ),
+    )
+    .values(receipt=None)
+)
+"""As above, where a stand-in has taken the seat: its own answers do not come through the inbox."""
+
+
 class InboxStore:
     """The tables ``inbox``, ``refusals`` and ``holders``."""
 
@@ -209,20 +227,29 @@ class InboxStore:
             settled.update((game, request) for game, request in await self._database.rows(query))
         return settled
 
-    async def settle(self, game_id: str, request_id: str, outcome: RequestOutcome) -> RequestOutcome:
-        """Commits the outcome unless the request has one, and returns the outcome that is stored."""
+    async def settle(
+        self, game_id: str, request_id: str, outcome: RequestOutcome, *, unless_absent: bool = False
+    ) -> RequestOutcome:
+        """Commits the outcome unless the request has one, and returns the outcome that is stored.
+        ``unless_absent``: an answer of a seat that a stand-in plays now is not stored, and what is returned
+        says that the seat is absent.
+        """
         row = _row(game_id, request_id, outcome)
+        key = {"game": game_id, "request": request_id}
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
             wake = (
                 [(statement, [{"game": game_id}]) for statement in (LOCK_GAME, WAKE)] if self._wakes else []
             )
-            return [(_SETTLE, [{**row, "at": at}]), *wake]
+            check = [(_UNLESS_ABSENT, [key])] if unless_absent else []
+            return [(_SETTLE, [{**row, "at": at}]), *check, *wake]
 
         try:
             return replace(outcome, at=await self._database.writer.append(write))
         except Conflict:
             stored = await self.outcome(game_id, request_id)
+        if stored is None and unless_absent:
+            return no_answer(outcome.seat, "absent")
         assert stored is not None
         return stored
 

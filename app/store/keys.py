@@ -1,7 +1,7 @@
 """API keys and the secrets that tokens are signed with, in the database."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
@@ -11,7 +11,14 @@ from app.store.db import Database
 from app.store.rows import ApiKey, TokenSecret, is_readable, is_whole, typed_row, values_of
 from app.store.tables import api_keys, games, token_secrets, tokens
 
-__all__ = ["KeyStore"]
+__all__ = ["KEY", "PROJECT", "KeyStore"]
+
+KEY: Final = "key:"
+"""What the public name of a key begins with; its id follows. A key without a project is an owner of this
+name."""
+
+PROJECT: Final = "project:"
+"""What the name of a project begins with, as an owner."""
 
 
 class KeyStore:
@@ -20,9 +27,16 @@ class KeyStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keys(self) -> list[ApiKey]:
-        """Every key there ever was, oldest first, without those whose row cannot be read."""
+    async def keys(self, owners: Collection[str] | None = None) -> list[ApiKey]:
+        """Every key there ever was, oldest first, without those whose row cannot be read. ``owners``: only
+        theirs.
+        """
         query = select(api_keys).order_by(api_keys.c.created_at, api_keys.c.key_id)
+        if owners is not None:
+            projects = [one.removeprefix(PROJECT) for one in owners if one.startswith(PROJECT)]
+            alone = [one.removeprefix(KEY) for one in owners if one.startswith(KEY)]
+            c = api_keys.c
+            query = query.where(c.project.in_(projects) | (c.project.is_(None) & c.key_id.in_(alone)))
         return [
             typed_row(ApiKey, {**row, "scopes": tuple(row["scopes"])})
             for row in await self._database.mappings(query)

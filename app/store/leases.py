@@ -7,8 +7,9 @@ hangs, loses its row after LEASE_S.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, bindparam, delete, func, select, text
@@ -16,9 +17,10 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database, answering
+from app.store.rows import Damaged
 from app.store.tables import model_leases, model_limits, model_spending
 
-__all__ = ["LEASE_S", "Demand", "Granted", "LeaseStore", "divided"]
+__all__ = ["LEASE_S", "Demand", "Granted", "LeaseStore", "divided", "divided_by_owner"]
 
 LEASE_S: Final = 10.0
 """Seconds after which a lease expires that is not renewed."""
@@ -42,6 +44,9 @@ class Demand:
     """The least, first and most places of all processes together; None: places are not limited."""
     wanted: int = 0
     """How many places the process would use now. 0: it gives back its lease."""
+    owners: Mapping[str, int] = field(default_factory=dict)
+    """For whom, as far as it knows: how many of the wanted places by owner. The rest are nobody's in
+    particular."""
     used: int = 0
     """How many places it uses now."""
     answers: int = 0
@@ -68,6 +73,8 @@ class Granted:
     tokens: float = 0.0
     cost: float = 0.0
     """What this process may spend beyond that; infinite where the budget sets no limit."""
+    owners: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """How many of the places are each owner's, while there are fewer than are wanted."""
 
 
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(key) FROM unnest(:keys) AS wanted(key)").bindparams(
@@ -99,6 +106,34 @@ def divided(total: int, wanted: Mapping[str, int], turn: int) -> dict[str, int]:
             if shares[name] == wanted[name]:
                 names.remove(name)
     return shares
+
+
+def divided_by_owner(
+    total: int, wanted: Mapping[str, Mapping[str, int]], turn: int
+) -> dict[str, dict[str, int]]:
+    """Divides ``total`` fairly among owners, and what each gets among its processes. ``wanted`` and the
+    result are by process and owner.
+    """
+    every: Counter[str] = Counter()
+    for of_process in wanted.values():
+        every.update(of_process)
+    shares: dict[str, dict[str, int]] = {process: {} for process in wanted}
+    for owner, places in divided(total, every, turn).items():
+        its = {process: of_process.get(owner, 0) for process, of_process in wanted.items()}
+        for process, count in divided(places, its, turn).items():
+            if count:
+                shares[process][owner] = count
+    return shares
+
+
+def _by_owner(wanted: int, owners: Mapping[str, int] | Damaged | None) -> dict[str, int]:
+    """What a process wants by owner; what it does not say for whom is for ""."""
+    known = {} if owners is None or isinstance(owners, Damaged) else owners
+    named = {owner: count for owner, count in known.items() if type(count) is int and count > 0}
+    unnamed = wanted - sum(named.values())
+    if unnamed > 0:
+        named[""] = named.get("", 0) + unnamed
+    return named
 
 
 class LeaseStore:
@@ -147,6 +182,7 @@ class LeaseStore:
                             # Calls in flight beyond the grant still count, until they have ended.
                             "places": max(grant.places, demand.used),
                             "wanted": demand.wanted,
+                            "owners": dict(demand.owners) or None,
                             "share": grant.share,
                             "tokens": 0 if demand.max_tokens is None else int(grant.tokens),
                             "cost": 0.0 if demand.max_cost is None else grant.cost,
@@ -222,17 +258,23 @@ class LeaseStore:
         tokens, cost = spent or (0, 0.0)
         if not demand.wanted:
             return Granted(0, 0.0, not others, tokens, cost)
-        wanted = {self._process: demand.wanted} | {row["process"]: row["wanted"] for row in others}
-        everything = sum(wanted.values())
-        places = 0
+        wanted = {self._process: _by_owner(demand.wanted, demand.owners)}
+        wanted |= {row["process"]: _by_owner(row["wanted"], row["owners"]) for row in others}
+        everything = sum(sum(of_process.values()) for of_process in wanted.values())
+        places, part = 0, demand.wanted / everything
+        its: Mapping[str, int] = {}
         if most is not None:
-            fair = divided(most, wanted, now // ROTATE_MS)
+            fair = divided_by_owner(most, wanted, now // ROTATE_MS)
+            its = fair[self._process]
+            handed_out = sum(sum(of_process.values()) for of_process in fair.values())
             # Half of what nobody wants is handed out too, for calls to come; the rest is left for newcomers.
-            more = max(0, most - sum(fair.values())) // 2 * demand.wanted // everything
+            more = max(0, most - handed_out) // 2 * demand.wanted // everything
             free = most - sum(row["places"] for row in others)
-            places = min(fair[self._process] + more, max(0, free))
+            places = min(sum(its.values()) + more, max(0, free))
+            # The rates go as the places do.
+            part = sum(its.values()) / handed_out if handed_out else part
         left = 1.0 - sum(row["share"] for row in others)
-        share = max(0.0, min(demand.wanted / everything, left))
+        share = max(0.0, min(part, left))
         return Granted(
             places,
             share,
@@ -246,6 +288,7 @@ class LeaseStore:
                 sum(row["cost"] for row in others),
                 (demand.max_cost or 0.0) * LAST_SHARE,
             ),
+            its,
         )
 
 

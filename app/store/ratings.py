@@ -38,6 +38,8 @@ class PairedGame:
 
     game_id: str
     rated: bool
+    unrated: str | None
+    """Why it is not rated, if its players sought a rated one."""
     winner: str
     seats: Sequence[Mapping[str, Any]] | Damaged
     defaults: Mapping[str, Any] | Damaged | None
@@ -69,6 +71,7 @@ class RatingStore:
         columns = (
             games.c.game_id,
             games.c.rated,
+            games.c.unrated,
             games.c.winner,
             games.c.seats,
             games.c.defaults,
@@ -82,6 +85,7 @@ class RatingStore:
             PairedGame(
                 row["game_id"],
                 row["rated"] is True,
+                row["unrated"],
                 str(row["winner"]),
                 row["seats"],
                 row["defaults"],

@@ -438,6 +438,10 @@ class SetRow:
     """When its answers were scored. Until then its games are kept."""
     excluded: JsonOrNone = None
     """Once scored: how many of its items do not count, by reason."""
+    withdrawn_at: Moment | None = None
+    """When its owner withdrew it, before its date: it is never opened."""
+    withdrawn: Annotated[str | None, ColumnSpec(String(500))] = None
+    """Why it was withdrawn."""
 
 
 @_stored("set_items", Index("ix_set_items_game", "game_id"), Index("ix_set_items_origin", "origin"))

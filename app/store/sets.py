@@ -82,15 +82,15 @@ class SetStore:
     async def dates_of(
         self, origins: Collection[str], connection: AsyncConnection | None = None
     ) -> dict[str, list[tuple[int, int | None]]]:
-        """By origin: the date and the opening of each set that has items of its games; with ``connection``,
-        as that transaction sees them.
+        """By origin: the date and the opening of each set that has items of its games and was not withdrawn;
+        with ``connection``, as that transaction sees them.
         """
         found: dict[str, list[tuple[int, int | None]]] = {}
         for some in in_parts(origins):
             query = (
                 select(set_items.c.origin, sets.c.closes_at, sets.c.opened_at)
                 .join(sets, sets.c.set_id == set_items.c.set_id)
-                .where(set_items.c.origin.in_(some))
+                .where(set_items.c.origin.in_(some), sets.c.withdrawn_at.is_(None))
                 .distinct()
             )
             rows = await (connection.execute(query) if connection else self._database.rows(query))
@@ -122,8 +122,19 @@ class SetStore:
         """
         c = sets.c
         await self._database.writer.execute(
-            update(sets).where(c.opened_at.is_(None), c.closes_at <= at).values(opened_at=at)
+            update(sets)
+            .where(c.opened_at.is_(None), c.withdrawn_at.is_(None), c.closes_at <= at)
+            .values(opened_at=at)
         )
+
+    async def withdraw(self, connection: AsyncConnection, set_id: str, at: int, why: str) -> bool:
+        """Withdraws a sealed set whose date has not come, in the caller's transaction. False for another."""
+        c = sets.c
+        still = (c.opened_at.is_(None), c.withdrawn_at.is_(None), c.closes_at > at)
+        changed = await connection.execute(
+            update(sets).where(c.set_id == set_id, *still).values(withdrawn_at=at, withdrawn=why)
+        )
+        return changed.rowcount == 1
 
     async def finish(self, set_id: str, at: int, excluded: Mapping[str, int]) -> None:
         """Writes that the set's answers are scored, unless that is written."""

@@ -266,6 +266,10 @@ class ModelLeasesTable(SQLModel, table=True):
     places: int
     wanted: int
     """How many places it would use without the limit."""
+    owners: dict[str, int] | None = Field(
+        default=None, sa_column=Column(JsonColumn(dict, none_as_null=True), nullable=True)
+    )
+    """The same by owner. Null: a program of an earlier release, which does not say."""
     share: float
     """Of the endpoint's requests and tokens a minute, in [0, 1]."""
     tokens: int = Field(sa_column=Column(BigInteger, nullable=False))

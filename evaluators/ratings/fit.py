@@ -16,7 +16,11 @@ equal come out as equal, and limits allow for not knowing the deviations.
 Limits are over games. The variance of a figure is the larger of two: that of the posterior, and the
 sandwich H⁻¹(Σ gᵢgᵢᵀ + P)H⁻¹ with each game's score gᵢ divided by one minus its leverage (CR3), which does
 not need the model's own variance to be right. P is the penalty: it adds what shrinking may have biased. See
-`docs/statistics.md` for how often the limits hold.
+`docs/ratings.md` for how often the limits hold.
+
+A player that deserts a game has lost it, and nobody else has won or lost anything: of that game, its own
+skill alone is asked, against players of mean skill, at the odds at which its side usually wins by these
+rules. So silence costs what losing costs, and what it spoilt for others tells nothing of them.
 
 Games in which one player holds every seat take part: they tell the intercept. Needs numpy and scipy (extra
 ``reports``), which are imported where they are used. The same games give the same ratings, in any order.
@@ -34,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.terms import Side, side_of
 from evaluators.measures.duels import Played
-from evaluators.ratings.games import RatedGame
+from evaluators.ratings.games import Desertion, RatedGame
 from evaluators.statistics.rates import Rate
 
 if TYPE_CHECKING:
@@ -108,6 +112,8 @@ class PlayerRating:
     """Games won, as they were, of those with the player on a loyal seat. With seats of both sides, a game
     counts for both."""
     won_as_evil: Rate
+    deserted: int = 0
+    """Games that it left. Each counts as lost, for this player alone, and is in none of the other counts."""
 
 
 class RulesBalance(NamedTuple):
@@ -146,15 +152,17 @@ class Favour(NamedTuple):
     player: above 0, the weaker one lets it win. None: there was no such pair."""
 
 
-def rate(games: Iterable[RatedGame]) -> RatingLadder:
-    """The ratings of everybody who played these games. Empty without games.
+def rate(games: Iterable[RatedGame], deserted: Iterable[Desertion] = ()) -> RatingLadder:
+    """The ratings of everybody who played these games, or deserted others. Empty without games, since then
+    nobody knows how often a side wins.
 
     Raises ValueError if two games have the same id, ImportError without numpy and scipy.
     """
     rated = _in_order(games)
     if not rated:
         return RatingLadder(0, (), (), 0.0, 0.0)
-    model = _Model(rated)
+    left = sorted(deserted)
+    model = _Model(rated, deserted=left)
     fits = model.fits()
     names = model.players
     usual = model.rules[0]
@@ -162,6 +170,7 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
     loyal_seats, evil_seats = model.seats[usual]
     evil_share = evil_seats / (loyal_seats + evil_seats)
     counts = _counted(rated)
+    left_by = Counter(one.player for one in left)
     skills = [{model.mean_skill(name): 1.0, model.difference(name): 1.0 - 2.0 * evil_share} for name in names]
     ranks = fits.ranks(skills)
     found = []
@@ -180,6 +189,7 @@ def rate(games: Iterable[RatedGame]) -> RatingLadder:
                 games=counts.games[name],
                 won_as_loyal=Rate(*counts.won[name, Side.LOYAL]),
                 won_as_evil=Rate(*counts.won[name, Side.EVIL]),
+                deserted=left_by[name],
             )
         )
     found.sort(key=lambda one: (-one.rating.value, one.player))
@@ -231,6 +241,17 @@ def favour(games: Iterable[RatedGame], owners: Mapping[str, str]) -> Favour:
         fits.estimate({first: 1.0}) if any(together) else None,
         fits.estimate({second: 1.0}) if any(across) else None,
     )
+
+
+def _usual_odds(games: Sequence[RatedGame]) -> dict[str, float]:
+    """The log odds at which loyal has won, by rules; by "" over all games. Half a game is added to either
+    side, so that few games give no certainty.
+    """
+    won: dict[str, list[float]] = defaultdict(lambda: [0.5, 0.5])
+    for game in games:
+        for rules in ("", game.rules):
+            won[rules][game.played.winner is Side.LOYAL] += 1
+    return {rules: log(loyal / evil) for rules, (evil, loyal) in won.items()}
 
 
 def _in_order(games: Iterable[RatedGame]) -> list[RatedGame]:
@@ -327,15 +348,23 @@ def _prior(deviation: float) -> float:
 class _Model:
     """The games as a matrix: a row for each game, a column for each effect."""
 
-    def __init__(self, games: Sequence[RatedGame], extra: Sequence[Sequence[float]] = ()) -> None:
-        """``extra``: further effects, each with a value for every game."""
+    def __init__(
+        self,
+        games: Sequence[RatedGame],
+        extra: Sequence[Sequence[float]] = (),
+        deserted: Sequence[Desertion] = (),
+    ) -> None:
+        """``extra``: further effects, each with a value for every game. ``deserted``: a row each, too,
+        without an effect of the rules: how often a side wins is read from the games alone.
+        """
         import numpy as np
         from scipy.sparse import csr_array
 
         self.games_by = Counter(game.rules for game in games)
         self.seats = {game.rules: _seats(game) for game in games}
         self.rules = sorted(self.games_by, key=lambda rules: (-self.games_by[rules], rules))
-        self.players = sorted({agent for game in games for agent in game.played.agents})
+        agents = {agent for game in games for agent in game.played.agents}
+        self.players = sorted(agents | {one.player for one in deserted})
         self._rules_at = {name: at for at, name in enumerate(self.rules)}
         first = len(self.rules)
         self._player_at = {name: first + at for at, name in enumerate(self.players)}
@@ -355,13 +384,28 @@ class _Model:
             rows += [row] * len(cells)
             columns += cells.keys()
             values += cells.values()
+        for row, one in enumerate(deserted, len(games)):
+            # Skills beyond the means, as the games' rows leave the means to the intercepts.
+            for its, every, factor in (
+                (self.mean_skill(one.player), self.mean_skill, 1.0 if one.side is Side.LOYAL else -1.0),
+                (self.difference(one.player), self.difference, 1.0),
+            ):
+                rows += [row] * (1 + len(self.players))
+                columns += [its, *map(every, self.players)]
+                values += [factor, *[-factor / len(self.players)] * len(self.players)]
         if extra:
             for at, effect in zip(self.extra, extra, strict=True):
                 rows += range(len(games))
                 columns += [at] * len(games)
                 values += effect
-        self._design = csr_array((np.array(values), (rows, columns)), shape=(len(games), after + len(extra)))
-        self._won = np.array([game.played.winner is Side.LOYAL for game in games], float)
+        shape = (len(games) + len(deserted), after + len(extra))
+        self._design = csr_array((np.array(values, float), (rows, columns)), shape=shape)
+        won = [game.played.winner is Side.LOYAL for game in games]
+        self._won = np.array([*won, *(one.side is Side.EVIL for one in deserted)], float)
+        usual = _usual_odds(games)
+        self._known = np.zeros(shape[0])
+        """What is not fitted of each row's log odds."""
+        self._known[len(games) :] = [usual.get(one.rules, usual[""]) for one in deserted]
 
     def intercept(self, rules: str) -> int:
         return self._rules_at[rules]
@@ -462,7 +506,7 @@ class _Model:
     def _chances(self, effects: "Numbers") -> "Numbers":
         from scipy.special import expit
 
-        chances: Numbers = expit(self._design @ effects)
+        chances: Numbers = expit(self._design @ effects + self._known)
         return chances
 
     def _hessian(self, chances: "Numbers", penalty: "Numbers") -> "Numbers":
@@ -474,7 +518,7 @@ class _Model:
     def _objective(self, effects: "Numbers", penalty: "Numbers") -> float:
         import numpy as np
 
-        odds = self._design @ effects
+        odds = self._design @ effects + self._known
         likelihood = float((self._won * odds - np.logaddexp(0.0, odds)).sum())
         return likelihood - float(penalty @ effects**2) / 2
 

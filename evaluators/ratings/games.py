@@ -3,13 +3,13 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from engine.terms import Seat
+from engine.terms import Seat, Side
 from evaluators.ground.turns import Game
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 from evaluators.measures.duels import Played
 from evaluators.report.columns import agent_names, model_seats, rule_set
 
-__all__ = ["INVALID", "MODEL_DEFAULTS", "RatedGame", "rated_game", "why_excluded"]
+__all__ = ["INVALID", "MODEL_DEFAULTS", "Desertion", "RatedGame", "rated_game", "why_excluded"]
 
 INVALID = "marked as invalid"
 MODEL_DEFAULTS = "models defaulted too often"
@@ -22,6 +22,17 @@ class RatedGame(NamedTuple):
     """Games of equal rules share an intercept, such as ``official, 5 players``."""
     played: Played
     """``agents`` are the names of the players."""
+
+
+class Desertion(NamedTuple):
+    """A player that left a game which was to be rated."""
+
+    game_id: str
+    player: str
+    side: Side
+    """The side of its seat."""
+    rules: str
+    """As in ``RatedGame``."""
 
 
 def why_excluded(

@@ -318,6 +318,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     ],
     "GET /evaluations/sets": [("", None)],
     "GET /evaluations/sets/{set_id}": [("", None)],
+    "POST /evaluations/sets/{set_id}/withdraw": [("", {"reason": "wrong games"})],
     "GET /evaluations/sets/{set_id}/items": [("", None)],
     "POST /evaluations/sets/{set_id}/answers": [("", _answers)],
     "GET /evaluations/sets/{set_id}/receipts": [("", None)],

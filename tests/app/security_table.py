@@ -189,6 +189,9 @@ ROUTES: Final[Mapping[str, Ask]] = {
     ),
     "GET /evaluations/sets": _ask("eval:read", "GET /evaluations/sets"),
     "GET /evaluations/sets/{set_id}": _ask("eval:read", "GET /evaluations/sets/{set}"),
+    "POST /evaluations/sets/{set_id}/withdraw": _ask(
+        "export:full", "POST /evaluations/sets/{set}/withdraw", {"reason": "wrong games"}
+    ),
     "GET /evaluations/sets/{set_id}/items": _ask("eval:read", "GET /evaluations/sets/{set}/items"),
     "POST /evaluations/sets/{set_id}/answers": _ask(
         "eval:submit",

@@ -382,3 +382,38 @@ async def test_the_audit_says_who_did_what(caller: Caller) -> None:
         "mint",
         "fork",
     ]
+
+
+async def test_a_deed_has_its_line_before_it_is_done_and_a_refused_one_has_none(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await key(caller, project="avalon")
+    batch, game, _ = await create(caller, ann)
+    games, audit = caller.services.games, Audit(caller.services.database)
+
+    async def lines(*actions: str) -> list[tuple[str, str, Any]]:
+        return [(deed.action, deed.object, deed.detail) for deed in (await audit.deeds(actions=actions))[0]]
+
+    async def dies(*_: Any, **__: Any) -> None:
+        # The line is there already: whatever the process did before it died, it is told.
+        assert await lines("cancel") == [("cancel", game, {})]
+        raise RuntimeError("the machine broke")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(games, "cancel", dies)
+        answer = await caller.post(f"/games/{game}/cancel", headers=ann.header)
+        assert answer.status_code == 500
+    assert len(await lines("cancel")) == 1
+    assert (await caller.post(f"/games/{game}/cancel", headers=ann.header)).status_code == 202
+    problem(await caller.post(f"/games/{game}/cancel", headers=ann.header), 409, "already-over")
+    assert len(await lines("cancel")) == 2
+    fork = {"after": {"request": "9.9.vote.1"}, "drive": "manual"}
+    problem(await caller.post(f"/games/{game}/fork", json=fork, headers=ann.header), 422, "invalid-request")
+    assert await lines("fork") == []
+    other, _, _ = await create(caller, ann)
+    problem(await caller.delete(f"/batches/{other}", headers=ann.header), 409, "still-needed")
+    assert (await caller.delete(f"/batches/{batch}", headers=ann.header)).status_code == 200
+    assert await lines("delete") == [
+        ("delete", other, {"broke_off": True}),
+        ("delete", batch, {"games": 1}),
+    ]

@@ -57,6 +57,7 @@ THEIR_GAMES: Final = (
 INVITING: Final = frozenset(
     {
         "POST /evaluations/sets",
+        "POST /evaluations/sets/{set_id}/withdraw",
         "POST /bots",
         "POST /bots/{bot_id}/check",
         "POST /seeks",

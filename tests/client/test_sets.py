@@ -35,10 +35,14 @@ async def test_a_set_is_sealed_answered_and_opened(
             async with Server(served.url, key=key_of("owner")) as owner:
                 made = await owner.seal_set("spring", "guessing", ["b_sealed"], date)
                 assert (made.status, made.items, made.leaderboard) == ("sealed", 200, None)
+                gone = await owner.withdraw_set(made.id, "one name too many")
+                assert (gone.status, gone.reason) == ("withdrawn", "one name too many")
+                made = await owner.seal_set("spring", "guessing", ["b_sealed"], date)
+                assert (made.status, made.reason) == ("sealed", None)
             await examples()["compete"](served.url, key_of("ann"), made.id)  # type: ignore[call-arg]
             assert capsys.readouterr().out == f"200 {date}\n"
             async with Server(served.url, key=key_of("ann")) as ann:
-                assert [found.id async for found in ann.sets()] == [made.id]
+                assert [found.id async for found in ann.sets()] == [made.id, gone.id]
                 (receipt,) = await ann.receipts(made.id, answers=True)
                 assert len({one["item_id"] for one in receipt.raw["given"]}) == 200
                 assert (receipt.rater["name"], receipt.items) == ("first option", 200)

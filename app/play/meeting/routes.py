@@ -17,7 +17,8 @@ __all__ = ["router"]
 router = APIRouter(route_class=BodyRoute)
 
 MeetingDep = Annotated[Meeting, service("meeting")]
-SeekId = Annotated[str, Path(pattern=r"^s_[a-z0-9]{1,32}$", description="The seek.")]
+# Seeks of earlier releases begin with s_, as sets do.
+SeekId = Annotated[str, Path(pattern=r"^[qs]_[a-z0-9]{1,32}$", description="The seek.")]
 
 PLAYS = [Depends(needs("bots:play"))]
 SEEKS = [Depends(needs("bots:play", writes=True))]

@@ -188,7 +188,7 @@ class Meeting:
             raise RateLimited(f"you have {len(mine)} open seeks, the most that one owner may have", 10.0)
         at = self._database.writer.stamp()
         seek = SeekRow(
-            seek_id=new_id("s"),
+            seek_id=new_id("q"),
             owner=caller.owner,
             caller=caller.name,
             bot=bot,

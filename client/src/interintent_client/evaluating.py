@@ -136,6 +136,11 @@ class EvaluationCalls:
         key = idempotency_key or str(uuid.uuid4())
         return ItemSet.read(await self._http.post("/evaluations/sets", body, idempotency_key=key))
 
+    async def withdraw_set(self, set_id: str, reason: str) -> ItemSet:
+        """Takes one's own set back, for good; before its date only. Everybody sees the reason."""
+        path = f"/evaluations/sets/{set_id}/withdraw"
+        return ItemSet.read(await self._http.post(path, {"reason": reason}))
+
     async def sets(self) -> AsyncIterator[ItemSet]:
         """Everybody's sets, newest first, page by page."""
         async for page in self._http.pages("/evaluations/sets", limit=200):
@@ -321,6 +326,7 @@ class EvaluationCalls:
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
+        raters_of: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> Json: ...
     @overload
@@ -332,6 +338,7 @@ class EvaluationCalls:
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
+        raters_of: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> str: ...
     async def report(
@@ -342,13 +349,14 @@ class EvaluationCalls:
         group_by: str | None = None,
         where: Sequence[str] = (),
         contrasts: Sequence[str] = (),
+        raters_of: Sequence[str] = (),
         timeout_s: float = REPORT_S,
     ) -> Json | str:
         """The report on a batch's finished games: an object for ``json``, else text. A large report takes
         minutes; the call waits for it, and raises Unreachable after ``timeout_s``. By columns of games and
         seats, and with ``export:full`` only: ``group_by`` sets groups side by side, ``where``
         (``["role=merlin"]``) restricts what is counted, ``contrasts`` (``["preset=paper,direct"]``) tests
-        differences.
+        differences. ``raters_of`` (``["project:lab"]``) also reads what other owners' raters handed in.
         """
         made = await self._http.made(
             "/reports",
@@ -358,6 +366,7 @@ class EvaluationCalls:
             group_by=group_by,
             where=";".join(where) or None,
             contrast=";".join(contrasts) or None,
+            raters_of=",".join(raters_of) or None,
         )
         if format == "json":
             report: Json = made.json()

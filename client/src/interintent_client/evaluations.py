@@ -243,12 +243,14 @@ class ItemSet:
     id: str
     name: str
     dimension: Guessed
-    status: Literal["sealed", "scoring", "open"]
+    status: Literal["sealed", "scoring", "open", "withdrawn"]
     closes_at: str
     items: int
     games: int
     leaderboard: Sequence[Json] | None
     """Every rater's scores, the best first; None until the set is open."""
+    reason: str | None
+    """Why its owner withdrew it; None: it was not withdrawn."""
     raw: Json
 
     @classmethod
@@ -262,6 +264,7 @@ class ItemSet:
             items=raw["items"],
             games=raw["games"],
             leaderboard=raw.get("leaderboard"),
+            reason=raw.get("reason"),
             raw=raw,
         )
 

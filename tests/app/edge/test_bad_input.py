@@ -614,7 +614,7 @@ async def test_with_a_key_configured_every_other_route_asks_for_it(tmp_path: Pat
                 bot_id="p_abc",
                 set_id="s_abc",
                 entry_id="r_abc",
-                seek_id="s_abc",
+                seek_id="q_abc",
                 other="e_abd",
                 request_id="1.1.vote.1",
                 code="stale",

@@ -9,6 +9,7 @@ from sqlalchemy import insert, update
 
 from app.games.schemas import NewGames
 from app.main import Composition
+from app.store.games import ABSENT
 from app.store.rows import PlayerRow, values_of
 from app.store.tables import game_players, games
 from engine.terms import FULL, side_of
@@ -90,7 +91,37 @@ async def test_rated_games_make_the_ladder_and_others_are_counted_with_the_reaso
     assert marked.status_code == 200
     await paired(caller.services, bots, rated=False, unrated="a stand-in played for an absent bot")
     ladder = await ratings(caller)
-    assert (ladder["games"], ladder["left_out"]) == (11, {"marked as invalid": 1, "not rated": 1})
+    assert (ladder["games"], ladder["left_out"]) == (11, {"marked as invalid": 1, ABSENT: 1})
+
+
+async def test_a_bot_that_leaves_a_game_has_lost_it_and_the_others_have_not(caller: Caller) -> None:
+    bots = [("key:k_a", "owl"), ("key:k_b", "fox"), ("key:k_c", "elk")]
+    await paired(caller.services, bots, 12)
+    before = {one["player"]: one for one in (await ratings(caller))["players"]}
+    for game_id in await paired(caller.services, bots, 3, rated=False, unrated=ABSENT):
+        await caller.services.database.writer.execute(
+            update(game_players)
+            .where(game_players.c.game_id == game_id, game_players.c.bot == "owl")
+            .values(absent_at=1)
+        )
+    ladder = await ratings(caller)
+    assert (ladder["games"], ladder["left_out"]) == (12, {ABSENT: 3})
+    after = {one["player"]: one for one in ladder["players"]}
+    owl = "key:k_a owl 1"
+    assert {name: one["deserted"] for name, one in after.items() if one["deserted"]} == {owl: 3}
+    # In those games its side had won.
+    assert after[owl]["rating"]["value"] < before[owl]["rating"]["value"]
+    assert after[owl]["won_as_evil"] == before[owl]["won_as_evil"]
+    assert {name: one["games"] for name, one in after.items()} == dict.fromkeys(after, 12)
+    # What spoilt a game is nothing that its players did.
+    for game_id in await paired(caller.services, bots, 1, rated=False, unrated=ABSENT):
+        await caller.services.database.writer.execute(
+            update(game_players).where(game_players.c.game_id == game_id).values(absent_at=1)
+        )
+        marked = await caller.post(f"/games/{game_id}/invalidate", json={"reason": "the server was away"})
+        assert marked.status_code == 200
+    again = await ratings(caller)
+    assert {one["player"]: one["deserted"] for one in again["players"] if one["deserted"]} == {owl: 3}
 
 
 async def test_a_game_for_which_two_strangers_were_paired_is_rated(database_url: str) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from app.base.errors import StillNeeded
+from app.store.audit import Audit
 from app.store.deleting import Deleting
 from app.store.quotas import QuotaStore
 from engine.chance import draw
 from engine.events import Event, IntentionsSelected
 from engine.intentions import CATALOGUE
-from tests.app.calling import problem
+from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import bearer
 from tests.app.evaluations.sealing import (
     BATCH,
@@ -34,6 +35,7 @@ from tests.app.evaluations.sealing import (
     told,
     with_games,
 )
+from tests.postgres import PostgresServer, fresh_database
 
 LOGS = [scripted_log(seed) for seed in range(70, 70 + GAMES)]
 PUBLIC_LOG, SECRET_LOG = scripted_log(1, "all"), scripted_log(1, "none")
@@ -357,6 +359,122 @@ async def test_games_of_a_set_are_kept_until_it_is_scored(tmp_path: Path) -> Non
         assert (view["items"], view["games"]) == (200, GAMES - 1)
         gold = await told(caller, "ann", f"/evaluations/sets/{set_id}/gold?limit=200")
         assert all(not line["item_id"].startswith(f"{game}/") for line in gold["items"])
+
+
+async def test_an_owner_withdraws_a_set_before_its_date_and_everybody_sees_why(database_url: str) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}"
+        answers = handed_in({item["id"]: [] for item in (await items_in(caller, "ann", set_id))[:2]})
+        receipt = await told(caller, "ann", f"{path}/answers", answers)
+        why = {"reason": "two games were played by the same model"}
+        problem(await ask(caller, "ann", f"{path}/withdraw", why), 403, "forbidden")
+        problem(await ask(caller, "owner", f"{path}/withdraw", {"reason": ""}), 422, "invalid-request")
+        (game,) = {item["game_id"] for item in (await items_in(caller, "ann", set_id))[:1]}
+        view = await told(caller, "owner", f"{path}/withdraw", why)
+        assert (view["status"], view["reason"]) == ("withdrawn", why["reason"])
+        assert view["withdrawn_at"] is not None
+        for who in ("ann", "bob", "watcher"):
+            assert await told(caller, who, path) == view
+            assert (await told(caller, who, "/evaluations/sets"))["sets"] == [view]
+        problem(await ask(caller, "owner", f"{path}/withdraw", why), 409, "already-over")
+        assert (await told(caller, "ann", f"{path}/receipts"))["receipts"] == [receipt]
+
+        # Its games are as free as before: for another date, and to be deleted.
+        await Deleting(caller.services.database).check([game])
+        for now in (0, DATE_MS):
+            time.ahead_ms = now
+            for closed in ("/items", "/gold", f"/entries/{receipt['entry_id']}"):
+                problem(await ask(caller, "ann", path + closed), 410, "set-closed")
+            gone = await ask(caller, "bob", f"{path}/answers", answers)
+            problem(gone, 410, "set-closed")
+            assert why["reason"] in gone.json()["detail"]
+            assert (await told(caller, "ann", path))["status"] == "withdrawn"
+        again = await sealed(caller)
+        assert len(await items_in(caller, "ann", again)) == 200
+        # From its date on a set is open to all, and nobody takes that back.
+        time.ahead_ms = 2 * DATE_MS
+        problem(await ask(caller, "owner", f"/evaluations/sets/{again}/withdraw", why), 410, "set-closed")
+        deeds, _ = await Audit(caller.services.database).deeds(actions=["withdraw"])
+        assert [(deed.object, deed.by, deed.detail) for deed in deeds] == [(set_id, "key:k_owner", why)]
+
+
+async def test_a_turn_that_forks_share_is_drawn_once_and_scored_where_it_was_drawn(database_url: str) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        # Of each game a fork that repeats the first half of it, and goes on by itself.
+        for place, log in enumerate(LOGS):
+            source = f"g_{BATCH.removeprefix('b_')}{place}"
+            await lay_games(
+                caller,
+                [log],
+                batch=f"b_fork{place}",
+                forked_from={"game_id": source, "events": len(log) // 2},
+            )
+        batches = [BATCH, *(f"b_fork{place}" for place in range(len(LOGS)))]
+        set_id = await sealed(caller, batches=batches, items=300)
+        found = await items_in(caller, "ann", set_id)
+        games = caller.services.evaluations.games
+        turns = {(item["game_id"], item["request_id"]) for item in found}
+        first = await games.first_played(turns)
+        forks = {game for game, _ in turns if game.startswith("g_fork")}
+        assert forks
+        # What was played once is asked about in one game only, through the eyes of one seat.
+        assert len(set(first.values())) == len(turns)
+        eyes: dict[str, set[int]] = {}
+        for item in found:
+            eyes.setdefault(await games.origin(item["game_id"]), set()).add(item["reader"])
+        assert all(len(seats) == 1 for seats in eyes.values())
+        named = {item["id"]: ["convince_leader"] for item in found}
+        await told(caller, "ann", f"/evaluations/sets/{set_id}/answers", handed_in(named))
+        time.ahead_ms = DATE_MS
+        [entry] = (await opened(caller, "ann", set_id))["leaderboard"]
+        shown = await told(caller, "bob", f"/evaluations/sets/{set_id}/entries/{entry['entry_id']}")
+        counted = [line for line in shown["per_item"] if line["counted"]]
+        assert {line["item_id"].partition("/")[0] for line in counted} & forks
+        assert entry["totals"]["items"] == len(counted)
+        assert entry["totals"]["micro"]["matched"] == sum(len(line["matched"]) for line in counted)
+
+
+async def test_at_the_very_date_two_services_take_no_answer_that_is_not_scored(
+    postgres: PostgresServer, laid_out_postgres: str
+) -> None:
+    time = Sliding()
+    with fresh_database(postgres, laid_out_postgres) as url:
+        async with with_games(url, LOGS, time) as one, calling(url) as two:
+            set_id = await sealed(one)
+            path = f"/evaluations/sets/{set_id}"
+            item = (await items_in(one, "ann", set_id))[0]["id"]
+            last: dict[str, str] = {}
+            closed = asyncio.Event()
+
+            async def hand_in(service: Caller, who: str, rater: str) -> None:
+                """Answers until the set is closed."""
+                while True:
+                    answer = await ask(service, who, f"{path}/answers", handed_in({item: []}, rater))
+                    if answer.status_code == 410:
+                        closed.set()
+                        return
+                    assert answer.status_code == 201, answer.text
+                    last[f"{who} {rater}"] = answer.json()["entry_id"]
+                    if len(last) == 6:
+                        time.ahead_ms = DATE_MS  # everybody has answered, and goes on
+
+            async def look(service: Caller) -> None:
+                while not closed.is_set():
+                    await told(service, "watcher", path)
+
+            raters = [
+                hand_in(service, who, rater)
+                for service, who in ((one, "ann"), (two, "bob"))
+                for rater in ("first", "second", "third")
+            ]
+            async with asyncio.timeout(300):
+                await asyncio.gather(*raters, look(one), look(two))
+                board = (await opened(two, "ann", set_id))["leaderboard"]
+            assert {f"{one['owner'][8:]} {one['rater']['name']}": one["entry_id"] for one in board} == last
+            assert all(entry["totals"] is not None for entry in board)
 
 
 # --- what was read counts -----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from app.models.account import Account, Budget, SpendingLimits
 from app.models.leases import IDLE_S, Leases
 from app.models.sessions import Flights, GameSessions
 from app.store.db import Database
-from app.store.leases import LEASE_S, Demand, Granted, LeaseStore, divided
+from app.store.leases import LEASE_S, Demand, Granted, LeaseStore, divided, divided_by_owner
 from app.store.model_calls import CallStore
 from app.store.tables import model_leases, model_limits, model_spending
 from tests.app.calling import until
@@ -88,7 +88,55 @@ def test_what_cannot_be_divided_goes_to_one_after_the_other() -> None:
     ]
 
 
+def test_owners_get_equal_parts_however_many_processes_ask_for_them() -> None:
+    # One owner asks in three processes, another one in one of them alone.
+    wanted = {"p1": {"a": 100}, "p2": {"a": 100, "b": 10}, "p3": {"a": 100}}
+    shares = divided_by_owner(20, wanted, 0)
+    assert sum(of.get("a", 0) for of in shares.values()) == 10
+    assert shares["p2"]["b"] == 10
+    # What one does not want the other gets.
+    shares = divided_by_owner(40, wanted, 0)
+    assert sum(of.get("a", 0) for of in shares.values()) == 30
+    assert [sum(of.values()) for of in divided_by_owner(400, wanted, 0).values()] == [100, 110, 100]
+
+
 # --- places -----------------------------------------------------------------------------------------
+
+
+async def test_owners_share_places_over_processes_as_within_one(database: Database) -> None:
+    """A floods both processes, B calls in one of them: each has half of the places."""
+    done = asyncio.Event()
+
+    async def caller(limit: AdaptiveLimit, owner: str) -> None:
+        while not done.is_set():
+            async with limit.calls.turn("", owner):
+                await asyncio.sleep(0.005)
+
+    async with processes(database, 2) as every:
+        limits = [leases.endpoint("m1", Parallel.read(16)) for leases in every]
+        callers = [asyncio.create_task(caller(limit, "a")) for limit in limits for _ in range(40)]
+        callers += [asyncio.create_task(caller(limits[1], "b")) for _ in range(20)]
+
+        def held(owner: str) -> int:
+            return sum(limit.calls._used_by[owner] for limit in limits)
+
+        async with asyncio.timeout(240):
+            while (held("a"), held("b")) != (8, 8):  # noqa: ASYNC110  # there is no event
+                await asyncio.sleep(0.005)
+        done.set()
+        await asyncio.gather(*callers)
+
+
+async def test_a_process_of_an_earlier_release_shares_places_without_saying_for_whom(
+    database: Database,
+) -> None:
+    new, old = LeaseStore(database, "p1"), LeaseStore(database, "p2")
+    bounds = (1, 12, 12)
+    await old.renew([Demand("m1", bounds, wanted=100)])
+    await database.writer.execute(update(model_leases).values(owners=None, places=0))
+    granted = (await new.renew([Demand("m1", bounds, wanted=100, owners={"a": 60, "b": 40})]))["m1"]
+    # Whoever the others are, they are one more owner.
+    assert (granted.places, dict(granted.owners)) == (8, {"a": 4, "b": 4})
 
 
 async def test_four_processes_keep_one_limit_and_use_all_of_it(database: Database) -> None:

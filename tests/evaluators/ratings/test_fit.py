@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from bench.ladders import ROLES, RULES, chance, covered, simulated, tells_nobody_apart
-from engine.terms import Role, Side
+from engine.terms import Role, Side, side_of
 from evaluators.measures.duels import Played
 from evaluators.ratings.fit import Favour, RatingLadder, WithLimits, favour, rate
-from evaluators.ratings.games import RatedGame
+from evaluators.ratings.games import Desertion, RatedGame
 
 
 def equal(players: int) -> dict[str, float]:
@@ -68,6 +68,44 @@ def test_limits_hold_the_truth() -> None:
 def test_limits_hold_the_truth_as_often_as_they_say(players: int, games: int, s: float, d: float) -> None:
     held = covered(12, 600 // players, players, games, s, d)
     assert all(0.91 <= share <= 0.995 for share in held.values()), held
+
+
+def test_whoever_leaves_the_games_that_it_loses_gains_nothing_and_nobody_else_is_blamed() -> None:
+    games = simulated(Random(4), 400, equal(8), equal(8))
+    honest = {one.player: one for one in rate(games).players}
+    kept, left = [], []
+    for game in games:
+        of = game.played
+        if "bot0" in of.agents:
+            side = side_of(of.roles[of.agents.index("bot0")])
+            if side is not of.winner:
+                left.append(Desertion(of.game_id, "bot0", side, game.rules))
+                continue
+        kept.append(game)
+    assert len(left) > 50
+    uncounted = {one.player: one for one in rate(kept).players}
+    counted = {one.player: one for one in rate(kept, left).players}
+    # Were such games counted for nobody, silence would win.
+    assert uncounted["bot0"].rating.value > honest["bot0"].rating.high
+    assert honest["bot0"].rating.low < counted["bot0"].rating.value < honest["bot0"].rating.high
+    assert (counted["bot0"].deserted, counted["bot0"].games) == (len(left), uncounted["bot0"].games)
+    assert counted["bot0"].won_as_evil.den + counted["bot0"].won_as_loyal.den == counted["bot0"].games
+    for name in honest.keys() - {"bot0"}:
+        assert counted[name].deserted == 0
+        assert honest[name].rating.low < counted[name].rating.value < honest[name].rating.high
+
+
+def test_whoever_only_leaves_is_rated_beside_the_others_and_order_does_not_matter() -> None:
+    games = simulated(Random(6), 100, equal(6), equal(6))
+    left = [Desertion(f"d{number}", "gone", Side.EVIL, RULES) for number in range(4)]
+    left += [Desertion("other", "gone", Side.LOYAL, "rules that nobody played to the end")]
+    ladder = rate(games, left)
+    assert ladder == rate(reversed(games), reversed(left))
+    gone = next(one for one in ladder.players if one.player == "gone")
+    assert (gone.deserted, gone.games, gone.won_as_evil.den) == (5, 0, 0)
+    assert gone.rating.value < sum(one.rating.value for one in ladder.players) / len(ladder.players)
+    # Without a game nobody knows how often a side wins.
+    assert rate([], left) == RatingLadder(0, (), (), 0.0, 0.0)
 
 
 def test_favour_of_one_owner_is_estimated() -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import and_, select
 
 from agents.errors import InvalidAgent
 from app.base.clock import now_ms
+from app.edge.auth import SCOPES
 from app.edge.auth import Caller as Credential
 from app.play.meeting import service as meeting_module
 from app.play.meeting.schemas import NewSeek
@@ -210,6 +211,34 @@ async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded
         )
     unknown = {"seats": [{"agent": "open"}] + [{"agent": "nobody"}] * 4}
     problem(await guarded.post("/games/open", json=unknown, headers=host), 422, "invalid-agent")
+
+
+async def test_a_host_does_not_learn_the_deal_of_its_game_with_open_seats_before_its_end(
+    guarded: Caller,
+) -> None:
+    host, guest = await owner(guarded.services, *sorted(SCOPES)), await owner(guarded.services)
+    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3, "wait_s": 3600}
+    game = (await guarded.post("/games/open", json=wish, headers=host)).json()["game_id"]
+    claim = f"/games/{game}/seats/open/claim"
+    for who, bot in ((guest, "owl"), (guest, "fox")):
+        # Before it begins there is nothing to be seen, and nothing has been dealt.
+        problem(await guarded.get(f"/games/{game}", headers=host), 404, "not-found")
+        assert (await guarded.post(claim, json={"bot": bot}, headers=who)).status_code == 201
+    seen = (await guarded.get(f"/games/{game}", headers=host)).json()
+    assert (seen["status"] in ("created", "running"), seen["viewer"]) == (True, "public")
+    tried = [
+        await guarded.get(f"/games/{game}?viewer=full", headers=host),
+        await guarded.get(f"/games/{game}?viewer=seat:1", headers=host),
+        await guarded.get(f"/games/{game}/events?viewer=full", headers=host),
+        await guarded.get(f"/games/{game}/requests?viewer=seat:1", headers=host),
+        await guarded.post(f"/games/{game}/tokens", json={"viewer": "seat:1"}, headers=host),
+        await guarded.post(f"/games/{game}/seats/1/claim-code", json={}, headers=host),
+        await guarded.get(f"/batches/{seen['batch_id']}/export?view=full", headers=host),
+    ]
+    assert [answer.status_code for answer in tried] == [403] * len(tried), [one.text for one in tried]
+    listed = (await guarded.get(f"/games?batch={seen['batch_id']}", headers=host)).text
+    for role in ("merlin", "morgana", "assassin", "percival"):
+        assert role not in listed
 
 
 async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> None:

@@ -1,16 +1,21 @@
 """A seat whose bot is absent is played by a stand-in, and the game is not rated."""
 
+import random
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
+from app.base.errors import TooLate
 from app.play.meeting import service as meeting_module
+from app.protocol.messages import Answer
+from app.seats.seats import Refused
+from app.store.inbox import no_answer
 from app.store.tables import game_players, games, inbox
 from tests.app.calling import Caller, calling, problem
 from tests.app.play.meeting.seekers import seek, shown
-from tests.app.seated import SHORT
+from tests.app.seated import SHORT, choose
 
 KINDS = ("propose_team", "speak", "reconsider", "vote", "card", "summarise", "assassinate")
 AT_ONCE = dict.fromkeys(KINDS, 0.1)
@@ -42,6 +47,32 @@ async def test_after_some_missed_deadlines_in_a_row_a_stand_in_plays(caller: Cal
     assert await caller.services.database.column(query) == ["deadline", "deadline", "absent"]
     exported = await caller.lines(f"/batches/{row['batch_id']}/export", view="full")
     assert exported[0]["type"] == "provenance"
+
+
+async def test_a_bot_that_comes_back_too_late_gets_no_acknowledgement(caller: Caller) -> None:
+    seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+    _, [game] = await caller.create(seats=seats, drive="manual", rules=SHORT)
+    problem(await caller.post(f"/games/{game}/step", json={"until": "end"}), 409, "not-answered")
+    [asked] = (await caller.get(f"/games/{game}/requests", params={"viewer": "seat:1"})).json()["requests"]
+    services = caller.services
+    # A connection knows the seat as it was, until it hears that a stand-in has taken it.
+    view = await services.seats.view(await services.games.row(game), 1)
+    assert view is not None
+    view.may_be_absent = True
+    absent = no_answer(1, "absent")
+    assert (await services.inbox.settle(game, "1.9.vote.1", absent)).receipt == absent.receipt
+    answer = Answer(action=choose(asked, random.Random(1)))
+    taken = await services.seats.act(view, asked["request_id"], answer, via="http")
+    assert isinstance(taken, Refused)
+    assert isinstance(taken.error, TooLate)
+    assert "a stand-in plays it now" in str(taken.error)
+    assert await services.inbox.outcome(game, asked["request_id"]) is None
+    # It is looked at where there are stand-ins.
+    wish = {"seats": seats, "deadlines_s": dict.fromkeys(KINDS, 3600), "stand_in_after": 1}
+    _, [game] = await caller.create(**wish)
+    view = await services.seats.view(await services.games.row(game), 1)
+    assert view is not None
+    assert view.may_be_absent
 
 
 async def test_without_the_option_defaults_are_played_on(caller: Caller) -> None:
