@@ -82,6 +82,7 @@ from app.store.rows import GameRow
 from app.store.schema import UnknownSchema
 from app.store.seeks import SeekStore
 from app.stream.feed import Feed
+from app.stream.links import Links
 from app.stream.live import Live
 from app.stream.pages import Pages
 from app.stream.positions import Positions
@@ -185,10 +186,13 @@ class Composition:
         self.reader = LogReader(self.database)
         self.feed = Feed()
         self.inbox = InboxStore(self.database)
-        news = News(self.feed, self.reader)
+        links = Links(self.feed.tails, enabled=settings.links)
+        news = News(self.feed, self.reader, links)
         self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.writer.version)
         self.live = Live()
-        self.bell = None if self.database.is_sqlite else Bell(self.database.url, self.feed, news, self.live)
+        self.bell = (
+            None if self.database.is_sqlite else Bell(self.database.url, self.feed, news, self.live, links)
+        )
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)
         self.pages = Pages(self.reader, self.feed.tails, self.positions)
@@ -211,6 +215,7 @@ class Composition:
             self.store,
             self.reader,
             self.feed,
+            links,
             None if self.store.jobs is None else settings.patience_s,
         )
         self.runner = LocalRunner(
@@ -379,7 +384,7 @@ class Composition:
         self.clock = keep_going(self._follow_clock, "clock")
         self.pulse.start()
         if self.bell is not None:
-            self.bell.start()
+            await self.bell.start()
         self.live.start()
         self.meeting.start()
         if self.settings.runner:

@@ -325,6 +325,11 @@ class Settings(BaseSettings):
         ge=0.1,
         description="PostgreSQL: seconds that a game waits in memory for an answer of its remote seats.",
     )
+    links: bool = Field(
+        True,
+        description="PostgreSQL: whether processes of one machine and user hand each other answers and "
+        "events directly. Without it they go through the database, which takes longer.",
+    )
     runner: bool = Field(True, description="Whether this process drives games.")
     models: Annotated[dict[str, Any], NoDecode] = Field(
         {}, repr=False, description="Model endpoints as a JSON object: their settings by name."

@@ -1,7 +1,7 @@
 """Rows of bots: how many answers a second five bots in each game give, beside the least that a server does.
 
 ``python -m bench.bots`` prints them for SQLite; ``--database-url postgresql://…`` uses that empty database,
-with one process or, with ``--processes 2``, with two and the bots' sockets spread over both at random. The
+with one process and with two (``--processes``), with the bots' sockets spread over both at random. The
 servers run in processes of their own, the bots in this one; everything stays on 127.0.0.1.
 
 A bot answers every request at once, approves every team, and otherwise takes the default. The bots of a round
@@ -364,40 +364,53 @@ def serving(database_url: str | None, processes: int) -> Iterator[Servers]:
             servers.stop()
 
 
-def bot_rows(scale: float, *, database_url: str | None = None, processes: int = 1) -> list[Row]:
-    """Answers a second, CPU an answer and waits for acknowledgements, at each number of games at once."""
+def bot_rows(scale: float, *, database_url: str | None = None, processes: int = 2) -> list[Row]:
+    """Answers a second, CPU an answer and waits for acknowledgements, at each number of games at once: over
+    sockets and over HTTP, with PostgreSQL also with several ``processes``.
+    """
     rows: list[Row] = []
+    alone: dict[int, float] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
         Bare("bench.bare", [f"{folder}/bare.db"]) as bare,
-        serving(database_url, processes) as servers,
     ):
-        play(servers, 1, 1)
-        for games, rounds in ROUNDS.items():
-            rounds = max(1, round(rounds * scale))
-            ours, theirs = play(servers, games, rounds), play(bare, games, rounds)
-            where = "" if database_url is None else f", PostgreSQL, {processes} processes"
-            rows += [
-                Row(
-                    f"answers of five bots in {'one game' if games == 1 else f'{games} games'}{where}",
-                    ours.speed,
-                    "answers/s",
+        with serving(database_url, 1) as servers:
+            where = "" if database_url is None else ", PostgreSQL"
+            play(servers, 1, 1)
+            for games, rounds in ROUNDS.items():
+                rounds = max(1, round(rounds * scale))
+                ours, theirs = play(servers, games, rounds), play(bare, games, rounds)
+                alone[games] = ours.speed
+                beside = (
                     f"bare {theirs.speed:,.0f}",
                     ours.speed / theirs.speed,
-                    "1/8",
-                ),
-                Row("    server CPU an answer", ours.cpu_ms, "ms", f"bare {theirs.cpu_ms:.2f}", None, "2 ms"),
-                Row(
-                    "    until the acknowledgement, p50",
-                    1000 * percentile(ours.waits, 0.5),
-                    "ms",
-                    f"bare {1000 * percentile(theirs.waits, 0.5):.1f}",
-                    None,
-                    "5 ms",
-                ),
-                Row("    p99", 1000 * percentile(ours.waits, 0.99), "ms", "", None, "40 ms"),
-            ]
+                    "1/8" if not where else "1/16",
+                )
+                rows += _rows(games, where, ours, beside)
+            for games, rounds in ROUNDS.items():
+                ours = play(servers, games, max(1, round(rounds * scale / 3)), http=True)
+                beside = f"sockets {alone[games]:,.0f}", ours.speed / alone[games], ""
+                rows += _rows(games, f"{where}, over HTTP", ours, beside)
+        if database_url is not None:
+            with serving(database_url, processes) as servers:
+                play(servers, 1, 1)
+                for games, rounds in ROUNDS.items():
+                    ours = play(servers, games, max(1, round(rounds * scale)))
+                    beside = f"one {alone[games]:,.0f}", ours.speed / alone[games], "0.8"
+                    rows += _rows(games, f"{where}, {processes} processes", ours, beside)
     return rows
+
+
+def _rows(games: int, where: str, took: Round, beside: tuple[str, float, str]) -> list[Row]:
+    what = f"answers of five bots in {'one game' if games == 1 else f'{games} games'}{where}"
+    waits = [1000 * percentile(took.waits, share) for share in (0.5, 0.99)]
+    aims = ("2 ms", "5 ms" if games == 10 else "", "40 ms") if not where else ("", "", "")
+    return [
+        Row(what, took.speed, "answers/s", *beside),
+        Row("    server CPU an answer", took.cpu_ms, "ms", "", None, aims[0]),
+        Row("    until the acknowledgement, p50", waits[0], "ms", "", None, aims[1]),
+        Row("    p99", waits[1], "ms", "", None, aims[2]),
+    ]
 
 
 def main() -> None:
@@ -408,7 +421,9 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="a tenth of the work, to see that it runs")
     parser.add_argument("--database-url", help="an empty PostgreSQL database; left out: an SQLite file")
-    parser.add_argument("--processes", type=int, default=1, help="processes that share it (1)")
+    parser.add_argument(
+        "--processes", type=int, default=2, help="processes that share it, after a run with one (2)"
+    )
     arguments = parser.parse_args()
     show(
         bot_rows(

@@ -60,7 +60,7 @@ async def _seat(
         raise InvalidRequest("name the seat, e.g. ?viewer=seat:2", "/viewer", "missing")
     if viewer == PUBLIC:
         raise Forbidden("only a seat has requests: use its token")
-    return row, viewer, await seats.view(row, viewer), sight
+    return row, viewer, await seats.view(row, viewer, comes_back=True), sight
 
 
 @router.get(

@@ -19,6 +19,7 @@ from app.store.inbox import MISSED, InboxStore, RequestOutcome, StoredRefusal, n
 from app.store.log import LogReader
 from app.store.rows import BatchRow, GameRow
 from app.stream.feed import Feed, request_name
+from app.stream.links import Links
 from app.stream.metrics import deadlines_missed, requests_open
 from engine.actions import SeatAction
 from engine.rules import Request
@@ -62,6 +63,7 @@ class Inboxes:
         games: GameStore,
         reader: LogReader,
         feed: Feed,
+        links: Links,
         patience_s: float | None = None,
     ) -> None:
         """``patience_s``: seconds for which a driven game waits for a seat before it raises GameWaits. None:
@@ -72,8 +74,10 @@ class Inboxes:
         self.games = games
         self.reader = reader
         self.feed = feed
+        self.links = links
         self.driven: dict[str, GameInbox] = {}
         """The inbox of each game that this process drives."""
+        links.driven = self.driven
 
     @contextmanager
     def driving(self, inbox: "GameInbox", head: int) -> Iterator[None]:
@@ -83,6 +87,7 @@ class Inboxes:
         with self.feed.tails.keep(inbox.game_id):
             self.feed.tails.begin(inbox.game_id, head)
             self.driven[inbox.game_id] = inbox
+            self.feed.on_head(inbox.game_id, head)
             try:
                 yield
             finally:
@@ -129,7 +134,7 @@ class GameInbox:
         """The deadlines of the same requests."""
         self._taken: list[Append] = []
 
-    # --- answers that this process accepts ---------------------------------------------------
+    # --- answers that this process accepts, or that come over a link ----------------------------
 
     def hand(self, request_id: str, answer: RequestOutcome) -> Append | None:
         """Queues the answer for its commit, and gives it to the agent that waits for it. The game's next step

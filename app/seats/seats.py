@@ -24,6 +24,7 @@ from app.protocol.actions import (
     read_action,
 )
 from app.protocol.messages import Answer, Asked
+from app.seats.followed import FollowedGames
 from app.seats.inboxes import Inboxes
 from app.seats.limits import BURST, RATE
 from app.seats.remote_seat import RemoteSeat, allowances
@@ -99,17 +100,24 @@ class Seats:
         self._inbox = inboxes.store
         self._feed = inboxes.feed
         self._driven = inboxes.driven
+        self._links = inboxes.links
+        self._followed = FollowedGames(self._feed.tails)
         self._allowances: dict[tuple[str, Seat], Allowance] = {}
         self._process = random_name()
         self._came = itertools.count(1)
 
-    async def view(self, row: GameRow, viewer: Viewer) -> RemoteSeat | None:
-        """The remote seat of this game; None if no remote agent plays it."""
+    async def view(self, row: GameRow, viewer: Viewer, *, comes_back: bool = False) -> RemoteSeat | None:
+        """The remote seat of this game; None if no remote agent plays it. ``comes_back``: the caller holds it
+        for one request alone, and there will be more.
+        """
         seats = row.seats
         if not 1 <= viewer <= len(seats) or seats[viewer - 1].get("agent") != REMOTE:
             return None
         driven = self._driven.get(row.game_id)
-        kept = {} if driven is None else driven.seats
+        if driven is not None:
+            kept = driven.seats
+        else:
+            kept = self._followed.seats(row) if comes_back else {}
         if viewer not in kept:
             batch = await self._games.batch(row.batch_id)
             assert batch is not None
@@ -127,13 +135,18 @@ class Seats:
         current = await self._games.game(row.game_id)
         if current is None:
             raise NotFound("no such game for this caller")
+        if current.status not in OPEN:
+            self._followed.forget(row.game_id)
         return current.status
 
     async def open(self, view: RemoteSeat, *, live: bool = False) -> Asked | None:
         """The open request of the seat; None if it is not asked, has answered, or is too late. ``live``: the
         caller has asked before, so nobody else has answered a request opened since.
         """
-        await view.catch_up()
+        if live or view.game_id in self._driven:
+            await view.catch_up()
+        else:
+            await view.advance()
         return None if view.request is None else await self._unanswered(view, view.request, live=live)
 
     async def asked_after(
@@ -188,20 +201,23 @@ class Seats:
         ``answer``: the answer, or why it cannot be read. ``via``: the connection, or ``http``. ``message``:
         the client's message id, which identifies a refused message that is sent again.
         """
-        accepted = await self._act_at_once(view, request_id, answer, via)
-        if accepted is not None:
+        found = await self._act_at_once(view, request_id, answer, via)
+        if isinstance(found, Accepted):
             metrics.answers_accepted.inc()
-            return accepted
-        return await unbroken(self._act_by_database(view, request_id, answer, via, message))
+            return found
+        return await unbroken(self._act_by_database(view, request_id, answer, via, message, found))
 
     async def _act_at_once(
         self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str
-    ) -> Accepted | None:
-        """Gives the answer to the agent that waits for it in this process, and commits it. None: there is no
-        such agent, or something is wrong with the answer, and the database has to say what becomes of it.
+    ) -> Accepted | str | None:
+        """Gives the answer to the agent that waits for it, here or over a link, and returns when it
+        is committed. None: there is no such agent, or something is wrong with the answer, and the database
+        has to say what becomes of it. A receipt: so it has, but the answer may be committed under it.
         """
         inbox = self._driven.get(view.game_id)
-        if inbox is None or view.is_over or isinstance(answer, InvalidAction) or not view.catch_up_at_once():
+        if inbox is None and not self._links.brings(view.game_id):
+            return None
+        if view.is_over or isinstance(answer, InvalidAction) or not view.catch_up_at_once():
             return None
         request = view.request
         if request is None or request.id != request_id or view.is_late(request):
@@ -212,18 +228,27 @@ class Seats:
         except (InvalidAction, IllegalAction):
             return None
         outcome, refused = _outcome(view, request, answer, _text(read), via)
-        append = inbox.hand(request_id, outcome)
-        try:
-            at = None if append is None else await append.done
-        except Conflict:
-            return None
-        return None if at is None else _accepted(view, request_id, at, refused)
+        if inbox is None:
+            at = await self._links.hand(view.game_id, request_id, outcome)
+        else:
+            append = inbox.hand(request_id, outcome)
+            try:
+                at = None if append is None else await append.done
+            except Conflict:
+                at = None
+        return outcome.receipt if at is None else _accepted(view, request_id, at, refused)
 
     async def _act_by_database(
-        self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str, message: str | None
+        self,
+        view: RemoteSeat,
+        request_id: str,
+        answer: Answer | InvalidAction,
+        via: str,
+        message: str | None,
+        receipt: str | None,
     ) -> Accepted | Refused:
         try:
-            outcome = await self._act(view, request_id, answer, via, message)
+            outcome = await self._act(view, request_id, answer, via, message, receipt)
         except (UnknownRequest, AlreadyAnswered, TooLate) as error:
             return await self.refuse(view, error)
         if isinstance(outcome, Accepted):
@@ -242,7 +267,13 @@ class Seats:
         return Refused(error, left, request)
 
     async def _act(
-        self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str, message: str | None
+        self,
+        view: RemoteSeat,
+        request_id: str,
+        answer: Answer | InvalidAction,
+        via: str,
+        message: str | None,
+        receipt: str | None,
     ) -> Accepted | Refused:
         kind = _kind_of(request_id, view.seat)
         read = _read(kind, answer)
@@ -257,7 +288,7 @@ class Seats:
             stored = await self._inbox.outcome(view.game_id, request_id)
             if stored is None:
                 raise _unknown(view.seat)
-            return _again(request_id, stored, action_text)
+            return _again(request_id, stored, action_text, receipt)
         if view.is_over:
             raise TooLate("the game is over")
         if view.is_late(request):
@@ -276,7 +307,7 @@ class Seats:
         outcome, refused = _outcome(view, request, answer, action_text, via)
         stored = await self._inbox.settle(view.game_id, request_id, outcome, unless_absent=view.may_be_absent)
         if stored.receipt != outcome.receipt:
-            return _again(request_id, stored, action_text)
+            return _again(request_id, stored, action_text, receipt)
         self._feed.hint(request_name(view.game_id, request_id))
         return _accepted(view, request_id, stored.at, refused)
 
@@ -363,8 +394,9 @@ def _unknown(seat: Seat) -> UnknownRequest:
     return UnknownRequest(f"no such request is open for seat {seat}")
 
 
-def _again(request_id: str, stored: RequestOutcome, action_text: str) -> Accepted:
-    """Responds to an answer whose request already has an outcome.
+def _again(request_id: str, stored: RequestOutcome, action_text: str, receipt: str | None = None) -> Accepted:
+    """Responds to an answer whose request already has an outcome. ``receipt``: that of this very answer, if
+    it may have been committed before.
 
     Raises TooLate when the request was closed without an answer, AlreadyAnswered when another was accepted.
     """
@@ -374,5 +406,7 @@ def _again(request_id: str, stored: RequestOutcome, action_text: str) -> Accepte
         raise AlreadyAnswered(f"another answer to {request_id} was accepted before; that one stands")
     refused = orjson.loads(stored.thoughts_refused or "[]")
     return Accepted(
-        request_id, duplicate=True, thoughts_refused=tuple(RefusedThought(**thought) for thought in refused)
+        request_id,
+        duplicate=stored.receipt != receipt,
+        thoughts_refused=tuple(RefusedThought(**thought) for thought in refused),
     )

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import Select, bindparam, exists, func, insert, or_, select, tuple_, update
+from sqlalchemy import Select, bindparam, case, exists, func, insert, null, or_, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -138,14 +138,16 @@ _COLUMNS: Final = (
 
 _SETTLE: Final = insert(inbox)
 
-_UNLESS_REFUSED: Final = (
-    update(inbox)
-    .where(
-        inbox.c.game_id == bindparam("game"),
-        inbox.c.request_id == bindparam("request"),
-        exists().where(refusals.c.game_id == inbox.c.game_id, refusals.c.request_id == inbox.c.request_id),
+_SETTLE_UNREFUSED: Final = insert(inbox).values(
+    receipt=case(
+        (
+            exists().where(
+                refusals.c.game_id == bindparam("its_game"), refusals.c.request_id == bindparam("its_request")
+            ),
+            null(),
+        ),
+        else_=bindparam("its_receipt"),
     )
-    .values(receipt=None)
 )
 """Violates a constraint, and so undoes the transaction, where an answer to the request was refused: another
 process may have done that.
@@ -258,12 +260,11 @@ class InboxStore:
         Conflict if one was, or if the request already has an outcome.
         """
         row = _row(game_id, request_id, outcome)
+        row |= {"its_game": game_id, "its_request": request_id, "its_receipt": row.pop("receipt")}
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
-            return [
-                (_SETTLE, [{**row, "at": at}]),
-                (_UNLESS_REFUSED, [{"game": game_id, "request": request_id}]),
-            ]
+            row["at"] = at
+            return [(_SETTLE_UNREFUSED, [row])]
 
         return self._database.writer.submit(write)
 

@@ -4,6 +4,7 @@ import asyncio
 import math
 import socket
 import time
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
 
@@ -180,7 +181,9 @@ class PostgresCommits:
         prepared = self._statements.prepare(statements)
         driver = await self._connected()
         try:
-            async with answering(), driver.transaction():
+            # One statement with all its rows is a transaction of its own: one round trip instead of three.
+            alone = len(prepared) == 1
+            async with answering(), nullcontext() if alone else driver.transaction():
                 for statement, rows in prepared:
                     await driver.executemany(statement.text, [statement.values(row) for row in rows])
         except asyncpg.IntegrityConstraintViolationError as fault:

@@ -76,6 +76,12 @@ class Feed:
         self.tails = Tails()
         self.on_hint: Callable[[str], None] = lambda name: None
         """Called with the name of each hint of this process: other processes may have watchers, too."""
+        self.on_commit: Callable[[str, Sequence[LogLine]], None] = lambda game_id, lines: None
+        """Called with events that this process has committed."""
+        self.on_head: Callable[[str, int], None] = lambda game_id, head: None
+        """Called with the length of a game's log that this process has written, or writes from now on,
+        instead of a hint by the game's id.
+        """
         self.on_watch: Callable[[], None] = lambda: None
         """Called when somebody begins to watch names."""
 
@@ -104,11 +110,10 @@ class Feed:
                     del self._watches[name]
 
     def committed(self, game_id: str, lines: Sequence[LogLine]) -> None:
-        """As ``learned``, for events that this process has just committed; it also hints to other
-        processes.
-        """
+        """As ``learned``, for events that this process has just committed; other processes are told, too."""
         self.learned(game_id, lines)
-        self.on_hint(game_id)
+        self.on_commit(game_id, lines)
+        self.on_head(game_id, lines[-1].seq)
 
     def learned(self, game_id: str, lines: Sequence[LogLine]) -> None:
         """Keeps new events of a game, and wakes the game's watchers. They need no hint by the game's name,
@@ -152,6 +157,12 @@ class Tails:
         self._keepers: dict[str, int] = {}
         self._begun: dict[str, int] = {}
         """A length that the log of each game has had, for the games where one is known."""
+        self.on_drop: Callable[[str], None] = lambda game_id: None
+        """Called when nobody keeps a game's tail any more."""
+
+    def keeps(self, game_id: str) -> bool:
+        """Whether the game's tail is kept."""
+        return game_id in self._kept
 
     @contextmanager
     def keep(self, game_id: str) -> Iterator[None]:
@@ -165,6 +176,7 @@ class Tails:
             if not self._keepers[game_id]:
                 del self._keepers[game_id], self._kept[game_id]
                 self._begun.pop(game_id, None)
+                self.on_drop(game_id)
 
     def begin(self, game_id: str, head: int) -> None:
         """Notes that the log has ``head`` events, and that the next ones are added when this process commits

@@ -1,12 +1,10 @@
 """Finds what other processes wrote: ten times a second in a few queries, however many wait, and at once when
-PostgreSQL passes on their hints.
+PostgreSQL passes on their hints, or when it comes over a link.
 """
 
 import asyncio
-import os
-import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import structlog
@@ -16,8 +14,9 @@ from app.base.tasks import end_tasks, keep_going
 from app.store.db import answering, postgres_engine
 from app.store.games import GameStore
 from app.store.inbox import InboxStore
-from app.store.log import LogReader
+from app.store.log import LogLine, LogReader
 from app.stream.feed import MAX_LINES, Feed, held_name
+from app.stream.links import Links
 from app.stream.live import Live
 from app.stream.shared import Shared
 from engine.terms import FULL
@@ -41,16 +40,23 @@ _MAX_NOTES: Final = 200
 _MAX_PAYLOAD: Final = 7_900
 """The most bytes of one notification; PostgreSQL takes fewer than 8,000."""
 
+_LINK_S: Final = 0.05
+"""Seconds that events which a link brings may come after the news of them."""
+
 _AGAIN_S: Final = 2.0
 """A lost connection is replaced after this long; until then only the poll finds news."""
 
 
 class News:
-    """Reads what other processes append to the games that are watched here, once for all who watch."""
+    """Takes what other processes append to the games that are watched here, over links or read once for all
+    who watch.
+    """
 
-    def __init__(self, feed: Feed, reader: LogReader) -> None:
+    def __init__(self, feed: Feed, reader: LogReader, links: Links) -> None:
         self._feed = feed
         self._reader = reader
+        self._links = links
+        links.on_lines = self._take
         self._reading: Shared[str, None] = Shared(self._read, "news")
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -62,6 +68,26 @@ class News:
         task = asyncio.create_task(self._reading.get(name), name="news")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def tell_head(self, game_id: str, head: int) -> None:
+        """As ``tell``, when a game's log is known to have ``head`` events."""
+        if self._links.brings(game_id):
+            asyncio.get_running_loop().call_later(_LINK_S, self._tell_unless_known, game_id, head)
+        else:
+            self._tell_unless_known(game_id, head)
+
+    def _tell_unless_known(self, game_id: str, head: int) -> None:
+        if (self._feed.tails.end(game_id) or 0) < head:
+            self.tell(game_id)
+
+    def _take(self, game_id: str, lines: Sequence[LogLine]) -> None:
+        """Takes events that came over a link."""
+        end = self._feed.tails.end(game_id)
+        fresh = [line for line in lines if line.seq > (end or 0)]
+        if fresh and end is not None and fresh[0].seq != end + 1:
+            self.tell(game_id)
+        elif fresh:
+            self._feed.learned(game_id, fresh)
 
     async def _read(self, game_id: str) -> None:
         end = self._feed.tails.end(game_id)
@@ -152,8 +178,11 @@ class Pulse:
         heads = await self._games.heads([name for name in names if not name.startswith("b_")])
         for name, head in heads.items():
             before = self._heads.get(name)
-            # Also at the first poll: the head may have moved since the watcher's own read.
-            if before != head and not (before and before[1:] == head[1:] and self._is_known(name, head[0])):
+            if before and before[1:] == head[1:]:
+                if before != head and not self._is_known(name, head[0]):
+                    self._news.tell_head(name, head[0])
+            elif before != head:
+                # Also at the first poll: the head may have moved since the watcher's own read.
                 self._news.tell(name)
             if before and before[2] != head[2]:
                 self._feed.ring_seats(name)  # a seat's tokens were revoked
@@ -175,32 +204,46 @@ class Pulse:
 class Bell:
     """Passes hints between processes as PostgreSQL notifications, and notes of the live layer. It uses a
     connection of its own and never an append's transaction, since that would make all commits wait for each
-    other.
+    other. Processes that cannot be linked learn of events in this way alone.
     """
 
-    def __init__(self, url: str, feed: Feed, news: News, live: Live) -> None:
+    def __init__(self, url: str, feed: Feed, news: News, live: Live, links: Links) -> None:
         self._url = url
         self._feed = feed
         self._news = news
         self._live = live
+        self._links = links
         self._notes: deque[str] = deque(maxlen=_MAX_NOTES)
-        self._own = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._names: set[str] = set()
+        self._own = links.name
+        self._names: dict[str, int] = {}
+        """What is to be told: names, each with the length of the game's log, or 0 where other things have
+        changed, too.
+        """
         self._more = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
+    async def start(self) -> None:
+        await self._links.start()
         self._feed.on_hint = self._tell
+        self._feed.on_commit = self._links.show
+        self._feed.on_head = self._tell_head
         self._live.on_note = self._pass_on
         self._task = keep_going(self._run, "bell")
 
     async def stop(self) -> None:
         self._feed.on_hint = lambda name: None
+        self._feed.on_commit = lambda game_id, lines: None
+        self._feed.on_head = lambda game_id, head: None
         self._live.on_note = None
         await end_tasks(self._task)
+        await self._links.stop()
 
     def _tell(self, name: str) -> None:
-        self._names.add(name)
+        self._names[name] = 0
+        self._more.set()
+
+    def _tell_head(self, game_id: str, head: int) -> None:
+        self._names[game_id] = head if self._names.get(game_id, 1) else 0
         self._more.set()
 
     def _pass_on(self, note: str) -> None:
@@ -240,24 +283,41 @@ class Bell:
 
     def _payloads(self) -> list[str]:
         """The payloads of the gathered hints, which it clears."""
-        names, self._names = self._names, set()
+        names, self._names = self._names, {}
         self._more.clear()
         if not names:
             return []
         payloads = [self._own]
-        for name in names:
-            if len(payloads[-1]) + 1 + len(name) > _MAX_PAYLOAD:
+        for name, head in names.items():
+            part = f" {name} {head}" if head else f" {name}"
+            if len(payloads[-1]) + len(part) > _MAX_PAYLOAD:
                 payloads.append(self._own)
-            payloads[-1] += f" {name}"
+            payloads[-1] += part
         return payloads
 
     def _on_notification(self, connection: Any, pid: int, channel: str, payload: str) -> None:
-        sender, *names = payload.split(" ")
-        if sender != self._own:
-            for name in names:
-                self._news.tell(name)
+        sender, *words = payload.split(" ")
+        if sender == self._own:
+            return
+        for name, head in _names(words):
+            if head:
+                self._links.heard(name, sender)
+                self._news.tell_head(name, head)
+                continue
+            self._news.tell(name)
+            game, _, rest = name.partition("/")
+            if rest.startswith("seat:") and self._links.drives(game):
+                # Somebody sits down in another process, which so learns who drives the game.
+                self._tell_head(game, self._feed.tails.end(game) or 0)
 
     def _on_note(self, connection: Any, pid: int, channel: str, payload: str) -> None:
         sender, _, note = payload.partition(" ")
         if sender != self._own:
             self._live.take(sender, note)
+
+
+def _names(words: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """The names of a notification, each with the length of the game's log that follows it, or 0."""
+    for name, after in zip(words, [*words[1:], ""], strict=True):
+        if not name.isdecimal():
+            yield name, int(after) if after.isdecimal() else 0

@@ -18,10 +18,13 @@ pytestmark = [pytest.mark.anyio, pytest.mark.long]
 Replicas = tuple[Process, Process]
 
 
-@pytest.fixture(scope="module")
-def replicas(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
-    """The one that drives, and the one that only serves."""
+@pytest.fixture(scope="module", params=["true", "false"])
+def replicas(
+    request: pytest.FixtureRequest, postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Replicas]:
+    """The one that drives, and the one that only serves; with links, and by the database alone."""
     directory: Path = tmp_path_factory.mktemp("replicas")
+    (directory / ".env").write_text(f"INTERINTENT_LINKS={request.param}\n")
     with fresh_database(postgres) as url, two_replicas(url, directory) as both:
         yield both
 
