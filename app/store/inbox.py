@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import Select, bindparam, case, exists, func, insert, null, or_, select, tuple_
+from sqlalchemy import Select, bindparam, case, exists, func, insert, null, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
