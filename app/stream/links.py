@@ -111,7 +111,7 @@ class Links:
 
     # --- on the side that follows a game ------------------------------------------------------
 
-    def heard(self, game_id: str, process: str) -> None:
+    def follow(self, game_id: str, process: str) -> None:
         """Another process writes the log of this game: if the game is followed here, it is asked to show what
         it writes from now on.
         """

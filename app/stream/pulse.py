@@ -301,7 +301,7 @@ class Bell:
             return
         for name, head in _names(words):
             if head:
-                self._links.heard(name, sender)
+                self._links.follow(name, sender)
                 self._news.tell_head(name, head)
                 continue
             self._news.tell(name)

@@ -92,7 +92,7 @@ async def pair() -> AsyncIterator[tuple[One, One, Driven]]:
         game = Driven()
         driving.links.driven = {GAME: game}
         with driving.follows(), following.follows():
-            following.links.heard(GAME, driving.links.name)
+            following.links.follow(GAME, driving.links.name)
             await until(lambda: bool(driving.links._shown))
             yield driving, following, game
 
@@ -143,7 +143,7 @@ async def test_an_answer_to_a_process_that_says_nothing_is_left_to_the_database(
     assert await following.links.hand(GAME, REQUEST, ANSWER) is None
     await until(lambda: not following.links.brings(GAME))
     # It goes on where it was told last, once that process is heard of again.
-    following.links.heard(GAME, driving.links.name)
+    following.links.follow(GAME, driving.links.name)
     await until(lambda: following.links.brings(GAME))
     game.append.done.set_result(5)
     monkeypatch.setattr(links_module, "ANSWERS_WITHIN_S", 60)
@@ -160,7 +160,7 @@ async def test_when_the_driving_process_ends_answers_under_way_go_by_the_databas
     assert await following.links.hand(GAME, REQUEST, ANSWER) is None
     # What that process still told is read from the database.
     following.log.append(said(1))
-    following.links.heard(GAME, driving.links.name)
+    following.links.follow(GAME, driving.links.name)
     following.news.tell_head(GAME, 1)
     await until(lambda: following.end == 1)
     assert following.reads == 1
@@ -186,7 +186,7 @@ async def test_a_link_that_is_opened_late_brings_what_was_missed() -> None:
             driving.commit(said(1), said(2))
             following.news._take(GAME, [said(1)])
             driving.commit(said(3))
-            following.links.heard(GAME, driving.links.name)
+            following.links.follow(GAME, driving.links.name)
             await until(lambda: following.end == 3)
             assert following.reads == 0
 
@@ -224,7 +224,7 @@ async def test_processes_of_other_users_are_not_spoken_to(monkeypatch: pytest.Mo
     async with two() as (driving, following):
         monkeypatch.setattr(links_module, "our_user", lambda: os.geteuid() + 1)
         with following.follows():
-            following.links.heard(GAME, driving.links.name)
+            following.links.follow(GAME, driving.links.name)
             await until(lambda: not following.links._links)
             assert not following.links.brings(GAME)
         assert not driving.links._shown
@@ -234,7 +234,7 @@ async def test_what_is_no_message_ends_the_link(pair: Pair) -> None:
     driving, following, _ = pair
     [link] = following.links._links.values()
     for text in (b"[1]\n", b"no JSON\n"):
-        following.links.heard(GAME, driving.links.name)
+        following.links.follow(GAME, driving.links.name)
         await until(lambda: following.links.brings(GAME))
         [link] = following.links._links.values()
         link._transport.write(text)
@@ -254,7 +254,7 @@ async def test_a_process_of_another_machine_is_tried_once(monkeypatch: pytest.Mo
         monkeypatch.setattr(following.links, "_open", counted)
         for _ in range(3):
             with following.follows():
-                following.links.heard(GAME, "1-elsewhere")
+                following.links.follow(GAME, "1-elsewhere")
                 assert not following.links.brings(GAME)
                 assert await following.links.hand(GAME, REQUEST, ANSWER) is None
         assert tried == 1
@@ -264,7 +264,7 @@ async def test_without_links_everything_goes_by_the_database() -> None:
     async with two(enabled=False) as (driving, following):
         with driving.follows(), following.follows():
             driving.commit(said(1))
-            following.links.heard(GAME, driving.links.name)
+            following.links.follow(GAME, driving.links.name)
             following.news.tell_head(GAME, 1)
             await until(lambda: following.end == 1)
             assert following.reads == 1
