@@ -14,6 +14,9 @@ MAX_FAULTS: Final = 50
 
 _MAX_PART: Final = 256
 
+_MAX_MADE: Final = 500
+"""The most faults that are made in order to name some of them."""
+
 
 def json_pointer(path: Iterable[str | int]) -> str:
     """The pointer (RFC 6901) for this path, cut off before a key of more than 256 characters."""
@@ -23,9 +26,9 @@ def json_pointer(path: Iterable[str | int]) -> str:
 
 def first_faults(refused: ValidationError, value: Any, model: TypeAdapter[Any]) -> list[dict[str, Any]]:
     """The first MAX_FAULTS faults of the ``value`` that ``model`` refused, without the value's text."""
-    # Faults take many times the memory of their value, so if there are many, only those of the beginning
+    # Faults take many times the memory of their value, so if there are very many, only those of the beginning
     # are made.
-    if refused.error_count() > MAX_FAULTS:
+    if refused.error_count() > _MAX_MADE:
         try:
             model.validate_python(beginning(value))
         except ValidationError as fewer:

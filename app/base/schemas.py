@@ -1,6 +1,6 @@
 """Fields and base classes of messages that several rooms use."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -11,7 +11,11 @@ from pydantic import (
     JsonValue,
     SkipValidation,
     StringConstraints,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
 )
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from app.base.names import check_name, check_note
 from engine.terms import Role
@@ -38,10 +42,11 @@ __all__ = [
     "Shown",
     "Strict",
     "Tokens",
+    "in_pieces",
 ]
 
 MAX_MEMBERS = 100
-"""The most members of an object in a body."""
+"""The most members of an object in a body, and the most items that are validated together."""
 
 MAX_LABELS = 32
 MAX_LABEL_NAME = 64
@@ -64,12 +69,47 @@ def _whole(value: object) -> object:
 
 def _few(value: object) -> object:
     # Checked before the members: pydantic checks its own bound only after it has validated all of them.
-    if isinstance(value, dict) and len(value) > MAX_MEMBERS:
+    if isinstance(value, dict | list) and len(value) > MAX_MEMBERS:
         raise ValueError(f"at most {MAX_MEMBERS} members, got {len(value)}")
     return value
 
 
 FEW = BeforeValidator(_few)
+"""A validator of objects and lists that never have more than MAX_MEMBERS members."""
+
+
+def in_pieces(most: int) -> WrapValidator:
+    """A validator of lists of up to ``most`` items. Faults are those of the first hundred items that have
+    any: naming those of all takes much longer than parsing them.
+    """
+
+    def validate(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        if not isinstance(value, list) or len(value) <= MAX_MEMBERS:
+            return read(value)
+        if len(value) > most:
+            raise ValueError(f"at most {most} items, got {len(value)}")
+        items: list[Any] = []
+        for start in range(0, len(value), MAX_MEMBERS):
+            try:
+                items += read(value[start : start + MAX_MEMBERS])
+            except ValidationError as fault:
+                raise _moved(fault, start) from None
+        return items
+
+    return WrapValidator(validate)
+
+
+def _moved(fault: ValidationError, start: int) -> ValidationError:
+    """The faults of a piece of a list that begins at ``start``, with their places in the list."""
+    told = [
+        InitErrorDetails(
+            type=PydanticCustomError(one["type"], "{told}", {"told": one["msg"]}),
+            loc=(start + int(one["loc"][0]), *one["loc"][1:]),
+            input=None,
+        )
+        for one in fault.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    return ValidationError.from_exception_data(fault.title, told)
 
 
 ReadJson = Annotated[JsonValue, SkipValidation]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
-from app.base.schemas import AS_WHOLE, Cost, ModelName, RoleName, Shown, Strict, Tokens
+from app.base.schemas import AS_WHOLE, FEW, Cost, ModelName, RoleName, Shown, Strict, Tokens, in_pieces
 from app.evaluations.figures import AgreementFigures, ComparedPart, CorrectedFigures, RoleFigures, TotalsView
 from app.store.rows import RaterKind
 from engine.intentions import IMPACTFUL_RELEASE, IntentionId
@@ -97,7 +97,7 @@ class VariantSpec(Strict):
     seed: Annotated[str, StringConstraints(max_length=64)] | None = Field(
         None, exclude=True, description="Accepted and ignored: the seed by which readers were drawn."
     )
-    impactful: Annotated[list[IntentionId], Field(max_length=100)] | None = Field(
+    impactful: Annotated[list[IntentionId], Field(max_length=100), FEW] | None = Field(
         None, exclude=True, description="The impactful set as the items have it; no other set is scored."
     )
 
@@ -144,9 +144,9 @@ class AnswerSpec(Strict):
     sample: Annotated[int, Field(ge=1, le=5), AS_WHOLE] = Field(
         1, description="The number of this answer among up to five to the item, joined by majority."
     )
-    intentions: Annotated[list[Annotated[str, StringConstraints(max_length=300)]], Field(max_length=20)] = (
-        Field(description="Ids, labels or free text. Empty: the rater sees no intention.")
-    )
+    intentions: Annotated[
+        list[Annotated[str, StringConstraints(max_length=300)]], Field(max_length=20), FEW
+    ] = Field(description="Ids, labels or free text. Empty: the rater sees no intention.")
     role: RoleName | None = Field(
         None, description="Guessing only: the role that the rater takes the speaker for."
     )
@@ -167,7 +167,7 @@ class NewEvaluation(Strict):
     dimension: Literal["guessing", "summarisation"]
     rater: RaterSpec
     variant: VariantSpec = VariantSpec()
-    answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=2000)]
+    answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=2000), in_pieces(2000)]
     regrade_of: EvaluationId | None = Field(
         None, description="An evaluation of the same rater that this one is linked to. It is not changed."
     )
@@ -499,7 +499,7 @@ class JudgementSpec(Strict):
 
 class NewJudgements(Strict):
     rater: JudgingRaterSpec
-    judgements: Annotated[list[JudgementSpec], Field(min_length=1, max_length=2000)]
+    judgements: Annotated[list[JudgementSpec], Field(min_length=1, max_length=2000), in_pieces(2000)]
     revise: bool = Field(
         False, description="Judge again what this rater has judged; the earlier judgement stays stored."
     )

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from app.base.schemas import AS_WHOLE, IS_NOTE, Shown, Strict
+from app.base.schemas import AS_WHOLE, FEW, IS_NOTE, Shown, Strict, in_pieces
 from app.evaluations.figures import AnswerTotals, RoleFigures
 from app.evaluations.schemas import ITEM_ID, AnswerSpec, RaterName, RaterSpec, RaterView, ScoredItem
 from evaluators.ground.contexts import History
@@ -31,6 +31,7 @@ __all__ = [
 LEAST_ITEMS = 200
 MOST_ITEMS = 1000
 SAMPLES = 5
+MOST_ANSWERS = MOST_ITEMS * SAMPLES
 
 DATE = r"^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d)$"
 
@@ -53,6 +54,7 @@ class NewSet(Strict):
     batches: Annotated[
         list[Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")]],
         Field(min_length=1, max_length=50, description="Its items are drawn from their finished games."),
+        FEW,
     ]
     closes_at: Annotated[str, StringConstraints(max_length=40, pattern=DATE)] = Field(
         description="The date, such as `2030-01-31T12:00:00Z`; at most 400 days off. It cannot be changed."
@@ -81,7 +83,9 @@ class NewAnswers(Strict):
     """All answers of one rater to a set. They take the place of those that it handed in before."""
 
     rater: RaterSpec
-    answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=MOST_ITEMS * SAMPLES)]
+    answers: Annotated[
+        list[AnswerSpec], Field(min_length=1, max_length=MOST_ANSWERS), in_pieces(MOST_ANSWERS)
+    ]
 
 
 class Receipt(Shown):

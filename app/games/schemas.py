@@ -201,9 +201,10 @@ class NewBudget(GameBudget):
 class Rules(Strict):
     """Rules that differ from the profile's. A rule that is left out stays as in the profile."""
 
-    team_sizes: Annotated[list[SeatNumber], Field(min_length=5, max_length=5)] | None = None
+    team_sizes: Annotated[list[SeatNumber], Field(min_length=5, max_length=5), FEW] | None = None
     fails_needed: (
-        Annotated[list[Annotated[int, Field(ge=1, le=2), AS_WHOLE]], Field(min_length=5, max_length=5)] | None
+        Annotated[list[Annotated[int, Field(ge=1, le=2), AS_WHOLE]], Field(min_length=5, max_length=5), FEW]
+        | None
     ) = None
     approval: Approval | None = None
     max_rejections: Annotated[int, Field(ge=1, le=10), AS_WHOLE] | None = None
@@ -245,14 +246,14 @@ class NewGames(Strict):
     players: Annotated[int, Field(ge=5, le=10), AS_WHOLE] | None = Field(
         None, description="Left out: as many as `seats`, `roles` or `deal` name, else 5."
     )
-    roles: Annotated[list[RoleName], Field(min_length=5, max_length=10)] | None = Field(
+    roles: Annotated[list[RoleName], Field(min_length=5, max_length=10), FEW] | None = Field(
         None, description="The deck, dealt at random. Left out: the profile's."
     )
     deal: Annotated[dict[SeatKey, RoleName], Field(min_length=5, max_length=10), FEW] | None = Field(
         None, description="Which seat holds which role, in every game of the batch."
     )
     rules: Rules = Rules()
-    seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] = Field(
+    seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10), FEW] = Field(
         default_factory=lambda: [SeatSpec()],
         description="One spec for each seat, or a single spec for all seats.",
     )
@@ -314,7 +315,7 @@ class ForkGame(Strict):
         Annotated[AfterRequest, Tag("AfterRequest")] | Annotated[AfterPhase, Tag("AfterPhase")],
         Discriminator(_kind_of_place),
     ]
-    seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10)] | None = Field(
+    seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10), FEW] | None = Field(
         None,
         description="The agents from there on. Left out: the same agents, which repeat the original. "
         "Language models are asked again.",

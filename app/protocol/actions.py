@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from app.base.schemas import AS_WHOLE, SeatNumber, Shown, Strict
+from app.base.schemas import AS_WHOLE, FEW, SeatNumber, Shown, Strict
 from engine.actions import (
     Assassinate,
     CastVote,
@@ -128,7 +128,7 @@ Question = Annotated[
     BeforeValidator(_clean),
     Field(json_schema_extra={"pattern": KEY_PATTERN}),
 ]
-Team = Annotated[list[SeatNumber], Field(min_length=1, max_length=10)]
+Team = Annotated[list[SeatNumber], Field(min_length=1, max_length=10), FEW]
 
 
 # --- actions --------------------------------------------------------------------------------------
@@ -238,11 +238,11 @@ class BeliefModel(Strict):
 
     about: SeatNumber
     role: Annotated[Role, Field(strict=False)] | None = Field(None, description="The most likely role.")
-    intentions: Annotated[list[ShortText], Field(max_length=10)] = Field(
+    intentions: Annotated[list[ShortText], Field(max_length=10), FEW] = Field(
         default_factory=list, description="Ids of the catalogue, most likely first."
     )
     confidence: Annotated[int, Field(ge=0, le=5), AS_WHOLE] = Field(0, description="0: a guess, 5: certain.")
-    snippets: Annotated[list[Text], Field(max_length=20)] = Field(
+    snippets: Annotated[list[Text], Field(max_length=20), FEW] = Field(
         default_factory=list, description="The pieces of speech that the belief rests on."
     )
     reasoning: Text = ""
@@ -258,7 +258,7 @@ class BeliefsThought(_OwnThought):
     )
 
     type: Literal["beliefs_formed"]
-    beliefs: Annotated[list[BeliefModel], Field(max_length=10)]
+    beliefs: Annotated[list[BeliefModel], Field(max_length=10), FEW]
 
 
 class ChoiceModel(Strict):
@@ -287,7 +287,7 @@ class IntentionsThought(_OwnThought):
     stage: Literal["first", "final"] = Field(
         description="`first`: selected before the draft of the speech; `final`: those of the speech itself."
     )
-    intentions: Annotated[list[ChoiceModel], Field(max_length=20)]
+    intentions: Annotated[list[ChoiceModel], Field(max_length=20), FEW]
     changed: bool = Field(
         False, description="In the final stage: whether the selection differs from the first."
     )
@@ -318,7 +318,7 @@ class ReadingsThought(_OwnThought):
     """Second-order: how others would understand the speech."""
 
     type: Literal["readings_imagined"]
-    readings: Annotated[list[ReadingModel], Field(max_length=20)]
+    readings: Annotated[list[ReadingModel], Field(max_length=20), FEW]
     reveals_role: bool = Field(description="Whether the speech gives the role away.")
 
 

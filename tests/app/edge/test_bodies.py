@@ -1,6 +1,7 @@
 """Bodies cost nothing until the sender is known, and little afterwards."""
 
 import gc
+import itertools
 import json
 import sys
 import threading
@@ -25,6 +26,7 @@ from app.base.faults import MAX_FAULTS, beginning, first_faults, json_pointer
 from app.base.json_reader import MAX_ANSWER, MAX_ELEMENTS, MAX_RECORD, read_json
 from app.edge.auth import hash_of, new_key
 from app.edge.bodies import BodyRoute
+from app.evaluations.schemas import NewEvaluation
 from app.games import service
 from app.main import create_app
 from app.protocol.messages import message_id, read_message, read_text, refusal, refusal_text
@@ -366,22 +368,23 @@ async def test_a_body_costs_little_at_every_entrance(caller: Caller, size: int) 
             await _costs_little(caller, path.format(**ids), 30_000 if "{request_id}" in path else size)
 
 
+async def spent_at(app: FastAPI, at: str, body: bytes) -> float:
+    """Seconds that this process computes for a request that is refused."""
+    began = time.process_time()
+    assert await ask(app, "POST", at, whole(body)) in (400, 404, 422)
+    return time.process_time() - began
+
+
 async def _costs_little(caller: Caller, at: str, size: int) -> None:
     """At most 4 times json.loads, and twice what any body of this size costs: the way to the route, a thread,
     the answer.
     """
     harmless = b'"' + b"x" * size + b'"'
-
-    async def spent(body: bytes) -> float:
-        began = time.process_time()
-        assert await ask(caller.app, "POST", at, whole(body)) in (400, 404, 422)
-        return time.process_time() - began
-
     for name, body in shapes(size * 9 // 10).items():
         times = TIMES.get(name, 4)
         for least in rounds():
-            least.add("any", await spent(harmless))
-            least.add("ours", await spent(body))
+            least.add("any", await spent_at(caller.app, at, harmless))
+            least.add("ours", await spent_at(caller.app, at, body))
             least.add("json", cpu(partial(loads, body), times))
             if least["ours"] <= least["json"] + 2 * least["any"]:
                 break
@@ -514,9 +517,57 @@ def test_at_most_50_faults_are_named_and_never_what_was_sent() -> None:
         assert {name for one in found for name in one} == {"type", "loc", "msg"}
         assert [one["loc"] for one in found] == [(n,) for n in range(min(count, MAX_FAULTS))]
         assert "secret" not in repr(found)
-    # Of many faults none is near the beginning: no place is named.
-    assert [one["type"] for one in faults([0] * 1_000 + ["secret"] * 51)] == ["many_faults"]
+    # Of very many faults none is near the beginning: no place is named.
+    assert [one["type"] for one in faults([0] * 1_000 + ["secret"] * 501)] == ["many_faults"]
+    assert faults([0] * 1_000 + ["secret"] * 51)[0]["loc"] == (1_000,)
     assert len(faults([0] * 1_000 + ["secret"] * MAX_FAULTS)) == MAX_FAULTS
+
+
+def test_faults_of_a_long_list_have_their_places_in_it() -> None:
+    model = TypeAdapter(NewEvaluation)
+    answers: list[Any] = [{"item_id": "g/x", "intentions": []} for _ in range(2_000)]
+    sent = {"dimension": "guessing", "rater": {"name": "r"}, "answers": answers}
+    assert len(model.validate_python(sent).answers) == 2_000
+    answers[1_999] = {"item_id": 1, "intentions": [], "confidence": 3}
+    answers[1_234] = {"item_id": "g/x", "intentions": ["a"], "roll": "merlin"}
+    with pytest.raises(ValidationError) as refused:
+        model.validate_python(sent)
+    [fault] = first_faults(refused.value, sent, model)
+    assert fault["loc"] == ("answers", 1_234, "roll")
+    assert fault["msg"].startswith("there is no such field; allowed: confidence, intentions, item_id")
+    answers[200:300] = [0] * 100
+    with pytest.raises(ValidationError) as refused:
+        model.validate_python(sent)
+    assert [fault["loc"] for fault in first_faults(refused.value, sent, model)] == [
+        ("answers", place) for place in range(200, 200 + MAX_FAULTS)
+    ]
+    with pytest.raises(ValidationError, match="at most 2000 items, got 2001"):
+        model.validate_python({**sent, "answers": [*answers, 0]})
+
+
+async def test_a_list_of_what_does_not_fit_costs_little(caller: Caller) -> None:
+    # Of each list that a body may have: many items that are wrong, or more than it may have.
+    bodies = {
+        "/evaluations": ({"dimension": "guessing", "rater": {"name": "r"}}, ["answers"]),
+        "/annotations": ({"rater": {"name": "r"}}, ["judgements"]),
+        "/evaluations/sets/s_abc/answers": ({"rater": {"name": "r"}}, ["answers"]),
+        "/evaluations/sets": ({"name": "s", "dimension": "guessing", "closes_at": "x"}, ["batches"]),
+        "/games": ({}, ["seats", "roles"]),
+    }
+    answer = {"item_id": "g/x", "intentions": ["a"] * 15_000}
+    for path, (rest, names) in bodies.items():
+        for name, item in itertools.product(names, ("a", None, {}, [], answer)):
+            many = [item] * (1 if item is answer else 15_000)
+            body = json.dumps({**rest, name: many}).encode()
+            harmless = b'"' + b"x" * len(body) + b'"'
+            for least in rounds():
+                least.add("any", await spent_at(caller.app, path, harmless))
+                least.add("ours", await spent_at(caller.app, path, body))
+                least.add("json", cpu(partial(loads, body), 4))
+                if least["ours"] <= least["json"] + 2 * least["any"]:
+                    break
+            else:
+                pytest.fail(f"{path}, {name} of {item!r:.40}: {least['ours']}, {least['json']}")
 
 
 def test_the_beginning_of_a_value_has_100_elements_in_all() -> None:
