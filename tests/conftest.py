@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.laying_out import lay_out, migrate
 from tests.postgres import Databases, PostgresServer, fresh_database
@@ -20,7 +20,8 @@ from tests.postgres import Databases, PostgresServer, fresh_database
 # Until all tests are collected nothing is garbage, and looking for it takes a third of the time.
 gc.disable()
 
-settings.register_profile("no clock")
+# How long an example takes, or making one, says how busy the machine is.
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")
 
 STDERR = pytest.StashKey[int]()
