@@ -192,7 +192,9 @@ def _following(report: Report) -> Iterator[Chart]:
     ]
     if points:
         chart = (
-            alt.Chart(_data(points), width=_WIDTH, height=alt.Step(_step((one["of"] for one in points), 28)))
+            alt.Chart(
+                _data(points), width=_WIDTH, height=alt.Step(_step((str(one["of"]) for one in points), 28))
+            )
             .mark_bar()
             .encode(
                 _percent("x", "share of scores", stack="zero"),
