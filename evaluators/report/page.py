@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from engine.intentions import BY_ID
+from evaluators.report.paper import NO_JUDGEMENTS
 from evaluators.report.tables import PAPER, SECTIONS, Report, Unit
 from evaluators.statistics.figures import Figure
 
@@ -38,6 +39,8 @@ def as_html(report: Report, *, drawn: bool = True) -> str:
         first=SECTIONS[:2],
         empty=[table for table in report.tables if table not in kept],
         plots=drawings,
+        no_judgements=NO_JUDGEMENTS,
+        judged=any(table.name == "judges" and table.rows for table in report.tables),
         notices=[*report.notes, *report.notes_on_gold, *filter(None, [missing])],
     )
 

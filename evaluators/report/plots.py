@@ -5,7 +5,7 @@ A plot shows the numbers of a table and nothing else.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -162,8 +162,20 @@ _WIDTH: Final = 220
 
 def _named() -> alt.Axis:
     """An axis of names, with long ones in several lines."""
-    broken = r"split(replace(datum.label, regexp('(.{12,20}?) ', 'g'), '$1\n'), '\n')"
-    return alt.Axis(labelExpr=broken, labelLimit=130, labelLineHeight=11)
+    broken = rf"split(replace(datum.label, regexp('{_LINE}', 'g'), '$1\n'), '\n')"
+    return alt.Axis(labelExpr=broken, labelLimit=130, labelLineHeight=_LINE_HEIGHT)
+
+
+_LINE: Final = "(.{12,20}?) "
+"""A line of a long name."""
+
+_LINE_HEIGHT: Final = 11
+
+
+def _step(names: Iterable[str], least: int) -> int:
+    """The height of a row in which the longest of these names finds room."""
+    lines = max((len(re.findall(_LINE, name)) + 1 for name in names), default=1)
+    return max(least, _LINE_HEIGHT * (lines + 1))
 
 
 _SCORE_COLOURS: Final = ["#b2182b", "#ef8a62", "#d0d0d0", "#67a9cf", "#2166ac"]
@@ -180,7 +192,9 @@ def _following(report: Report) -> Iterator[Chart]:
     ]
     if points:
         chart = (
-            alt.Chart(_data(points), width=_WIDTH, height=alt.Step(28))
+            alt.Chart(
+                _data(points), width=_WIDTH, height=alt.Step(_step((str(one["of"]) for one in points), 28))
+            )
             .mark_bar()
             .encode(
                 _percent("x", "share of scores", stack="zero"),
@@ -297,9 +311,8 @@ def _with_intervals(
     points: list[dict[str, Any]], what: str, domain: tuple[float, float] = (0, 1)
 ) -> alt.LayerChart:
     """Points with their intervals, one line each, beside published points without intervals."""
-    base = alt.Chart(
-        _data(points), width=_WIDTH, height=alt.Step.from_dict({"step": 34, "for": "position"})
-    ).encode(
+    step = {"step": _step((point["label"] for point in points), 34), "for": "position"}
+    base = alt.Chart(_data(points), width=_WIDTH, height=alt.Step.from_dict(step)).encode(
         alt.Y("label:N", title=None, sort=None, axis=_named()),
         alt.YOffset("by:N", sort=None),
         alt.Color("by:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),

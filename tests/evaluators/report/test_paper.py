@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
-from itertools import islice
+from itertools import islice, pairwise
 from math import sqrt
 
 import pytest
@@ -366,6 +366,12 @@ def test_the_first_page_warns_of_small_groups_judges_and_defaults() -> None:
     (told,) = (note for note in make_report(builder).notes_on_gold if note.startswith("Not corrected"))
     assert told.startswith("Not corrected by people's judgements: the verdicts of mod (")
     assert "think" in told
+    # The paper's places for people's judgements are empty, and lead to what the model judged.
+    text = as_html(make_report(builder), drawn=False)
+    for table in ("selection", "following"):
+        place_ = text[text.index(f'id="about-{table}"') :]
+        assert '<a href="#about-judges">what models judged</a>' in place_[: place_.index("</article>")]
+    assert 'id="about-judges"' in text
     # People judged enough of its selections, and nothing of what it says of following.
     (told,) = (
         note for note in corrected(agents=("a",) * 5).notes_on_gold if note.startswith("Not corrected")
@@ -412,6 +418,18 @@ def test_what_latex_would_read_as_commands_is_text() -> None:
         r"a\_b \& 50 \% \#1 \{x\} \$y\$ \textbackslash{}z \textasciitilde{}\textasciicircum{}"
     )
     assert escaped("[x]\n*") == "{}[x] *"
+
+
+def test_names_of_many_lines_do_not_run_into_each_other() -> None:
+    svg = next(plot.svg for plot in plot_files(made()) if plot.name == "dimensions_plot")
+    names = svg.split("role-axis-label")[2].split("</g>")[0]
+    rows = [
+        (float(y), text.count("<tspan") or 1)
+        for y, text in re.findall(r'translate\([^,]+,([\d.]+)\)"[^>]*>(.*?)</text>', names)
+    ]
+    assert max(lines for _, lines in rows) > 2
+    for (y, lines), (below, _) in pairwise(rows):
+        assert below - y > 11 * lines, "a line is 11 high"
 
 
 def test_plots_come_as_files_that_stand_alone() -> None:
