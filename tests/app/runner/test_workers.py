@@ -34,6 +34,11 @@ PLACES = 6
 
 RULES = {"max_rejections": 1}
 
+QUICK = {**RULES, "discussion": "none", "summaries": False}
+
+TAKEOVERS = 5
+"""How often a process is frozen and wakes up to games that others have ended (F22)."""
+
 
 class Worker:
     """``interintent work`` as an operator starts it."""
@@ -99,7 +104,7 @@ async def _post(process: Process, **wish: Any) -> str:
 
 async def _over(process: Process, batch: str) -> dict[str, Any]:
     """The batch once all of its games are over; its server may be cut off in between."""
-    async with asyncio.timeout(3 * WITHIN_S), httpx.AsyncClient(base_url=process.url, timeout=30) as client:
+    async with asyncio.timeout(3 * WITHIN_S), httpx.AsyncClient(base_url=process.url) as client:
         while True:
             answer = await client.get(f"/batches/{batch}")
             if answer.status_code == 200:
@@ -200,21 +205,23 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
             all_of_them.append(frozen)
             await frozen.drives()
             with serving_process(url, tmp_path, "--no-runner") as serving:
-                batch = await _post(serving, seats=DIRECT, count=3, rules=RULES, seeds={"from": 5})
-                await until(lambda: fake.counts.calls >= 20)
-                frozen.send(signal.SIGSTOP)
-                all_of_them.append(Worker(url, tmp_path, "--until-empty"))
-                view = await _over(serving, batch)
-                assert view["games"]["finished"] == 3
-                assert await all_of_them[-1].wait() == 0
-                before = await _rows_of(url, batch)
-                assert before["model_calls"]
-                frozen.send(signal.SIGCONT)
-                # It goes on with what comes, but writes nothing of what it drove.
-                view = await _over(serving, await _post(serving, count=2))
-                assert view["games"]["finished"] == 2
-                assert await _rows_of(url, batch) == before
-                await _check_logs(serving, batch)
+                for seed in range(TAKEOVERS):
+                    asked = fake.counts.calls
+                    batch = await _post(serving, seats=DIRECT, count=2, rules=QUICK, seeds={"from": seed})
+                    await until(lambda mark=asked + 5 + seed: fake.counts.calls >= mark)  # type: ignore[misc]
+                    frozen.send(signal.SIGSTOP)
+                    all_of_them.append(Worker(url, tmp_path, "--until-empty"))
+                    view = await _over(serving, batch)
+                    assert view["games"]["finished"] == 2
+                    assert await all_of_them[-1].wait() == 0
+                    before = await _rows_of(url, batch)
+                    assert before["model_calls"]
+                    frozen.send(signal.SIGCONT)
+                    # It goes on with what comes, but writes nothing of what it drove.
+                    view = await _over(serving, await _post(serving, count=2))
+                    assert view["games"]["finished"] == 2
+                    assert await _rows_of(url, batch) == before
+                    await _check_logs(serving, batch)
             assert await frozen.end(signal.SIGTERM) == 0
 
 
