@@ -81,3 +81,14 @@ def test_the_pages_fold_every_golden_game_as_the_engine_does_after_every_event()
             assert {key: table[key] for key in shown} == shown, (name, viewer, moments)
             moments += 1
     assert moments > 2000
+
+
+def test_names_of_another_script_are_set_apart_in_sentences() -> None:
+    names = ["Ada", "\u05e9\u05dc\u05d5\u05dd", "Zo\u00eb"]
+    words = (FOLD.parent.parent.parent / "web" / "src" / "game" / "words.ts").as_uri()
+    script = f"""import {{ namesOf }} from {json.dumps(words)};
+        console.log(namesOf({{ names: {json.dumps(names)} }}, [2, 1, 3]));"""
+    done = subprocess.run(
+        [NODE, "--input-type=module", "-e", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == f"\u2068{names[1]}\u2069, Ada and {names[2]}"

@@ -361,6 +361,17 @@ async def test_what_a_player_says_is_text_whatever_it_is(served: Served, visit: 
         assert await faults_of(page) == []
 
 
+async def test_a_name_from_right_to_left_turns_nothing_around_it(served: Served, visit: Visits) -> None:
+    name = "\u05e9\u05dc\u05d5\u05dd"
+    game = await played(served, names={"1": name})
+    async with visit(f"{served.url}/ui/#/games/{game}?at=20") as page:
+        proposes = page.get_by_text(re.compile(f"^\u2068{name}\u2069 proposes "))
+        await expect(proposes).to_be_visible()
+        await expect(proposes).to_have_css("direction", "ltr")
+        await page.goto(f"{served.url}/ui/#/games/{game}/text")
+        await expect(proposes.first).to_have_css("direction", "ltr")
+
+
 async def test_a_site_opens_from_its_folder(served: Served, visit: Visits, tmp_path: Path) -> None:
     from app.files.site import LoggedGame, SiteWriter
 

@@ -207,9 +207,14 @@ async def test_a_judged_batch_is_reported_to_who_holds_a_key_and_to_nobody_else(
         async with visit(url, faults=("401",)) as page:
             await expect(page.get_by_role("heading", name="This server asks for a key")).to_be_visible()
             assert "ottilie" not in await page.content()
-            await page.get_by_role("button", name="Enter a key").last.click()
-            await page.get_by_label("Key or token").fill(KEY)
-            await page.get_by_role("button", name="Use it").click()
+            # A wrong key is told from none.
+            for key in ("ik_" + "w" * 43, KEY):
+                await page.get_by_role("button", name="Enter a key").last.click()
+                await page.get_by_label("Key or token").fill(key)
+                await page.get_by_role("button", name="Use it").click()
+                if key != KEY:
+                    wrong = page.get_by_role("heading", name="The server does not know this key")
+                    await expect(wrong).to_be_visible()
             # The address was kept: the report is made at once, with what the raters found.
             report = (await caller.get("/reports", params={"batch": batch, "wait_s": 60})).json()
             tables = [one for one in report["tables"] if "agreement" in one["name"] and one["rows"]]

@@ -28,7 +28,7 @@ export const faultOf = (error: unknown): Fault => {
   if (error instanceof ApiError) {
     if (error.status === 401 || error.status === 403)
       return {
-        title: error.status === 401 ? "This server asks for a key" : "This key does not allow that",
+        title: error.status === 403 ? "This key does not allow that" : key.peek() ? "The server does not know this key" : "This server asks for a key",
         detail: error.message,
         key: true,
         again: false,

@@ -38,6 +38,14 @@ async def test_every_file_of_the_build_is_served_as_it_is(caller: Caller) -> Non
     assert (await caller.get("/ui/")).content == (BUILD / "index.html").read_bytes()
 
 
+def test_a_browser_loads_at_most_200_kilobytes() -> None:
+    files = [
+        path.read_bytes() for path in BUILD.rglob("*") if path.suffix in (".html", ".js", ".css", ".svg")
+    ]
+    assert len(files) >= 4
+    assert sum(len(gzip.compress(content, mtime=0)) for content in files) <= 200_000
+
+
 @pytest.mark.usefixtures("build")
 async def test_what_has_its_hash_in_its_name_is_kept_and_the_page_is_asked_for_again(caller: Caller) -> None:
     page = await caller.get("/ui/")

@@ -256,7 +256,7 @@ export const AnnotatePage = (): JSX.Element => {
         Undo <kbd>u</kbd>
       </button>
     </p>
-    {refused !== undefined && <Fault error={refused} again={() => void send()} />}
+    {refused !== undefined && <Fault beside error={refused} again={() => void send()} />}
     </>
   );
   if (!question)

@@ -44,7 +44,7 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
   const done = (view.games as Record<string, number>)["finished"] ?? 0;
   return (
     <div class="batch">
-      {fault !== undefined && <Fault error={fault} again={again} />}
+      {fault !== undefined && <Fault beside error={fault} again={again} />}
       <div class="game-title">
         <h1>
           <span class="muted">Batch</span> <ShortId id={batch} />

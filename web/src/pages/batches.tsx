@@ -70,7 +70,7 @@ export const BatchesPage = (): JSX.Element => {
   return (
     <div class="watch">
       <h1>Batches</h1>
-      {refused !== undefined && <Fault error={refused} />}
+      {refused !== undefined && <Fault beside error={refused} />}
       {batches.length === 0 ? (
         <Empty title="No batch has been made here yet">
           <p>POST /games makes one, and so does “Show me a game”.</p>

@@ -328,7 +328,7 @@ const Guessing = ({ rater, of, limit }: { rater: string; of: string; limit: numb
           <bdi>{about.name}</bdi>: {ABOUT_SET[about.status](new Date(about.closes_at).toLocaleString())}
         </p>
       )}
-      {refused !== undefined && <Fault error={refused} again={() => void handIn()} />}
+      {refused !== undefined && <Fault beside error={refused} again={() => void handIn()} />}
       {item ? (
         <ItemView key={item.id} item={item} guess={guessOf(item)} toggle={toggle} change={change} next={next} heading={heading} last={at.value + 1 === items.length} />
       ) : (

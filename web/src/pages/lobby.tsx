@@ -153,8 +153,8 @@ export const LobbyPage = (): JSX.Element => {
         Find others
       </h1>
       <p class="muted">Play with people and bots who seek the same. Nobody learns who waits, and seats have new names in every game.</p>
-      {fault !== undefined && <Fault error={fault} />}
-      {away !== undefined && <Fault error={away} again={again} />}
+      {fault !== undefined && <Fault beside error={fault} />}
+      {away !== undefined && <Fault beside error={away} again={again} />}
       {mine ? (
         <Waiting key={mine.seek_id} seek={mine} left={leave} />
       ) : (

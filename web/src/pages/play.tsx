@@ -19,12 +19,12 @@ interface Table {
 const Links = ({ table }: { table: Table }): JSX.Element => {
   const [copied, setCopied] = useState(0);
   return (
-    <section class="panel" aria-label="Links for your friends">
-      <h2>A link for each friend</h2>
-      <p>Each link works once, in one browser. The game has begun and waits for everybody.</p>
-      <ul class="invitations">
+    <section class="begin" aria-label="Links for your friends">
+      <h1>A link for each friend</h1>
+      <p class="muted">Each link works once, in one browser. The game has begun and waits for everybody.</p>
+      <ul class="panel invitations">
         {table.links.map(({ seat, name, link }) => (
-          <li key={seat} class="row">
+          <li key={seat} class="row invited">
             <label>
               <span>
                 Seat {seat}
@@ -43,7 +43,7 @@ const Links = ({ table }: { table: Table }): JSX.Element => {
         ))}
       </ul>
       <p class="row">
-        <a class="button" href={href(`/play/${table.game}`)}>
+        <a class="button primary" href={href(`/play/${table.game}`)}>
           Take my seat
         </a>
       </p>
@@ -139,7 +139,7 @@ export const PlayPage = (): JSX.Element => {
           {people === 1 ? "Take a seat" : "Make the table"}
         </button>
       </form>
-      {fault !== undefined && <Fault error={fault} />}
+      {fault !== undefined && <Fault beside error={fault} />}
     </section>
   );
 };

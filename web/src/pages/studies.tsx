@@ -234,7 +234,7 @@ export const StudyPage = ({ study }: { study: string }): JSX.Element => {
       <h1>
         <span class="muted">Study</span> <bdi>{study}</bdi>
       </h1>
-      {fault !== undefined && <Fault error={fault} again={again} />}
+      {fault !== undefined && <Fault beside error={fault} again={again} />}
       <p role="status">
         {number.format(done)} of {plural(all, "planned game")} finished
       </p>

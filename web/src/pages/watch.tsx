@@ -200,8 +200,8 @@ export const WatchPage = (): JSX.Element => {
           </p>
         )}
       </form>
-      {refused !== undefined && <Fault error={refused} />}
-      {fault !== undefined && <Fault error={fault} again={again} />}
+      {refused !== undefined && <Fault beside error={refused} />}
+      {fault !== undefined && <Fault beside={!!found} error={fault} again={again} />}
       {!found && fault === undefined && <Loading what="the games" />}
       {found && found.games.length === 0 && (find ? <Empty title="No game fits these words" /> : show !== "all" || winner || batch ? <Empty title="No game is like that" /> : <None />)}
       {found && found.games.length > 0 && (

@@ -18,10 +18,19 @@ export const Empty = ({ title, children, whole = false }: { title: string; child
   </section>
 );
 
-export const Fault = ({ error, again, whole = false }: { error: unknown; again?: () => void; whole?: boolean }): JSX.Element => {
+interface FaultProps {
+  error: unknown;
+  again?: () => void;
+  /** There is nothing else on the page, so that this is its heading. */
+  whole?: boolean;
+  /** What was there before stays below. */
+  beside?: boolean;
+}
+
+export const Fault = ({ error, again, whole = false, beside = false }: FaultProps): JSX.Element => {
   const fault = faultOf(error);
   return (
-    <section class="state state-fault" role="alert">
+    <section class={`state state-fault ${beside ? "panel beside" : ""}`} role="alert">
       {whole ? <h1>{fault.title}</h1> : <h2>{fault.title}</h2>}
       <p dir="auto">{fault.detail}</p>
       <p class="row">
