@@ -5,6 +5,7 @@ import errno
 import gc
 import math
 import socket
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -35,6 +36,12 @@ data. Without this limit, uvicorn still held such sockets after 100 s (RELIABILI
 KEEP_ALIVE_S: Final = 75
 """Seconds that an HTTP connection may be idle: longer than the usual 60 s of load balancers, which would
 otherwise send a request just as the connection is closed here."""
+
+SWITCH_S: Final = 0.001
+"""Seconds that the event loop may keep the interpreter from a thread that wants it. The thread that commits
+to SQLite wants it again after every row. With Python's own 5 ms an answer waits for that several times while
+the loop is busy.
+"""
 
 
 class CannotServe(Exception):
@@ -193,5 +200,6 @@ def run(app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lamb
     # Everything that is loaded now lives as long as the process. If each full garbage collection looked at
     # it, all games would stop for a quarter of a second.
     gc.freeze()
+    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(app, settings, on_bound))

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ import httpx
 import pytest
 
 from app.main import create_app
+from app.serving import server
 from app.serving.server import UNREAD_S, CannotServe, check_exposure, listen, serve
 from tests.app.real_server import local_settings, running_server
 from tests.app.watcher import watching
@@ -29,6 +31,22 @@ def has_ipv6() -> bool:
 
 def url_of(tmp_path: Path) -> str:
     return f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+
+
+def test_a_busy_loop_does_not_keep_threads_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, seen = sys.getswitchinterval(), []
+
+    async def serving(*_: object) -> None:
+        seen.append(sys.getswitchinterval())
+
+    monkeypatch.setattr(server, "serve", serving)
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    try:
+        server.run(create_app(local_settings("sqlite://")), local_settings("sqlite://"))
+    finally:
+        sys.setswitchinterval(usual)
+    assert seen == [server.SWITCH_S]
+    assert usual > server.SWITCH_S
 
 
 # --- exposure --------------------------------------------------------------------------------
