@@ -382,6 +382,7 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 async def test_shards_with_models_and_raters_are_one_run_when_they_are_merged(tmp_path: Path) -> None:
     whole, merged = tmp_path / "whole", tmp_path / "merged"
     parts = [tmp_path / f"part-{number}" for number in (1, 2)]
