@@ -1,5 +1,8 @@
 """Processes that share batches: how much faster several end one, and how two owners share the places.
 
+Games differ in length, and the last ones leave places empty: what waiting alone takes is told beside each
+time, and with it how many times as fast so many processes could be at most.
+
 ``python -m bench.workers --database-url postgresql://…`` needs a PostgreSQL database of its own, and fills
 it. The games are of `direct` seats of a fake model that takes a second an answer: waiting is the limit, not
 this machine.
@@ -8,6 +11,7 @@ this machine.
 import argparse
 import asyncio
 import contextlib
+import heapq
 import json
 import os
 import subprocess
@@ -23,6 +27,7 @@ from sqlalchemy import text
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
 from app.main import Composition
+from app.runner.queued import KEPT
 from app.settings import Settings
 from bench.row import Row
 
@@ -90,6 +95,28 @@ async def _ends(parts: Composition, batch: str, games: int) -> None:
         await asyncio.sleep(0.2)
 
 
+async def _waits(parts: Composition, batch: str) -> list[int]:
+    """For how many answers each game waits one after the other, by its place in the batch."""
+    query = text(
+        "SELECT position, request_id FROM model_calls JOIN games ON games.game_id = model_calls.game_id "
+        "WHERE batch_id = :batch"
+    )
+    waits: dict[int, set[str]] = {}
+    for position, request_id in await parts.database.rows(query.bindparams(batch=batch)):
+        phase, kind, _ = request_id.rsplit(".", 2)
+        together = kind in ("vote", "card", "summarise")  # all seats are asked at once
+        waits.setdefault(position, set()).add(f"{phase}.{kind}" if together else request_id)
+    return [len(waits[position]) for position in sorted(waits)]
+
+
+def _waiting_alone(waits: Sequence[int], places: int) -> int:
+    """For how many answers, one after the other, a batch waits that has so many places and loses no time."""
+    ends = [0] * places
+    for count in waits:
+        heapq.heapreplace(ends, ends[0] + count)
+    return max(ends)
+
+
 async def _share(parts: Composition, batches: Sequence[str], games: int) -> float:
     """The smaller share of the games that begin from now on, until half of all have."""
     before = [0 for _ in batches]
@@ -121,17 +148,24 @@ async def worker_rows(
             for count in processes:
                 async with _workers(url, models, count, places) as workers:
                     began, used_s = time.perf_counter(), _cpu_s(workers)
-                    await _ends(parts, await _post(parts, games, "anna"), games)
+                    batch = await _post(parts, games, "anna")
+                    await _ends(parts, batch, games)
                     took_s, used_s = time.perf_counter() - began, _cpu_s(workers) - used_s
                 alone_s = alone_s or took_s
+                waits = await _waits(parts, batch)
+                of_games = places - places // KEPT
+                least_s = _waiting_alone(waits, of_games * count) * answer_s
+                most = _waiting_alone(waits, of_games * processes[0]) * answer_s / least_s
                 what = f"{games} games, {places} places a process, {count} processes"
                 aim = {2: "1.8", 4: "3"}.get(count, "")
                 rows.append(Row(what, took_s, "s", "one process", alone_s / took_s, aim))
                 # Waiting is the limit only while each of them is idle for most of the time.
                 busy = Row(f"CPU of a process, {count} processes", used_s / count / took_s, "", "one core")
                 rows += [busy, Row(f"CPU a game, {count} processes", used_s / games, "s")]
+                rows.append(Row(f"waiting alone, {count} processes", least_s, "s", "it", took_s / least_s))
                 print(
-                    f"{what}: {took_s:.1f} s, {alone_s / took_s:.2f} times as fast; "
+                    f"{what}: {took_s:.1f} s, {alone_s / took_s:.2f} times as fast "
+                    f"({most:.2f} if it took {least_s:.0f} s, what waiting takes); "
                     f"{used_s / games:.2f} s of CPU a game, {busy.value:.0%} of a core each",
                     file=sys.stderr,
                 )
