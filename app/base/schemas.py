@@ -101,15 +101,15 @@ def in_pieces(most: int) -> WrapValidator:
 
 def _moved(fault: ValidationError, start: int) -> ValidationError:
     """The faults of a piece of a list that begins at ``start``, with their places in the list."""
-    told = [
+    moved = [
         InitErrorDetails(
-            type=PydanticCustomError(one["type"], "{told}", {"told": one["msg"]}),
+            type=PydanticCustomError(one["type"], "{words}", {"words": one["msg"]}),
             loc=(start + int(one["loc"][0]), *one["loc"][1:]),
             input=None,
         )
         for one in fault.errors(include_url=False, include_context=False, include_input=False)
     ]
-    return ValidationError.from_exception_data(fault.title, told)
+    return ValidationError.from_exception_data(fault.title, moved)
 
 
 ReadJson = Annotated[JsonValue, SkipValidation]
