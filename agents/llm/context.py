@@ -39,7 +39,7 @@ from engine.intentions import CATALOGUE, CATEGORIES, plain
 from engine.profile import PROFILES, Profile, make_profile, profile_from_settings
 from engine.rules import usual_names
 from engine.state import Hand, Table
-from engine.terms import EVIL_ROLES, Role, Seat
+from engine.terms import EVIL_ROLES, Phase, Role, Seat
 from engine.thoughts import Belief
 
 __all__ = [
@@ -384,13 +384,24 @@ def _needed(table: Table) -> str:
 _WINS: Final = 3
 """Quests that decide the game."""
 
+_BEFORE_THE_VOTE: Final = frozenset({Phase.PROPOSE, Phase.DISCUSS, Phase.RECONSIDER, Phase.VOTE})
+
+_IF_REJECTED: Final = {
+    "evil_wins": ", the last: if its team is rejected, evil wins",
+    "last_team_goes": ", the last: its team goes whatever the vote says",
+    "forced_team": ", the last: its team goes without a vote",
+    "quest_fails": ", the last: if its team is rejected, the quest fails",
+}
+
 
 def situation(table: Table, hand: Hand) -> str:
     """The state of the game in a few sentences, for the head of a question."""
     leads = "you lead" if hand.seat == table.leader else f"seat {table.leader} leads"
     team = f" The team is {listed(table.team)}." if table.team else " No team is proposed yet."
+    last = table.attempt == table.profile.max_rejections and table.phase in _BEFORE_THE_VOTE
     return (
-        f"Round {table.round}, attempt {table.attempt} of {table.profile.max_rejections}; {leads}. "
+        f"Round {table.round}, attempt {table.attempt} of {table.profile.max_rejections}"
+        f"{_IF_REJECTED[table.profile.on_max_rejections] if last else ''}; {leads}. "
         f"Quests: {table.succeeded} succeeded, {table.failed} failed; {_needed(table)}.{team}"
     )
 

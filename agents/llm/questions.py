@@ -120,7 +120,10 @@ def _card(turn: ModelTurn) -> Question[Explained[bool]]:
 
 def _assassination(turn: ModelTurn) -> Question[Explained[Seat | None]]:
     may_hold = turn.table.profile.assassination == "after_any_quest"
-    others = tuple(seat for seat in range(1, turn.table.players + 1) if seat != turn.seat)
+    # Whom an evil seat was shown is evil, so Merlin is not there.
+    others = tuple(
+        seat for seat in range(1, turn.table.players + 1) if seat != turn.seat and seat not in turn.hand.sees
+    )
     words = turn.render("assassination", may_hold=may_hold)
 
     def build(shot: Explained[Seat | None]) -> SeatAction:

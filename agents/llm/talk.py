@@ -119,6 +119,13 @@ class ModelTurn:
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
     @property
+    def _forced(self) -> bool:
+        """Whether the team of this attempt goes on the quest whatever the vote says."""
+        profile = self.table.profile
+        goes = profile.on_max_rejections in ("last_team_goes", "forced_team")
+        return goes and self.request.attempt == profile.max_rejections
+
+    @property
     def others_spoke(self) -> bool:
         """Whether anybody else has said anything in this game."""
         return any(
@@ -156,6 +163,7 @@ class ModelTurn:
             "sees": self.hand.sees,
             "secret": self._secret,
             "memory": self.memory,
+            "forced": self._forced,
         }
         values = common | values
         if template in self.known_forms:

@@ -291,6 +291,7 @@ async def test_an_agent_made_anew_asks_no_stored_answer_again() -> None:
     assert sum(len(session.sent) for session in sessions.values()) == asked
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.long)])
 def test_an_llm_seat_conforms(every: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # The quick tier plays every sixth game of the suite.

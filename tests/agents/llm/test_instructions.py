@@ -101,7 +101,9 @@ async def test_a_system_message_of_other_words_leaves_the_whole_to_the_questions
                 assert f'"{name}"' in one.question, name
             if "one_pass" in one.key.step:
                 assert "Your menu: " in one.question
-                assert "Weigh how" in one.question or "weigh how the quests ended" in one.question
+                assert "serve your side best" in one.question
+                # Before the game's first speech there is nobody to consider.
+                assert ("Seats to consider" in one.question) is ("weigh how the quests" in one.question)
 
 
 async def test_where_each_question_tells_all_prompts_are_shorter_and_less_of_them_is_repeated() -> None:

@@ -267,6 +267,45 @@ def rejecting(messages: Sequence[Message], form: Form) -> object:
     return values
 
 
+@pytest.mark.parametrize(
+    ("rule", "told", "votes_count"),
+    [
+        ("last_team_goes", "the last: its team goes whatever the vote says", False),
+        ("forced_team", "the last: its team goes without a vote", False),
+        ("evil_wins", "the last: if its team is rejected, evil wins", True),
+        ("quest_fails", "the last: if its team is rejected, the quest fails", True),
+    ],
+)
+async def test_what_hangs_on_the_last_proposal_of_a_round_is_told_before_its_vote(
+    rule: str, told: str, votes_count: bool
+) -> None:
+    profile = make_profile("interintent", 5, rules={"on_max_rejections": rule})
+    _, sessions = await played(profile, 3, rejecting, {"mechanism": "direct"})
+    seen = set()
+    for session in sessions.values():
+        for one in session.sent:
+            _, attempt, kind, _ = one.key.request_id.split(".")
+            words = one.messages[-1].content
+            is_last = attempt == "2" and kind in ("propose_team", "speak", "reconsider", "vote")
+            assert (told in words) is is_last, (one.key, words[-900:])
+            if kind == "reconsider":
+                assert ("how the others will vote" in words) is (votes_count or attempt == "1")
+            seen.add((attempt, kind))
+    assert {("1", "reconsider"), ("2", "propose_team"), ("2", "reconsider")} <= seen
+
+
+async def test_a_shooter_is_not_asked_whether_a_partner_may_be_merlin() -> None:
+    def winning(messages: Sequence[Message], form: Form) -> object:
+        values = noise()(messages, form)
+        assert isinstance(values, dict)
+        wins = {"vote": "agree", "card": "success"}
+        return {name: wins.get(name, value) for name, value in values.items()}
+
+    _, sessions = await played(FIVE, 3, winning, {"mechanism": "direct"}, deal=DEAL)
+    [shot] = [one for one in sessions[4].sent if one.key.step == "assassination"]
+    assert shot.form.schema["properties"]["target"]["enum"] == [1, 2, 3]
+
+
 @pytest.mark.parametrize("discussion", ["after_proposal", "before_proposal", "none"])
 @pytest.mark.parametrize(
     "options",
