@@ -39,8 +39,8 @@ otherwise send a request just as the connection is closed here."""
 
 SWITCH_S: Final = 0.001
 """Seconds that the event loop may keep the interpreter from a thread that wants it. The thread that commits
-to SQLite wants it again after every row. With Python's own 5 ms an answer waits for that several times while
-the loop is busy.
+to SQLite wants it at the beginning of each commit: with Python's own 5 ms, each commit beside a busy loop
+takes 4 ms longer.
 """
 
 
