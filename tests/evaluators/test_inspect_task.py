@@ -72,6 +72,7 @@ def write(path: Path, dimension: Any, *, with_gold: bool = True) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_inspect_runs_the_tasks_and_pools_as_we_do(tmp_path: Path) -> None:
     write(tmp_path / "guessing.jsonl", "guessing")
     write(tmp_path / "summarisation.jsonl", "summarisation")
@@ -124,6 +125,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("install", ["wheel", "editable", "clone"])
 @pytest.mark.parametrize("task", ["guessing", "summarisation"])
 def test_inspect_finds_the_tasks_by_name_in_every_install(tmp_path: Path, install: str, task: str) -> None:

@@ -12,7 +12,7 @@ from tests.evaluators.report import oracle
 from tests.evaluators.report.oracle.making import GAMES, JUDGES, USES, make, report_of
 from tests.evaluators.report.oracle.tables import NAMES, Oracle
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 Labels = tuple[str, ...]
 
