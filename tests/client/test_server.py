@@ -176,7 +176,7 @@ async def test_the_live_layer_comes_between_the_events(served: Served) -> None:
 async def test_seats_are_found_in_one_game_and_a_cancelled_wait_leaves_no_seek(served: Served) -> None:
     async with Server(served.url) as server:
         waiting = asyncio.create_task(server.find_seat("cat", players=9))
-        while not (lobby := await server.lobby())["seeks"]:
+        while not (lobby := await server.lobby())["pools"]:
             pass
         assert [pool["waiting"] for pool in lobby["pools"]] == [1]
         waiting.cancel()

@@ -16,6 +16,7 @@ from playwright.async_api import (
     Request,
     WebSocket,
     async_playwright,
+    expect,
 )
 
 from tests.app.real_server import Served, local_settings, running_server
@@ -25,6 +26,11 @@ PHONE = {"width": 360, "height": 740}
 DESK = {"width": 1280, "height": 800}
 SCREEN = {"width": 1440, "height": 900}
 WALL = {"width": 3840, "height": 2160}
+
+PATIENCE_MS = 60_000
+"""What a page is given for each thing that it is expected to show: machines are slow at times."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 Visits = Callable[..., AbstractAsyncContextManager[Page]]
 
@@ -89,6 +95,7 @@ def visit(browser: Browser) -> Visits:
     ) -> AsyncIterator[Page]:
         context = await browser.new_context(viewport=viewport, **more)
         try:
+            context.set_default_timeout(PATIENCE_MS)
             watchman = Watchman(context, url)
             page = await context.new_page()
             await page.goto(url)

@@ -84,6 +84,8 @@ async def test_a_seek_is_made_and_withdrawn(served: Served, visit: Visits) -> No
     async with visit(f"{served.url}/ui/#/lobby") as page:
         await tab_to(page, page.get_by_label("Seats"))
         await page.keyboard.press("ArrowDown")
+        await tab_to(page, page.get_by_label("Wait for others"))
+        await page.keyboard.press("End")
         await tab_to(page, page.get_by_role("button", name="Seek a game"))
         await page.keyboard.press("Enter")
         # Who used the button is brought to what took its place.

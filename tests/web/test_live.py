@@ -11,7 +11,7 @@ from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
 from tests.web.conftest import Visits
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
 async def begun(caller: httpx.AsyncClient) -> str:
