@@ -295,7 +295,8 @@ async def _of_batches(
         evaluations = parts.evaluations
         only: Turns | None = None
         if judges is not None:
-            judged = await evaluations.store.judgements_of(games, kind="model", raters=judges)
+            whose = await evaluations.gold.raters_on(games)
+            judged = await evaluations.store.judgements_of(games, whose=whose, kind="model", raters=judges)
             only = {(row.game_id, row.request_id) for row in judged}
             if not only:
                 fail("no model has judged these games" + (f" as {', '.join(judges)}" if judges else ""))

@@ -14,6 +14,7 @@ from app.games.bot_schemas import BotCheck, BotPage, BotView, CheckOutcome, Chec
 from app.games.schemas import BatchCreated, NewGames, SeatSpec
 from app.games.seat_tokens import SeatTokens
 from app.games.service import Games
+from app.seats.remote_seat import RemoteSeat
 from app.seats.seating import REMOTE
 from app.store.bots import BotStore, PlayedCheck
 from app.store.games import OPEN, GameStore, new_id
@@ -92,11 +93,14 @@ class Bots:
         await self._store.begin_check(bot.bot_id, game.game_id)
         return BotCheck(bot_id=bot.bot_id, game_id=game.game_id, profile=new.profile, seats=game.seats)
 
-    async def cuts(self, game_id: str, request_id: str) -> bool:
+    async def cuts(self, seat: RemoteSeat, request_id: str) -> bool:
         """Whether the connection of a seat is cut in place of the acknowledgement of this answer: in checks,
         that of each seat's first vote. Whoever does not come back leaves the rest to the defaults.
         """
-        return request_id.startswith(CUT) and await self._store.is_check(game_id)
+        if CHECK_LABEL not in seat.labels or not request_id.startswith(CUT):
+            return False
+        # Anybody may use the label.
+        return await self._store.is_check(seat.game_id)
 
     async def _bot(self, bot_id: str) -> BotRow:
         bot = await self._store.bot(bot_id)

@@ -443,9 +443,7 @@ class Connection(SocketTalk):
             remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
             await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
         else:
-            if not outcome.duplicate and await self._sockets.bots.cuts(
-                self._view.game_id, outcome.request_id
-            ):
+            if not outcome.duplicate and await self._sockets.bots.cuts(self._view, outcome.request_id):
                 raise Closing(Code.STOPPING, "the check of bots cuts here: come back, and play on")
             ack = ActAck(
                 re=re,

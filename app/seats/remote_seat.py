@@ -80,6 +80,8 @@ class RemoteSeat:
         """Whether the game was over when this view was last requested."""
         self.may_be_absent = False
         """Whether a stand-in may have taken the seat."""
+        self.labels: frozenset[str] = frozenset()
+        """The names of its batch's labels."""
         self._reader = reader
         self._tails = tails
         self._allowed = allowed

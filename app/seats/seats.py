@@ -39,7 +39,7 @@ from app.store.inbox import (
     canonical,
     no_answer,
 )
-from app.store.rows import GameRow
+from app.store.rows import Damaged, GameRow
 from app.stream import metrics
 from app.stream.feed import held_name, request_name
 from app.stream.shared import unbroken
@@ -124,6 +124,7 @@ class Seats:
             allowed = allowances(row, batch)
             seat = RemoteSeat(self._reader, self._feed.tails, row.game_id, viewer, allowed)
             seat.may_be_absent = batch.spec.get("stand_in_after") is not None
+            seat.labels = frozenset(() if isinstance(batch.labels, Damaged) else batch.labels)
             kept.setdefault(viewer, seat)
         kept[viewer].is_over = row.status not in OPEN
         return kept[viewer]

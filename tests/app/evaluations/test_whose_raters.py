@@ -56,6 +56,13 @@ async def rate(caller: Caller, who: str, *, guessed: str, reasonable: bool, scor
     await told(caller, who, "/annotations", body)
 
 
+async def add_stranger(caller: Caller) -> None:
+    """A key that may do all that raters do, of a project of its own."""
+    scopes = ("eval:read", "eval:submit", "annotate")
+    row = ApiKey("k_odd", "odd", hash_of(key_of("odd")), scopes, clock.now_ms(), project="odd")
+    await store_of(caller).add(row)
+
+
 def game_of() -> str:
     return f"g_{BATCH.removeprefix('b_')}0"
 
@@ -72,9 +79,7 @@ async def test_strangers_raters_change_nothing_that_an_owner_reads_unless_they_a
     database_url: str,
 ) -> None:
     async with with_games(database_url, PUBLIC) as caller:
-        scopes = ("eval:read", "eval:submit", "annotate")
-        row = ApiKey("k_odd", "odd", hash_of(key_of("odd")), scopes, clock.now_ms(), project="odd")
-        await store_of(caller).add(row)
+        await add_stranger(caller)
         await rate(caller, "owner", guessed="convince_leader", reasonable=True, score=5)
         rules = {"dimension": "selection", "judge": {"kind": "rule"}, "batch": BATCH}
         judged = (await told(caller, "owner", "/evaluations", rules))["evaluation_id"]
@@ -107,6 +112,21 @@ async def test_strangers_raters_change_nothing_that_an_owner_reads_unless_they_a
             after = await ask(caller, "owner", READ[0])
             assert f"ann (key:k_{who})" in after.text
             assert "key:k_odd" not in after.text
+
+
+async def test_what_an_owners_raters_say_of_its_public_games_is_told_to_no_stranger(tmp_path: Any) -> None:
+    async with with_games(f"sqlite:///{tmp_path}/raters.db", PUBLIC) as caller:
+        await add_stranger(caller)
+        await rate(caller, "odd", guessed="convince_leader", reasonable=True, score=5)
+        rules = {"dimension": "selection", "judge": {"kind": "rule"}, "game": game_of()}
+        judged = (await told(caller, "odd", "/evaluations", rules))["evaluation_id"]
+        paths = [path.replace(f"batch={BATCH}", f"game={game_of()}") for path in READ[1:]]
+        paths.append(f"/evaluations/{judged}")
+        before = [await told(caller, "odd", path) for path in paths]
+        assert before[-1]["agreement"]["reasonable"]["items"] > 0
+        # The owner's person of the same name contradicts everything.
+        await rate(caller, "owner", guessed="defend_self", reasonable=False, score=1)
+        assert [await told(caller, "odd", path) for path in paths] == before
 
 
 async def test_everybodys_raters_are_read_where_nobody_knows_whose_the_games_are(database_url: str) -> None:
