@@ -1,5 +1,6 @@
 """Options and arguments of several commands."""
 
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -89,11 +90,22 @@ ApiKeyEnv = Annotated[
 ]
 MaxTokens = Annotated[
     int | None,
-    typer.Option(min=1, help="Make no more calls once this many tokens are used, prompts included."),
+    typer.Option(
+        min=1, max=10**15, help="Make no more calls once this many tokens are used, prompts included."
+    ),
 ]
+
+
+def _is_cost(cost: float | None) -> float | None:
+    if cost is not None and not 0 < cost < inf:
+        raise typer.BadParameter(f"{cost:g} is not more than 0")
+    return cost
+
+
 MaxCost = Annotated[
     float | None,
     typer.Option(
-        help="Make no more calls once they have cost this much, by the endpoint's configured prices."
+        callback=_is_cost,
+        help="Make no more calls once they have cost this much, by the endpoint's configured prices.",
     ),
 ]

@@ -53,7 +53,7 @@ def try_command(
 
     Example: interintent models try small --yes
     """
-    if (name is None) == (model is None):
+    if bool(name) == bool(model):
         fail("name one model: as the argument, or with --model")
     chosen = chosen_endpoint(name or model, base_url, api_key_env)
     assert chosen is not None

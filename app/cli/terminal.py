@@ -266,9 +266,18 @@ def guarded(command: Callable[[], object]) -> None:
         file = "" if fault.filename is None else f"{os.fsdecode(fault.filename)}: "
         _end(f"{file}{reason(fault)}", REFUSED)
     except Exception as fault:
+        if isinstance(fault, UnicodeEncodeError) or "codec can't encode" in str(fault):
+            for word in sys.argv[1:]:
+                if not _is_utf8(word):
+                    _end(f"this argument is not UTF-8: {word}", REFUSED)
         last = traceback.extract_tb(fault.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
         _end(f"something broke on our side: {type(fault).__name__} in {place}", 1)
+
+
+def _is_utf8(word: str) -> bool:
+    # Python reads other bytes of an argument as lone surrogates.
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def _end(message: str, code: int) -> NoReturn:

@@ -92,6 +92,36 @@ def test_hostile_paths_are_one_sentence(words: tuple[str, ...], kind: str, tmp_p
     assert done.returncode in (1, 2), said
 
 
+def test_an_argument_that_is_not_utf_8_is_one_sentence(tmp_path: Path) -> None:
+    given = b"x\xff[b]"
+    url = ("--database-url", "sqlite:///games.sqlite")
+    assert interintent("migrate", *url, cwd=tmp_path).returncode == 0
+    for words in (
+        ("annotations", "export", "--batch", given),
+        ("annotations", "export", "--game", given),
+        ("answers", "export", given, "--out", "out"),
+        ("report", "--batch", given),
+        ("keys", "revoke", given),
+    ):
+        done = interintent(*words, *url, cwd=tmp_path)
+        said = done.stdout + done.stderr
+        assert (done.returncode, "Traceback" in said, "on our side" in said) == (2, False, False), said
+        assert "\\udcff[b]" in said, said
+
+
+def test_limits_and_names_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    for words in (
+        *(("batch", "limits", "b_1", "--max-cost", cost) for cost in ("-1", "0", "nan", "inf")),
+        ("batch", "limits", "b_1", "--max-tokens", "9" * 20),
+        ("judge", "b_1", "--rules", "--max-cost", "-1"),
+        ("simulate", "-n", "1", "--max-cost", "-1"),
+        ("models", "try", ""),
+    ):
+        done = interintent(*words, cwd=tmp_path)
+        assert done.returncode == 2, (words, done.stdout, done.stderr)
+        assert "on our side" not in done.stderr, done.stderr
+
+
 def test_a_missing_path_among_others_is_named_and_nothing_is_done(tmp_path: Path) -> None:
     (tmp_path / "there.ndjson").write_text("{}\n")
     for words in (("replay", "check"), ("metrics",), ("report",), ("items",)):
