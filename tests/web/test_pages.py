@@ -14,7 +14,7 @@ from playwright.async_api import Page, expect
 
 from scripts.web import WEB, install
 from tests.app.evaluations.test_ratings_api import paired
-from tests.app.meeting.seekers import seek
+from tests.app.play.meeting.seekers import seek
 from tests.app.real_server import Served
 from tests.web.conftest import PHONE, SCREEN, WALL, Visits
 
