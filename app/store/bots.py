@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.store.cursors import newest_first
 from app.store.db import Database
-from app.store.rows import BotRow, is_readable, typed_row, values_of
+from app.store.rows import BotRow, is_readable, read_row, typed_row, values_of
 from app.store.tables import bots, inbox, refusals
 
 __all__ = ["BotStore", "PlayedCheck"]
@@ -53,9 +53,11 @@ class BotStore:
         return (await self.bots_of([bot_id])).get(bot_id)
 
     async def named(self, owner: str, name: str, version: str) -> BotRow | None:
+        """The bot with this name and version. Raises CorruptLog if its row cannot be read."""
         c = bots.c
         query = select(bots).where(c.owner == owner, c.name == name, c.version == version)
-        return next(iter(await self._read(query)), None)
+        rows = await self._database.mappings(query)
+        return read_row(BotRow, rows[0]) if rows else None
 
     async def bots_of(self, bot_ids: Iterable[str]) -> dict[str, BotRow]:
         """These bots by id; unknown ones, and those that cannot be read, are missing."""

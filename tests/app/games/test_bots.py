@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from tests.app.calling import Caller, calling, problem
 from tests.app.real_server import local_settings, running_server
@@ -54,6 +55,15 @@ async def test_each_name_and_version_is_one_bot(caller: Caller) -> None:
     assert rest["next"] is None
     assert (await caller.get("/bots", params={"owner": "key:k_x"})).json()["bots"] == []
     problem(await caller.post("/bots", json={"name": "o\u202ewl", "version": "1"}), 422, "invalid-request")
+
+
+async def test_a_bot_whose_row_is_damaged_is_told_as_that(caller: Caller) -> None:
+    await registered(caller)
+    async with caller.services.database.write_engine.begin() as connection:
+        await connection.execute(text("UPDATE bots SET created_at = -5"))
+    async with asyncio.timeout(60):
+        answer = await caller.post("/bots", json={"name": "owl", "version": "1.0"})
+    problem(answer, 500, "corrupt-log")
 
 
 async def test_a_bot_that_plays_against_itself_without_fault_is_checked(caller: Caller) -> None:

@@ -213,6 +213,12 @@ def test_brier_score_and_reliability_curve_by_hand() -> None:
     assert scores.confusion == {(right, right): 3, (right, wrong): 2}
 
 
+def test_guesses_are_counted_by_the_true_role() -> None:
+    scores = role_guesses((Role.ASSASSIN, None), (Role.MERLIN, None), (Role.MERLIN, None))
+    assert scores.by_role == {Role.ASSASSIN: Rate(1, 3)}
+    assert scores.confusion == {(Role.ASSASSIN, Role.ASSASSIN): 1, (Role.ASSASSIN, Role.MERLIN): 2}
+
+
 def test_a_mean_confidence_falls_to_the_nearest_step() -> None:
     curve = role_guesses((Role.ASSASSIN, 2.5), (Role.ASSASSIN, 2.4)).curve
     assert (curve[2].right, curve[3].right) == (Rate(1, 1), Rate(1, 1))

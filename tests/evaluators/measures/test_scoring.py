@@ -152,6 +152,17 @@ def test_guessing_at_random_scores_what_chance_predicts(variant: Variant, size: 
     assert expected + 4 * spread < 0.25
 
 
+def test_an_empty_guess_is_no_silence_and_the_ceiling_is_what_so_many_names_reach() -> None:
+    first, second, third, *_ = gold_items(1)
+    assert first.gold is not None
+    scores = Scores()
+    scores.add(first, answer(first, []))
+    scores.add(second, None)
+    assert (scores.items, scores.silent, scores.limits["all", "all"].ceiling) == (2, 1, 0)
+    scores.add(third, answer(third, [third.options[0].id]))
+    assert (scores.items, scores.silent, scores.limits["all", "all"].ceiling) == (3, 1, 1)
+
+
 def test_chance_is_exact_on_a_small_set() -> None:
     # One item, gold 1 of the impactful 15. Every pair: 14 of the 105 hold the right one.
     (item,) = items(
