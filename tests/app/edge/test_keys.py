@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosedError
 from app.base.clock import now_ms
 from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key
 from app.serving.server import CannotServe, check_exposure
+from app.store.audit import Audit
 from app.store.db import Database
 from app.store.games import new_id
 from app.store.keys import KeyStore
@@ -506,6 +507,18 @@ async def test_keys_are_made_listed_and_revoked_from_the_command_line(tmp_path: 
     first = json.loads((await _run("rotate", "--json", database=file)).stdout)
     assert first == {"number": 2, "still_verifying": 1}
     assert json.loads((await _run("rotate", "--now", "--json", database=file)).stdout)["still_verifying"] == 0
+    await _run("quota", whole["id"], "open_games=5", "requests=default", database=file)
+    async with calling(f"sqlite:///{file}") as caller:
+        deeds, _ = await Audit(caller.services.database).deeds()
+    ids = [listed[0]["id"], whole["id"]]
+    assert [(deed.action, deed.object) for deed in deeds] == [
+        *(("create key", key_id) for key_id in ids),
+        ("revoke key", ids[0]),
+        ("rotate", "secret 2"),
+        ("rotate and revoke tokens", "secret 3"),
+        ("change quotas", f"key:{ids[1]}"),
+    ]
+    assert deeds[-1].detail == {"open_games": 5, "requests": "default"}
 
 
 @pytest.mark.parametrize(
