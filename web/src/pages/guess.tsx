@@ -355,6 +355,7 @@ const ABOUT_SET: Record<EvaluationSet["status"], (date: string) => string> = {
     `sealed until ${date}. Nothing is told before. What you hand in under this name is kept until then: come back with the same key and go on.`,
   scoring: () => "closed. All answers are being scored.",
   open: () => "open. Everybody's figures stand below; you may practise on its items.",
+  withdrawn: () => "withdrawn by its owner. Nothing more is taken, and nothing is scored.",
 };
 
 interface ItemProps {
