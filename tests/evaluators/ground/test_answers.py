@@ -123,3 +123,9 @@ def test_samples_of_several_items_or_raters_have_no_majority() -> None:
     for samples in ([], [sample(), Guess("j", frozenset())], [sample(rater="a"), sample(rater="b")]):
         with pytest.raises(ValueError, match="one item by one rater"):
             majority(samples)
+
+
+def test_a_joined_role_has_the_mean_of_the_confidences_that_were_stated_with_it() -> None:
+    stated = ((Role.MERLIN, 5.0), (Role.MERLIN, 2.0), (Role.MERLIN, None), (Role.PERCIVAL, 1.0))
+    joined = majority([Guess("i", frozenset(), role=role, confidence=sure) for role, sure in stated])
+    assert (joined.role, joined.confidence) == (Role.MERLIN, 3.5)
