@@ -22,7 +22,16 @@ from app.store.postgres import ANSWER_WITHIN_S, PostgresCommits, postgres_engine
 from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
 from app.store.sqlite import SqliteCommits, SqliteReads, sqlite_engine, sqlite_exists
 from app.store.trouble import DatabaseTrouble, trouble_of
-from app.store.writer import Append, Conflict, DatabaseHealth, Unfounded, Writer, answering, working
+from app.store.writer import (
+    Append,
+    Conflict,
+    DatabaseHealth,
+    Unfounded,
+    Writer,
+    answering,
+    working,
+    working_alone,
+)
 
 __all__ = [
     "PASSING",
@@ -95,7 +104,7 @@ class Database:
             self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
         commits = SqliteCommits(self.url, settings) if self.is_sqlite else PostgresCommits(self.write_engine)
         self.health = DatabaseHealth()
-        self.writer = Writer(self.write_engine, commits, self.health)
+        self.writer = Writer(commits, self.health)
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -144,6 +153,8 @@ class Database:
 
     async def rows(self, query: Executable) -> Sequence[Any]:
         """Everything that a query finds."""
+        if working_alone.get():
+            raise RuntimeError("work in a transaction reads over its own connection")
         try:
             if self._reads is not None:
                 found = await self._reads.rows(query)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 import asyncpg  # type: ignore[import-untyped]
+import structlog
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import (
     DataError,
@@ -23,9 +24,11 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.util import await_only
 
 from app.store.trouble import DatabaseAway
-from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, answering
+from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, answering, working
 
 __all__ = ["ANSWER_WITHIN_S", "PostgresCommits", "postgres_engine"]
+
+log = structlog.get_logger()
 
 ASK_AFTER_S: Final = 30.0
 """A connection that was idle for more seconds than this is tested, since it may be dead without our knowing.
@@ -198,6 +201,20 @@ class PostgresCommits:
         except BaseException:
             await self._drop()
             raise
+
+    async def alone(self, work: Work) -> Any:
+        result, is_committed = None, False
+        try:
+            async with working(), self._engine.connect() as connection:
+                result = await work(connection)
+                await connection.commit()
+                is_committed = True
+        except Exception as fault:
+            if not is_committed:
+                raise
+            # Only the connection could not be returned.
+            log.warning("a write's connection broke", cause=type(fault).__name__)
+        return result
 
     async def version(self) -> int | None:
         return None

@@ -7,20 +7,21 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from sqlalchemy import Connection, Engine, Executable, create_engine, event
+from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool, PoolProxiedConnection, QueuePool
 
 from app.settings import Settings
-from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, fail, settle
+from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, fail, settle
 
 __all__ = ["SqliteCommits", "SqliteReads", "sqlite_engine", "sqlite_exists"]
 
@@ -127,6 +128,19 @@ class SqliteReads:
         self._engine.dispose()
 
 
+class _OnThread:
+    """A connection for work that was written for an asynchronous one, and never has to wait on its thread."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def execute(self, *given: Any) -> CursorResult[Any]:
+        return self._connection.execute(*given)
+
+    async def run_sync(self, work: Callable[..., T], *given: Any) -> T:
+        return work(self._connection, *given)
+
+
 class SqliteCommits:
     """Commits to an SQLite file on a thread of its own, a whole transaction at a time.
 
@@ -138,7 +152,10 @@ class SqliteCommits:
     def __init__(self, url: str, settings: Settings) -> None:
         file = make_url(url).set(drivername="sqlite+pysqlite")
         self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
-        _prepare(self._engine, settings, writes=True)
+        # A connection of its own, so that ``version`` changes with what is not an append.
+        self._others = create_engine(file, poolclass=QueuePool, pool_size=1, hide_parameters=True)
+        for engine in (self._engine, self._others):
+            _prepare(engine, settings, writes=True)
         self._connection: PoolProxiedConnection | None = None
         self._opened = 0
         """Connections so far."""
@@ -149,6 +166,9 @@ class SqliteCommits:
 
     async def commit(self, statements: Statements) -> None:
         await self._on_thread(partial(self._commit, statements))
+
+    async def alone(self, work: Work) -> Any:
+        return await self._on_thread(partial(copy_context().run, self._alone, work))
 
     async def version(self) -> int | None:
         return await self._on_thread(self._version)
@@ -173,6 +193,7 @@ class SqliteCommits:
             with suppress(RuntimeError):
                 done.get_loop().call_soon_threadsafe(*outcome)
         self._close()
+        self._others.dispose()
 
     def _connected(self) -> Any:
         """The driver's connection."""
@@ -203,6 +224,16 @@ class SqliteCommits:
         except BaseException:
             self._close()
             raise
+
+    def _alone(self, work: Work) -> Any:
+        with self._others.connect() as connection:
+            waiting = work(cast(AsyncConnection, _OnThread(connection))).__await__()
+            try:
+                next(waiting)
+            except StopIteration as finished:
+                connection.commit()
+                return finished.value
+            raise RuntimeError(f"{work} waits for something else than its connection")
 
     def _error(self, fault: sqlite3.Error) -> BaseException:
         """The error in SQLAlchemy's form, without the values."""

@@ -6,17 +6,17 @@ behind ``Commits``: ``sqlite.py`` and ``postgres.py`` each do it in their own wa
 """
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
 from operator import itemgetter
 from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 from sqlalchemy import Dialect, Executable
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base import metrics
 from app.base.clock import now_ms
@@ -31,12 +31,14 @@ __all__ = [
     "PreparedStatements",
     "Statements",
     "Unfounded",
+    "Work",
     "Write",
     "Writer",
     "answering",
     "fail",
     "settle",
     "working",
+    "working_alone",
 ]
 
 log = structlog.get_logger()
@@ -111,12 +113,22 @@ class Append:
         fail(self.done, fault)
 
 
+Work = Callable[[AsyncConnection], Awaitable[Any]]
+"""Work in a transaction. It waits for nothing but its connection, of which it may use ``execute`` and
+``run_sync``.
+"""
+
+
+working_alone: Final = ContextVar("working_alone", default=False)
+"""Whether this is ``Work``, which must not read over other connections: it would wait for itself."""
+
+
 class _Alone:
     """Work in a transaction of its own, and its outcome."""
 
     __slots__ = ("done", "work")
 
-    def __init__(self, work: Callable[[AsyncConnection], Awaitable[Any]]) -> None:
+    def __init__(self, work: Work) -> None:
         self.work = work
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
@@ -129,11 +141,16 @@ Statements = Sequence[tuple[Any, list[Any]]]
 
 
 class Commits(Protocol):
-    """Executes the writer's grouped commits, one after the other."""
+    """Executes the writer's transactions, one after the other."""
 
     async def commit(self, statements: Statements) -> None:
         """Returns when all of it is committed. Raises the database's error in SQLAlchemy's form; then nothing
         is committed, unless the database went away during the commit itself.
+        """
+
+    async def alone(self, work: Work) -> Any:
+        """The result of the work, which is committed. Raises what the work raises; then nothing is committed,
+        unless the database went away during the commit itself.
         """
 
     async def version(self) -> int | None:
@@ -250,8 +267,7 @@ class DatabaseHealth:
 class Writer:
     """Executes appends and other writes, one transaction after the other, in the order of arrival."""
 
-    def __init__(self, engine: AsyncEngine, commits: Commits, health: DatabaseHealth) -> None:
-        self._engine = engine
+    def __init__(self, commits: Commits, health: DatabaseHealth) -> None:
         self._commits = commits
         self._health = health
         self._queue: asyncio.Queue[Append | _Alone | None] = asyncio.Queue()
@@ -286,7 +302,7 @@ class Writer:
         return append
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Runs ``work`` in a transaction of its own and returns its result.
+        """Runs ``work``, see ``Work``, in a transaction of its own and returns its result.
 
         Raises what ``work`` raises; then nothing was written.
         """
@@ -341,27 +357,17 @@ class Writer:
             self._health.stops_writing()
 
     async def _run_alone(self, job: "_Alone") -> None:
-        # On SQLite a thread does the work, and nothing ends it.
-        within = answering(math.inf) if self._engine.dialect.name == "sqlite" else working()
+        working_alone.set(True)
         try:
-            async with within, self._engine.connect() as connection:
-                try:
-                    result = await job.work(connection)
-                    await connection.commit()
-                except Exception as fault:
-                    self._failed(fault)
-                    fail(job.done, fault)
-                    await connection.rollback()
-                else:
-                    self._health.worked("writing")
-                    settle(job.done, result)
+            result = await self._commits.alone(job.work)
         except Exception as fault:
-            if job.done.done():
-                # The caller has its result or error; only the connection could not be returned.
-                log.warning("a write's connection broke", cause=type(fault).__name__)
-                return
             self._failed(fault)
             fail(job.done, fault)
+        else:
+            self._health.worked("writing")
+            settle(job.done, result)
+        finally:
+            working_alone.set(False)
 
     def _failed(self, fault: Exception) -> None:
         """Notes the fault. If the database is in trouble, everything that waits fails with it: each would

@@ -438,6 +438,8 @@ class Meeting:
                 return
 
     async def _pair_once(self, pool: str) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
+        new, seats = (None, 0) if pool.startswith(_OPEN_GAME) else await self._terms(pool)
+
         async def work(connection: AsyncConnection) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
             await self._store.lock(connection, pool)
             waiting = await self._store.waiting(connection, pool)
@@ -447,7 +449,6 @@ class Meeting:
             if not waiting:
                 return None, [], ()
             rated = pool.endswith("/rated")
-            new, seats = await self._terms(pool)
             matched = match(waiting, seats, now, one_per_owner=rated)
             if new is None:
                 matched = Match((), tuple(waiting))  # the game that they played is gone
