@@ -133,6 +133,7 @@ class _OnThread:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self.dialect = connection.dialect
 
     async def execute(self, *given: Any) -> CursorResult[Any]:
         return self._connection.execute(*given)

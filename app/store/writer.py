@@ -114,8 +114,8 @@ class Append:
 
 
 Work = Callable[[AsyncConnection], Awaitable[Any]]
-"""Work in a transaction. It waits for nothing but its connection, of which it may use ``execute`` and
-``run_sync``.
+"""Work in a transaction. It waits for nothing but its connection, of which it may use ``execute``,
+``run_sync`` and ``dialect``.
 """
 
 
