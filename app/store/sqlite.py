@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool, PoolProxiedConnection, QueuePool
 
@@ -234,6 +234,11 @@ class SqliteCommits:
             except StopIteration as finished:
                 connection.commit()
                 return finished.value
+            except IntegrityError:
+                raise
+            except DBAPIError:
+                connection.invalidate()  # as after a commit that failed
+                raise
             raise RuntimeError(f"{work} waits for something else than its connection")
 
     def _error(self, fault: sqlite3.Error) -> BaseException:

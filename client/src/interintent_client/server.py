@@ -109,14 +109,15 @@ class Server(EvaluationCalls):
 
         The same terms of the same bot are the same seek, so the call is repeated when an answer is lost.
         """
-        seek = await self._http.post("/seeks", {"bot": bot, **terms})
-        path = f"/seeks/{seek['seek_id']}"
+        posting = asyncio.ensure_future(self._http.post("/seeks", {"bot": bot, **terms}))
         try:
+            seek = await asyncio.shield(posting)
             while seek["status"] == "open":
-                seek = await self._http.get(path, wait_s=SEEK_WAIT_S)
+                seek = await self._http.get(f"/seeks/{seek['seek_id']}", wait_s=SEEK_WAIT_S)
         except asyncio.CancelledError:
             with suppress(ApiError, Unreachable):
-                await self._http.delete(path)
+                # Its answer may still be under way.
+                await self._http.delete(f"/seeks/{(await posting)['seek_id']}")
             raise
         found = seek["game"]
         if found is None:

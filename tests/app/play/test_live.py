@@ -193,14 +193,14 @@ async def test_a_listener_that_comes_late_gets_what_was_said_so_far() -> None:
         stack.enter_context(live.looking_on("g_1", FULL, early))
         with live.asking("g_1", "1.1.speak.3", "refinement"):
             long = "word " * 1000
-            live.said("g_1", "1.1.speak.3", long)
+            live.spoke("g_1", "1.1.speak.3", long)
             first = stack.enter_context(live.looking_on("g_1", FULL, late))
             so_far = [json.loads(text) for text in first]
             assert [frame["t"] for frame in so_far[:2]] == ["watchers", "speaking"]
             assert "".join(frame.get("text", "") for frame in so_far) == long
             public = stack.enter_context(live.looking_on("g_1", PUBLIC, Looker()))
             assert [json.loads(text)["t"] for text in public] == ["watchers"]
-            live.said("g_1", "1.1.speak.3", "end")
+            live.spoke("g_1", "1.1.speak.3", "end")
             await until(lambda: bool(late.got))
             assert late.got == [
                 {

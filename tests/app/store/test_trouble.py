@@ -102,7 +102,6 @@ async def test_a_full_disk_is_said_waited_for_and_gone_on_after(
         assert (await client.get(f"/batches/{made['batch_id']}")).status_code == 200
         assert (await client.get("/games")).status_code == 200
         pages["pages"] = 2**30
-        await served.services.database.write_engine.dispose()
         await readyz(client, 200)
         await is_done(client, made["batch_id"])
         assert (await client.post("/games", json={})).status_code == 201
