@@ -81,6 +81,7 @@ UNANSWERED = {
     "GET /evaluations/sets/{set_id}/gold",
     "GET /evaluations/sets/{set_id}/entries/{entry_id}",
     "POST /evaluations/sets/{set_id}/answers",
+    "POST /evaluations/sets/{set_id}/withdraw",
 }
 """Operations that have nothing to do here, and say so."""
 
@@ -124,7 +125,7 @@ async def test_a_token_reaches_what_it_grants(laboratory: Laboratory) -> None:
 
 
 def _anybody_forks() -> AbstractContextManager[Any]:
-    return mock.patch.object(service, "_is_public", lambda row, log: row.status == "finished")
+    return mock.patch.object(service, "is_public", lambda row, log: row.status == "finished")
 
 
 def _all_keys_mint() -> AbstractContextManager[Any]:

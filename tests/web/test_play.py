@@ -166,7 +166,7 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         await host.get_by_role("link", name="Take my seat").click()
         await expect(host.get_by_role("heading", name=", Ada")).to_be_visible()
         await expect(
-            host.get_by_role("region", name="The table").get_by_text("Grace <b>H</b>")
+            host.get_by_role("region", name="The table").get_by_text("Grace <b>H</b>", exact=True)
         ).to_be_visible()
 
         async def friend(link: str) -> str:
