@@ -7,7 +7,6 @@ behind ``Commits``: ``sqlite.py`` and ``postgres.py`` each do it in their own wa
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
@@ -266,15 +265,12 @@ class DatabaseHealth:
 
 
 class Writer:
-    """Executes appends and other writes, one transaction after the other, each kind in the order of arrival.
-    """
+    """Executes appends and other writes, one transaction after the other, in the order of arrival."""
 
     def __init__(self, commits: Commits, health: DatabaseHealth) -> None:
         self._commits = commits
         self._health = health
         self._queue: asyncio.Queue[Append | _Alone | None] = asyncio.Queue()
-        self._others: deque[_Alone] = deque()
-        """Other work than appends, out of the queue."""
         self._task: asyncio.Task[None] | None = None
         self._last_ms = 0
 
@@ -337,29 +333,28 @@ class Writer:
         return self._last_ms
 
     async def _run(self) -> None:
-        """Games wait for appends, so these go first; between two commits of them, one other work is done."""
         stopping = False
-        while not stopping or self._others:
-            appends: list[Append] = []
-            if not self._others:
-                stopping |= self._take(await self._queue.get(), appends)
-                # One turn of the loop lets every game that is ready submit its step.
-                await asyncio.sleep(0)
-            while not self._queue.empty() and len(appends) < GROUP:
-                stopping |= self._take(self._queue.get_nowait(), appends)
+        while not stopping:
+            waiting = [await self._queue.get()]
+            # One turn of the loop lets every game that is ready submit its step.
+            await asyncio.sleep(0)
+            while not self._queue.empty() and len(waiting) < GROUP:
+                waiting.append(self._queue.get_nowait())
+            group: list[Append] = []
             self._health.begins_to_write()
-            await self._commit(appends)
-            if self._others:
-                await self._run_alone(self._others.popleft())
+            for job in waiting:
+                if isinstance(job, Append):
+                    group.append(job)
+                    continue
+                # The order of arrival counts: what came first is committed first.
+                await self._commit(group)
+                group = []
+                if job is None:
+                    stopping = True
+                else:
+                    await self._run_alone(job)
+            await self._commit(group)
             self._health.stops_writing()
-
-    def _take(self, job: "Append | _Alone | None", appends: list[Append]) -> bool:
-        """Puts the job where it belongs. Returns whether the writer is to stop."""
-        if isinstance(job, Append):
-            appends.append(job)
-        elif job is not None:
-            self._others.append(job)
-        return job is None
 
     async def _run_alone(self, job: "_Alone") -> None:
         working_alone.set(True)
@@ -380,8 +375,7 @@ class Writer:
         """
         if self._health.failed("writing", fault) is None:
             return
-        waiting: list[Append | _Alone | None] = [*self._others]
-        self._others.clear()
+        waiting: list[Append | _Alone | None] = []
         while not self._queue.empty():
             waiting.append(self._queue.get_nowait())
         for job in waiting:
