@@ -13,7 +13,8 @@ import structlog
 from sqlalchemy import Executable, RowMapping, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.pool import QueuePool
 
 from app.base.clock import agree, now_ms
 from app.base.tasks import end_tasks, keep_going
@@ -56,6 +57,9 @@ MIGRATION_TRIES: Final = 10
 
 AGAIN_S: Final = 0.5
 """Seconds until then, on average."""
+
+BACK_WITHIN_S: Final = 2.0
+"""Seconds that a stop waits for connections that somebody is giving back."""
 
 PROBE_S: Final = 1.0
 """Seconds between two tries whether a database that did not work works again."""
@@ -231,8 +235,18 @@ class Database:
         await self.writer.stop()
         if self._reads is not None:
             self._reads.stop()
-        await self.write_engine.dispose()
-        await self.read_engine.dispose()
+        for engine in (self.write_engine, self.read_engine):
+            await _all_back(engine)
+            await engine.dispose()
+
+
+async def _all_back(engine: AsyncEngine) -> None:
+    """Waits a moment for connections that are being given back: to dispose of a pool closes no others."""
+    pool = engine.pool
+    assert isinstance(pool, QueuePool)
+    ends = time.monotonic() + BACK_WITHIN_S
+    while pool.checkedout() > 0 and time.monotonic() < ends:  # noqa: ASYNC110  # it tells nobody
+        await asyncio.sleep(0.005)
 
 
 _PROBE_SQLITE: Final = (
