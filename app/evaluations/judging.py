@@ -33,7 +33,7 @@ from app.models.account import Account
 from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
 from app.store.call import BUDGET_SPENT, Call
-from app.store.db import PASSING, Database, is_ours
+from app.store.db import PASSING, Database, is_ours, passes
 from app.store.evaluations import EvaluationStore
 from app.store.rows import Damaged, EvaluationRow
 from engine.errors import AvalonError
@@ -268,7 +268,7 @@ class Judges:
         except _Ended:
             return False  # cancelled: what was judged must be scored
         except Exception as fault:
-            if isinstance(fault, PASSING) and not is_ours(fault):
+            if passes(fault):
                 await self._wait(evaluation_id, fault)
                 return False
             if isinstance(fault, AvalonError):

@@ -448,8 +448,7 @@ class EvaluationSets:
         await self._row(set_id)
         receipts = []
         for entry in await self._sets.entries_of(set_id, caller.owner):
-            rows = await self._sets.answers_of(entry.entry_id) if with_answers else []
-            given = _given(rows) if with_answers else None
+            given = _given(await self._sets.answers_of(entry.entry_id)) if with_answers else None
             receipts.append(OwnReceipt(**_receipt(entry).model_dump(), given=given))
         return OwnReceipts(receipts=receipts)
 

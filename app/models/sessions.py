@@ -20,7 +20,7 @@ from app.models.endpoints import Source
 from app.models.recording import another_question
 from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
-from app.store.db import PASSING, is_ours
+from app.store.db import PASSING, is_ours, passes
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
@@ -167,8 +167,8 @@ class Flights:
     def _landed(self, place: tuple[str, CallKey], flight: _Flight, task: "asyncio.Task[Call]") -> None:
         self._forget(place, flight)
         fault = None if task.cancelled() else task.exception()
-        passes = isinstance(fault, PASSING) and not is_ours(fault)  # before the call: nothing was paid
-        if fault is not None and not passes and not isinstance(fault, AvalonError | Stop):
+        # A database that was away before the call cost nothing.
+        if fault is not None and not passes(fault) and not isinstance(fault, AvalonError | Stop):
             # Perhaps nobody waits for the call any more, so log the fault, but not its message, which may
             # quote prompts.
             log.error("a call to a model broke", fault=type(fault).__name__)

@@ -5,7 +5,7 @@ module, so a seat may switch between them in the middle of a request.
 import itertools
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
@@ -206,7 +206,9 @@ class Seats:
         if isinstance(found, Accepted):
             metrics.answers_accepted.inc()
             return found
-        return await unbroken(self._act_by_database(view, request_id, answer, via, message, found))
+        return await unbroken(
+            self._counted(view, self._act_by_database(view, request_id, answer, via, message, found))
+        )
 
     async def _act_at_once(
         self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str
@@ -239,17 +241,11 @@ class Seats:
                 at = None
         return outcome.receipt if at is None else _accepted(view, request_id, at, refused)
 
-    async def _act_by_database(
-        self,
-        view: RemoteSeat,
-        request_id: str,
-        answer: Answer | InvalidAction,
-        via: str,
-        message: str | None,
-        receipt: str | None,
+    async def _counted(
+        self, view: RemoteSeat, acting: Coroutine[Any, Any, Accepted | Refused]
     ) -> Accepted | Refused:
         try:
-            outcome = await self._act(view, request_id, answer, via, message, receipt)
+            outcome = await acting
         except (UnknownRequest, AlreadyAnswered, TooLate) as error:
             return await self.refuse(view, error)
         if isinstance(outcome, Accepted):
@@ -267,7 +263,7 @@ class Seats:
         left = request.attempts_left if request is not None and isinstance(error, InvalidInput) else None
         return Refused(error, left, request)
 
-    async def _act(
+    async def _act_by_database(
         self,
         view: RemoteSeat,
         request_id: str,

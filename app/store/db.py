@@ -43,6 +43,7 @@ __all__ = [
     "answering",
     "in_parts",
     "is_ours",
+    "passes",
     "postgres_engine",
     "sqlite_exists",
 ]
@@ -82,6 +83,11 @@ PASSING: Final = (
 def is_ours(fault: Exception) -> bool:
     """Whether the fault is ours, so that trying again is useless."""
     return isinstance(fault, IntegrityError | DataError | ProgrammingError | NotSupportedError)
+
+
+def passes(fault: BaseException | None) -> bool:
+    """Whether it is a fault of a database that is away, so that trying again helps."""
+    return isinstance(fault, PASSING) and not is_ours(fault)
 
 
 def in_parts(values: Collection[Any]) -> Iterator[list[Any]]:

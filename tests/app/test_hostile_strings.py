@@ -1,5 +1,6 @@
 """Hostile text in every field comes back as sent or is refused with its place (F13)."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -34,9 +35,10 @@ async def test_hostile_text_comes_back_as_it_was_sent_or_is_refused(database_url
 async def test_a_reader_that_lets_every_text_in_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(json_reader, "_read_scalars", json.loads)
     monkeypatch.setattr(json_reader, "_check_controls", lambda *_, **__: None)
     found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 300, seed=2)
-    assert found["wrong"]
+    assert len(found["wrong"]) >= 2
 
 
 def test_texts_are_sound_and_unsound_as_they_should_be() -> None:

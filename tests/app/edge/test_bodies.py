@@ -261,14 +261,12 @@ TIMES = dict.fromkeys(
         "escaped backslashes beside many arrays",
         "digits in a text",
     ],
-    9,
+    6,
 )
-"""Shapes that cost about 4 times json.loads, which is fastest with them: 4.0 to 5.5 where this was measured,
-and half as much more on other machines.
-"""
+"""Shapes that cost about 4 times json.loads, which is fastest with them: 4.0 to 5.5, by the machine."""
 
-TIMES_AT_MOST = 6
-"""The same for all others: at most 4 where this was measured."""
+TIMES_AT_MOST = 4
+"""The same for all others."""
 
 ATTEMPTS = 8
 ROUNDS = 10
