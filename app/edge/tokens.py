@@ -7,6 +7,7 @@ verify until they are removed.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import jwt
@@ -20,6 +21,9 @@ ALGORITHM: Final = "HS256"
 
 MAX_TOKEN: Final = 2048
 """The most characters of a token; ours have about 300."""
+
+REMEMBERED: Final = 4096
+"""Tokens whose signatures are not checked anew."""
 
 SEAT_S: Final = 7 * 24 * 3600
 """The default lifetime of a seat token: the longest game between people, and a weekend."""
@@ -95,36 +99,48 @@ class Secrets:
 
     def kid_in(self, token: str) -> str | None:
         """The ``kid`` of a text that looks like a token; None for any other text."""
-        if len(token) > MAX_TOKEN:
-            return None
-        try:
-            # PyJWT refuses a kid that is not a string.
-            kid: str | None = jwt.get_unverified_header(token).get("kid")
-        except (jwt.PyJWTError, ValueError, RecursionError):
-            return None
-        return kid
+        return None if len(token) > MAX_TOKEN else _kid_in(token)
 
     def read(self, token: str, now_s: float) -> Grant:
         """The grant of this token. Raises Unauthenticated for a foreign, altered or expired token."""
         kid = self.kid_in(token)
         if kid is None or kid not in self._by_kid:
             raise Unauthenticated("this token is not known")
-        try:
-            claims = jwt.decode(
-                token,
-                self._by_kid[kid],
-                algorithms=[ALGORITHM],
-                # exp is checked below, by the service's own clock.
-                options={"require": ["exp", "sub"], "verify_exp": False},
-            )
-        except (jwt.PyJWTError, ValueError, RecursionError):
-            raise Unauthenticated("this token is not known") from None
-        grant = _grant(claims, kid)
+        grant = _signed(token, kid, self._by_kid[kid])
         if grant is None:
             raise Unauthenticated("this token is not known")
         if grant.expires <= now_s:
             raise Unauthenticated("this token has expired; ask its issuer for a new one")
         return grant
+
+
+# Over HTTP, every request brings its token. Whether it is revoked, replaced or expired is checked each time.
+
+
+@lru_cache(REMEMBERED)
+def _kid_in(token: str) -> str | None:
+    try:
+        # PyJWT refuses a kid that is not a string.
+        kid: str | None = jwt.get_unverified_header(token).get("kid")
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        return None
+    return kid
+
+
+@lru_cache(REMEMBERED)
+def _signed(token: str, kid: str, secret: str) -> Grant | None:
+    """What the token grants; None unless this secret has signed it."""
+    try:
+        claims = jwt.decode(
+            token,
+            secret,
+            algorithms=[ALGORITHM],
+            # exp is checked by the service's own clock.
+            options={"require": ["exp", "sub"], "verify_exp": False},
+        )
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        return None
+    return _grant(claims, kid)
 
 
 def _grant(claims: dict[str, object], kid: str) -> Grant | None:

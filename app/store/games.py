@@ -13,6 +13,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    bindparam,
     case,
     cast,
     func,
@@ -215,6 +216,9 @@ def _first_rows(new: Sequence[NewGame], at: int) -> Iterator[dict[str, Any]]:
             yield from event_rows(game.game_id, first + 1, game.log[first : first + _EVENTS], at)
 
 
+_GAME: Final = select(games).where(games.c.game_id == bindparam("game"))
+
+
 class GameStore:
     """Everything about games and batches except their logs."""
 
@@ -247,7 +251,7 @@ class GameStore:
 
     async def game(self, game_id: str) -> GameRow | None:
         """The game's row; None for an unknown id. Raises CorruptLog for a row that cannot be read."""
-        return await self._row(GameRow, select(games).where(games.c.game_id == game_id))
+        return await self._row(GameRow, _GAME, game=game_id)
 
     async def games_of(self, game_ids: Iterable[str]) -> dict[str, GameRow]:
         """The rows of these games, by id, without damaged ones. For 100 games at most."""
@@ -293,8 +297,8 @@ class GameStore:
                 heads[game] = (head, status, f"{epochs} {taken}")
         return heads
 
-    async def _row(self, kind: type[R], query: Select[Any]) -> R | None:
-        rows = await self._database.mappings(query)
+    async def _row(self, kind: type[R], query: Select[Any], **values: str) -> R | None:
+        rows = await self._database.mappings(query, values)
         return read_row(kind, rows[0]) if rows else None
 
     async def ahead(self, game_ids: Sequence[str]) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import Select, bindparam, case, exists, func, insert, null, or_, select, tuple_, update
+from sqlalchemy import bindparam, case, exists, func, insert, null, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -136,6 +136,20 @@ _COLUMNS: Final = (
 )
 
 
+_this: Final = (inbox.c.game_id == bindparam("game")) & (inbox.c.request_id == bindparam("request"))
+
+_OUTCOME: Final = select(*_COLUMNS).where(_this)
+
+_REFUSED: Final = select(func.count()).where(
+    refusals.c.game_id == bindparam("game"), refusals.c.request_id == bindparam("request")
+)
+
+_refused_count: Final = _REFUSED.subquery()
+
+_STATE: Final = select(*_refused_count.c, inbox.c.game_id, *_COLUMNS).select_from(
+    _refused_count.outerjoin(inbox, _this)
+)
+
 _SETTLE: Final = insert(inbox)
 
 _SETTLE_UNREFUSED: Final = insert(inbox).values(
@@ -159,8 +173,7 @@ _earlier: Final = inbox.alias()
 _UNLESS_ABSENT: Final = (
     update(inbox)
     .where(
-        inbox.c.game_id == bindparam("game"),
-        inbox.c.request_id == bindparam("request"),
+        _this,
         exists().where(
             _earlier.c.game_id == inbox.c.game_id,
             _earlier.c.seat == inbox.c.seat,
@@ -207,15 +220,12 @@ class InboxStore:
 
     async def outcome(self, game_id: str, request_id: str) -> RequestOutcome | None:
         """The request's outcome; None while it is open."""
-        rows = await self._database.rows(_outcome_query(game_id, request_id))
+        rows = await self._database.rows(_OUTCOME, _named(game_id, request_id))
         return RequestOutcome(*rows[0]) if rows else None
 
     async def state(self, game_id: str, request_id: str) -> RequestState:
         """The request's outcome, and the number of its answers that were refused."""
-        refused = _refused_query(game_id, request_id).subquery()
-        this = (inbox.c.game_id == game_id) & (inbox.c.request_id == request_id)
-        query = select(*refused.c, inbox.c.game_id, *_COLUMNS).select_from(refused.outerjoin(inbox, this))
-        [(count, settled, *outcome)] = await self._database.rows(query)
+        [(count, settled, *outcome)] = await self._database.rows(_STATE, _named(game_id, request_id))
         return RequestState(None if settled is None else RequestOutcome(*outcome), count)
 
     async def settled(self, keys: Sequence[Key]) -> set[Key]:
@@ -405,18 +415,14 @@ def _row(game_id: str, request_id: str, outcome: RequestOutcome) -> dict[str, An
     }
 
 
-def _outcome_query(game_id: str, request_id: str) -> Select[Any]:
-    return select(*_COLUMNS).where(inbox.c.game_id == game_id, inbox.c.request_id == request_id)
+def _named(game_id: str, request_id: str) -> dict[str, str]:
+    return {"game": game_id, "request": request_id}
 
 
 async def _outcome(connection: AsyncConnection, game_id: str, request_id: str) -> RequestOutcome | None:
-    row = (await connection.execute(_outcome_query(game_id, request_id))).one_or_none()
+    row = (await connection.execute(_OUTCOME, _named(game_id, request_id))).one_or_none()
     return None if row is None else RequestOutcome(*row)
 
 
-def _refused_query(game_id: str, request_id: str) -> Select[int]:
-    return select(func.count()).where(refusals.c.game_id == game_id, refusals.c.request_id == request_id)
-
-
 async def _refused(connection: AsyncConnection, game_id: str, request_id: str) -> int:
-    return int((await connection.execute(_refused_query(game_id, request_id))).scalar_one())
+    return int((await connection.execute(_REFUSED, _named(game_id, request_id))).scalar_one())

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -116,12 +116,12 @@ class SqliteReads:
         _prepare(self._engine, settings, writes=False)
         self._threads = ThreadPoolExecutor(READERS, "sqlite reads")
 
-    async def rows(self, query: Executable) -> Sequence[Any]:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._rows, query)
+    async def rows(self, query: Executable, values: Mapping[str, Any] | None) -> Sequence[Any]:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._rows, query, values)
 
-    def _rows(self, query: Executable) -> Sequence[Any]:
+    def _rows(self, query: Executable, values: Mapping[str, Any] | None) -> Sequence[Any]:
         with self._engine.connect() as connection:
-            return connection.execute(query).all()
+            return connection.execute(query, values).all()
 
     def stop(self) -> None:
         self._threads.shutdown()

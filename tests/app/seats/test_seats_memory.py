@@ -39,11 +39,11 @@ async def test_an_answer_over_the_socket_reads_nothing(
     database = served.services.database
     rows = database.rows
 
-    async def counted(query: Any) -> Any:
+    async def counted(query: Any, values: Any = None) -> Any:
         nonlocal queries
         task = asyncio.current_task()
         queries += task is None or task.get_name() not in CLOCKED
-        return await rows(query)
+        return await rows(query, values)
 
     monkeypatch.setattr(database, "rows", counted)
     await asyncio.gather(*(bot.play() for bot in bots))
