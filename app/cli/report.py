@@ -246,7 +246,7 @@ def _of_files(
         fail(f"no such file or directory: {fault.filename or fault}")
     except (OSError, UnicodeDecodeError) as fault:
         fail(str(fault))
-    return builder
+    return builder.settled()
 
 
 def _agents(text: str) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _of_batches(
             for batch in batches:
                 ids = await finished_games(parts, batch)
                 await parts.evaluations.reports.count(builder, batch, ids, split.group_by, raters_of)
-        return builder
+        return builder.settled()
 
     return run_or_fail(count())
 

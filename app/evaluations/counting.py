@@ -73,6 +73,8 @@ class StoredGame:
     models: Collection[Seat] = ()
     """The seats that language models hold."""
     invalid: bool = False
+    forked_from: str | None = None
+    """The game whose log this one begins with."""
     served: Mapping[Seat, Collection[str]] = field(default_factory=dict)
     """The models that answered, by seat."""
     public_alone: bool = False
@@ -112,6 +114,8 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
                     stored.models,
                     stored.invalid,
                     columns,
+                    stored.batch,
+                    stored.forked_from,
                 )
             )
 

@@ -451,6 +451,7 @@ class Reports:
                         specs,
                         models,
                         row is not None and row.invalid is not None,
+                        None if row is None or row.forked_from is None else row.forked_from["game_id"],
                         served,
                         not in_full,
                         [damaged for damaged in work.damaged if damaged.game_id == game_id],

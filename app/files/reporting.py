@@ -136,6 +136,8 @@ def _count(bundle: Bundle, work: ReportWork, first: int) -> ReportBuilder:
                 models=(_models(agents) or model_seats(game) or None) if known is None else known.models,
                 invalid=known is not None and known.invalid is not None,
                 columns=columns,
+                batch=None if known is None else known.batch_id,
+                forked_from=None if known is None else (known.forked_from or {}).get("game_id"),
             )
         )
         if known is not None and known.invalid is not None:

@@ -168,10 +168,6 @@ class Recording:
         moved = replace(self._calls[seed].pop(key), key=self._beyond(seed, key))
         self._calls[seed][moved.key] = moved
 
-    def as_try(self, seed: str, call: Call) -> Call:
-        """The call with the key of a try: the next unused negative attempt of the game."""
-        return replace(call, key=self._beyond(seed, call.key))
-
     def _beyond(self, seed: str, key: CallKey) -> CallKey:
         lowest = min((other.attempt for other in self.calls(seed)), default=0)
         return replace(key, attempt=min(0, lowest) - 1)
@@ -189,9 +185,9 @@ class Recording:
         self.add(game, call)
         return call
 
-    async def keep_try(self, game: str, call: Call) -> None:
-        """Adds, in memory, what a call without an answer has cost."""
-        self.add(game, self.as_try(game, call))
+    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+        """The key to keep a try at this question under."""
+        return self._beyond(game, key)
 
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
         """Puts calls of the game with this seed aside, in memory."""
@@ -316,9 +312,9 @@ class AnswersFile:
         self._file.flush()
         return call
 
-    async def keep_try(self, game: str, call: Call) -> None:
-        """Writes what a call without an answer has cost."""
-        await self.keep(game, self.recording.as_try(game, call))
+    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+        """The key to keep a try at this question under."""
+        return await self.recording.key_of_try(game, key)
 
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
         """Writes that these answers were put aside."""

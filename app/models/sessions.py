@@ -74,15 +74,15 @@ class Answers(Protocol):
         """Stores a call durably. Returns the stored call, which is another writer's if that came first."""
         ...
 
-    async def keep_try(self, game: str, call: Call) -> None:
-        """Stores durably what a call has cost that was not answered and will be made again. Its attempt
-        becomes the game's next unused negative number.
+    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+        """The key to keep a try at this question under, a call that has cost something, was not answered and
+        will be made again: its attempt is the game's next unused negative number.
         """
         ...
 
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
         """Makes room for new answers to these questions. The old answers stay stored, with negative attempts
-        as in ``keep_try``, and still count as paid.
+        as in ``key_of_try``, and still count as paid.
         """
         ...
 
@@ -432,7 +432,7 @@ class _GameSession:
                     if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
                         tries.append(call)
                         if call.is_paid:
-                            await self._stored(lambda: sessions.answers.keep_try(self.game, call))
+                            await self._keep_try(call)
                             account.add(self.game, call)
                             _observe(call)
                         if sessions.stops and fault.kind == "account":
@@ -451,6 +451,17 @@ class _GameSession:
                 raise stop(source.name, fault.cause, fault.words or str(fault)) from None
             return None
         return stored
+
+    async def _keep_try(self, call: Call) -> None:
+        """Stores what a call without an answer has cost, once: its key is chosen before the first commit, of
+        which the acknowledgement may be lost.
+        """
+        answers, stored = self._sessions.answers, None
+        # Another process that still plays this game may have stored a try of its own under the key.
+        while stored is None or stored.latency_s != call.latency_s:
+            key = await self._stored(lambda: answers.key_of_try(self.game, call.key))
+            tried = replace(call, key=key)
+            stored = await self._stored(lambda tried=tried: answers.keep(self.game, tried))  # type: ignore[misc]
 
     async def _stored(self, store: Callable[[], Awaitable[T]]) -> T:
         """Stores what was paid for. While the database is away it waits, and holds its slot: others are not

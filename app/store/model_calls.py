@@ -6,7 +6,7 @@ from dataclasses import asdict, astuple, replace
 from typing import Any, Final, NamedTuple
 
 import structlog
-from sqlalchemy import and_, bindparam, case, false, func, insert, or_, select, text, tuple_, update
+from sqlalchemy import Select, and_, bindparam, case, false, func, insert, or_, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement
@@ -222,23 +222,17 @@ class CallStore:
             return await self._stored(game, call.key)
         return call
 
-    async def keep_try(self, game: str, call: Call) -> None:
-        """Commits a call that was paid for without an answer, with a negative attempt."""
-
-        async def work(connection: AsyncConnection) -> None:
-            aside = await _lowest(connection, game) - 1
-            at = self._database.writer.stamp()
-            await connection.execute(_INSERT, {**_row(game, call), "attempt": aside, "at": at})
-            await connection.execute(_SPEND, _spent(game, call))
-            await connection.execute(_SPEND_TODAY, _spent_today(game, call, at))
-
-        await self._database.writer.run(work)
+    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+        """The key to keep a try at this question under, see ``Answers``."""
+        ((lowest,),) = await self._database.rows(_lowest_of(game))
+        return replace(key, attempt=min(0, lowest or 0) - 1)
 
     async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
         """Makes room for new answers to these questions. The old ones stay stored, with negative attempts."""
 
         async def work(connection: AsyncConnection) -> None:
-            aside = await _lowest(connection, game)
+            lowest = (await connection.execute(_lowest_of(game))).scalar_one()
+            aside = min(0, lowest or 0)
             for key in keys:
                 aside -= 1
                 await connection.execute(update(model_calls).where(*_is(game, key)).values(attempt=aside))
@@ -380,10 +374,9 @@ class CallStore:
                 yield broken
 
 
-async def _lowest(connection: AsyncConnection, game: str) -> int:
-    """The lowest attempt of the game's calls, or 0 if none is negative."""
-    lowest = select(func.min(_c.attempt)).where(_c.game_id == game)
-    return min(0, (await connection.execute(lowest)).scalar_one() or 0)
+def _lowest_of(game: str) -> Select[Any]:
+    """The lowest attempt of the game's calls, which is negative if a try is stored or one was put aside."""
+    return select(func.min(_c.attempt)).where(_c.game_id == game)
 
 
 def _is(game: str, key: CallKey) -> tuple[ColumnElement[bool], ...]:

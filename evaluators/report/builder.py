@@ -143,6 +143,9 @@ class ReportedGame:
     """Whether somebody marked the game as invalid."""
     columns: GameColumns | None = None
     """What the game and its seats are told apart by; None: what its log says."""
+    batch: str | None = None
+    forked_from: str | None = None
+    """The game whose log this one begins with; one of the same batch was played anew, in that one's place."""
 
 
 Exclusion = Literal["defaults", "invalid"]
@@ -208,6 +211,15 @@ class ReportBuilder:
         self.exclude_above = exclude_above
         self.set_aside: ReportBuilder | None = None
         """The counts of excluded games; None: there is none."""
+        self.first: ReportBuilder | None = None
+        """The counts without games that were played anew in place of counted or excluded ones; None: there
+        are no such games."""
+        self._anew: list[ReportedGame] = []
+        """Games that may have been played anew. Whether they count is known when all games are."""
+        self._batches: dict[str, str | None] = {}
+        """The batch of each other game that is counted or excluded."""
+        self.anew = 0
+        """The number of games that count in place of excluded ones."""
         self.exclusions: Counter[Exclusion] = Counter()
         """Of the counted games; so it is empty unless this builder is the ``set_aside`` of another."""
         self.decisions: dict[str, SeatDecisions] = {}
@@ -297,21 +309,73 @@ class ReportBuilder:
 
     def add(self, reported: ReportedGame) -> None:
         """Counts one game; an excluded one apart from the others. Each game is added once. A game without a
-        seat that meets the conditions is passed over.
+        seat that meets the conditions is passed over. What is forked from another game is counted by
+        ``settled``.
         """
         if (self.where or self.contrasts) and reported.columns is None:
             reported = replace(reported, columns=columns_of(reported.game, agents=reported.agents))
         if self.where and not selected(reported.columns, self.where):  # type: ignore[arg-type]
             self.pass_over(f"no seat with {self.where_words()}")
             return
-        decisions = DecisionCounter(reported.game.log)
-        share = decisions.of_models(reported.models).rate
-        if reported.invalid:
-            self._excluded_builder()._add(reported, decisions, "invalid")
-        elif share is not None and share > self.exclude_above:
-            self._excluded_builder()._add(reported, decisions, "defaults")
+        if reported.forked_from is not None:
+            self._anew.append(reported)
         else:
-            self._add(reported, decisions, None)
+            self._place(reported)
+
+    def _place(self, reported: ReportedGame) -> None:
+        self._batches[reported.game.id] = reported.batch
+        decisions = DecisionCounter(reported.game.log)
+        exclusion = self._exclusion(reported, decisions)
+        builder = self if exclusion is None else self._excluded_builder()
+        builder._add(reported, decisions, exclusion)
+
+    def _exclusion(self, reported: ReportedGame, decisions: DecisionCounter) -> Exclusion | None:
+        if reported.invalid:
+            return "invalid"
+        share = decisions.of_models(reported.models).rate
+        return "defaults" if share is not None and share > self.exclude_above else None
+
+    def settled(self) -> "ReportBuilder":
+        """The counts once all games were added: of a game and those that were played anew in its place, one
+        counts, the first that is not excluded. With excluded games in, the earliest one counts.
+        """
+        if not self._anew:
+            return self
+        first = self._like()
+        first.merge(self)
+        first._anew = []
+        forked = {reported.game.id: reported for reported in self._anew}
+        in_place: dict[str, str] = {}
+        for name, reported in forked.items():
+            source = str(reported.forked_from)
+            known = forked[source].batch if source in forked else self._batches.get(source)
+            if known is not None and known == reported.batch:
+                in_place[name] = source
+            else:
+                first._place(reported)
+        if not in_place:
+            return first
+        whole = self._like()
+        whole.merge(first)
+        whole.first = first
+        aside = first.set_aside
+        excluded = frozenset() if aside is None else frozenset(aside.tally.names)
+        for name, source in in_place.items():
+            earlier = [source]
+            while earlier[-1] in in_place:
+                earlier.append(in_place[earlier[-1]])
+            reported, decisions = forked[name], DecisionCounter(forked[name].game.log)
+            if self._exclusion(reported, decisions) is not None:
+                whole.leave_out(name, "played anew, and to be excluded again")
+            elif earlier[-1] in excluded and not any(self._is_sound(forked[one]) for one in earlier[:-1]):
+                whole._add(reported, decisions, None)
+                whole.anew += 1
+            else:
+                whole.leave_out(name, "played anew in place of a game that counts")
+        return whole
+
+    def _is_sound(self, reported: ReportedGame) -> bool:
+        return self._exclusion(reported, DecisionCounter(reported.game.log)) is None
 
     def _excluded_builder(self) -> "ReportBuilder":
         if self.set_aside is None:
@@ -330,9 +394,9 @@ class ReportBuilder:
         )
 
     def with_excluded(self) -> "ReportBuilder":
-        """The counts of all games, the excluded ones too."""
+        """The counts of all games, the excluded ones too; these in place of what was played anew."""
         every = self._like()
-        every._merge_counts(self)
+        every._merge_counts(self.first or self)
         if self.set_aside is not None:
             every._merge_counts(self.set_aside)
         return every
@@ -488,7 +552,8 @@ class ReportBuilder:
             return ""
         excluded = self.set_aside.games
         why = (f"{n} × {self._words(reason)}" for reason, n in sorted(self.set_aside.exclusions.items()))
-        return f"{excluded} of {self.games + excluded} games ({', '.join(why)})"
+        anew = f"; {self.anew} of them played anew" if self.anew else ""
+        return f"{excluded} of {self.games - self.anew + excluded} games ({', '.join(why)}{anew})"
 
     def _count_play(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         metrics = PlayMetrics()
@@ -770,6 +835,8 @@ class ReportBuilder:
         self._merge_counts(other)
         if other.set_aside is not None:
             self._excluded_builder()._merge_counts(other.set_aside)
+        self._anew += other._anew
+        self._batches |= other._batches
 
     def _merge_counts(self, other: "ReportBuilder") -> None:
         self.tally.merge(other.tally)
@@ -889,6 +956,8 @@ class ReportBuilder:
         """Notes that reveal whether seats recorded thoughts, or what excluded games hold."""
         if self.set_aside is not None:
             yield "Where excluded games change a figure, it stands a second time, with them in."
+            if self.anew:
+                yield "What was played anew stands in the first figures, the excluded game in the second."
         for endpoint, models in sorted(self.served.items()):
             if len(models) > 1:
                 names = ", ".join(sorted(models))

@@ -374,10 +374,13 @@ def contrasted(
     set_aside: Sequence[ContrastCounts] | None,
     withheld: Callable[[FigureKey], bool],
     level: float = FOUND_BELOW,
+    first: Sequence[ContrastCounts] | None = None,
 ) -> Contrasted:
     """The tables of these contrasts.
 
-    ``set_aside``: the same contrasts of the excluded games, if there are any. ``withheld`` says whether a
+    ``set_aside``: the same contrasts of the excluded games, if there are any. ``first``: the same contrasts
+    without games that were played anew in place of excluded ones, if there are any; beside excluded games,
+    these count. ``withheld`` says whether a
     judge's figure may not be shown beside people's. ``level``: the greatest adjusted p value of a difference
     that counts. Without numpy and scipy the first table is empty and says how to get them.
     """
@@ -390,8 +393,9 @@ def contrasted(
     designs: dict[Contrast, _Design] = {}
     for place_, one in enumerate(counts):
         aside = None if set_aside is None else set_aside[place_]
-        design = designs[one.asked] = _designed(one, aside)
-        figures = _all_figures(one, aside, design, withheld, asks_mixed=asks_mixed)
+        beside = one if first is None else first[place_]
+        design = designs[one.asked] = _designed(beside, aside)
+        figures = _all_figures(one, beside, aside, design, withheld, asks_mixed=asks_mixed)
         compared[one.asked] = [] if 0 in design.games else list(figures)
     adjusted = _adjusted(compared)
     main: list[TableRow] = []
@@ -475,6 +479,7 @@ def _blocked(unit_of: Callable[[str], str]) -> Callable[[str], str]:
 
 def _all_figures(
     counts: ContrastCounts,
+    beside: ContrastCounts,
     aside: ContrastCounts | None,
     design: _Design,
     withheld: Callable[[FigureKey], bool],
@@ -483,14 +488,14 @@ def _all_figures(
 ) -> Iterator[_TestedFigure]:
     keys = set().union(*(cell.counts.keys() for cell in counts.cells))
     if aside is not None:
-        yield _of_exclusion(counts, aside, design)
+        yield _of_exclusion(beside, aside, design)
         keys |= set().union(*(cell.counts.keys() for cell in aside.cells))
     for key in sorted(keys, key=_place):
         if withheld(key) or _is_shown_elsewhere(key, of_seats=counts.of_seats):
             continue
         for measure in _measures(key.table, key.group, key.column):
             main = not _names(key, measure)[1]
-            yield _tested(counts, aside, design, key, measure, asks_mixed=asks_mixed and main)
+            yield _tested(counts, beside, aside, design, key, measure, asks_mixed=asks_mixed and main)
 
 
 def _place(key: FigureKey) -> tuple[int, int, object]:
@@ -513,6 +518,7 @@ def _is_shown_elsewhere(key: FigureKey, *, of_seats: bool) -> bool:
 
 def _tested(
     counts: ContrastCounts,
+    beside: ContrastCounts,
     aside: ContrastCounts | None,
     design: _Design,
     key: FigureKey,
@@ -525,8 +531,9 @@ def _tested(
     played, worst = as_excluded, as_excluded if measure.limits else None
     if aside is not None and any(cell.games for cell in aside.cells):
         out = [cell.by(key, design.unit_of) for cell in aside.cells]
+        within = cells if beside is counts else [cell.by(key, design.unit_of) for cell in beside.cells]
         if any(out):
-            joined = [_joined(cell, more) for cell, more in zip(cells, out, strict=True)]
+            joined = [_joined(cell, more) for cell, more in zip(within, out, strict=True)]
             played = contrast(joined, measure.kind, paired=design.paired)
         if measure.limits and as_excluded.defined:
             # Of a game that counts nothing in the figure nobody knows what it would have counted.
@@ -534,7 +541,7 @@ def _tested(
                 {unit: tuple(more.get(unit, ())) for unit in map(design.unit_of, cell.games)}
                 for cell, more in zip(aside.cells, out, strict=True)
             ]
-            filled = worst_case(cells, silent, measure.kind, as_excluded.value, measure.limits)
+            filled = worst_case(within, silent, measure.kind, as_excluded.value, measure.limits)
             worst = contrast(filled, measure.kind, paired=design.paired)
     levels = []
     for cell, by_unit in zip(counts.cells, cells, strict=True):

@@ -61,6 +61,7 @@ def make_report(builder: ReportBuilder) -> Report:
     """The report on the games counted so far; the builder can continue counting. Where excluded games change
     a figure, it stands a second time, with them in.
     """
+    builder = builder.settled()
     tables = list(_all_tables(builder))
     if builder.set_aside is not None:
         tables = list(_joined(builder, tables))
@@ -69,7 +70,10 @@ def make_report(builder: ReportBuilder) -> Report:
     notes_on_gold = list(builder.notes_on_gold())
     if builder.contrasts:
         aside = None if builder.set_aside is None else builder.set_aside.contrasts
-        found = contrasted(builder.contrasts, aside, lambda key: _is_withheld(builder, key), builder.level)
+        first = None if builder.first is None else builder.first.contrasts
+        found = contrasted(
+            builder.contrasts, aside, lambda key: _is_withheld(builder, key), builder.level, first
+        )
         tables[:0] = found.tables
         notes_on_gold[:0] = found.notes
     return Report(

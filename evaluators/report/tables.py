@@ -53,6 +53,11 @@ Unit = Literal["share", "number", "count"]
 ONLY_EXCLUDED: Final = "only in excluded games"
 """The note of a figure that no other game has."""
 
+ONLY_WITHOUT: Final = "not listed with excluded games"
+"""The note of a second figure that there is not: only a game that was played anew has the first, or it is no
+longer one of the largest.
+"""
+
 IMPACTFUL_BY: Final = "impactful by"
 """The head of labels that depend on the figures of their row."""
 
@@ -264,14 +269,20 @@ def _without_excluded(table: ReportTable) -> ReportTable:
 
 def with_excluded(sound: ReportTable, every: ReportTable) -> ReportTable:
     """The table of the games that count; each figure that the excluded games change has the second one
-    beside it. ``every``: the same table of all games.
+    beside it. ``every``: the same table of all games, without those that were played anew in place of others.
     """
     seconds = {_place_of(every, row): row for row in every.rows}
     rows = []
     for row in sound.rows:
         second = seconds.pop(_place_of(sound, row), None)
-        figures = dict(row.figures)
-        for name, figure in {} if second is None else second.figures.items():
+        others = {} if second is None else second.figures
+        figures = {
+            name: figure
+            if name in others or figure.value is None
+            else replace(figure, with_excluded=nothing(ONLY_WITHOUT))
+            for name, figure in row.figures.items()
+        }
+        for name, figure in others.items():
             first = figures.get(name, nothing(ONLY_EXCLUDED))
             if _numbers(first) != _numbers(figure):
                 figures[name] = replace(first, with_excluded=figure)

@@ -200,6 +200,11 @@ class FigureTally:
         """The current game's bit in a ``GameSet``."""
         self.games = 0
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Every game, in the order of counting."""
+        return self._names
+
     def begin(self, game_id: str) -> None:
         """Starts a game: all later counts belong to it. Each game is started once."""
         self.games += 1

@@ -263,7 +263,7 @@ async def test_what_was_paid_for_waits_for_the_database_and_is_not_asked_for_aga
         return reply()
 
     async with opened(database_url) as room:
-        for name in ("keep", "keep_try"):
+        for name in ("keep", "key_of_try"):
             real = getattr(room.calls, name)
 
             async def store(*given: Any, real: Any = real) -> Any:
@@ -276,6 +276,77 @@ async def test_what_was_paid_for_waits_for_the_database_and_is_not_asked_for_aga
         assert (await ask(await room.session(model))).text == reply().text
         assert not away
         assert model.asked == len(await room.rows()) == 1 + paid_try
+
+
+async def test_what_was_paid_for_is_stored_once_if_its_commit_is_not_acknowledged(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(session_rules, "STORE_FIRST_S", 0.001)
+
+    def answer(_: Sequence[Message]) -> Reply:
+        if model.asked < 3:
+            raise ModelUnavailable("no", "timeout", Spent(Usage(30, 0, 5, False), 0.1, 2.0, 4), "outage")
+        return reply()
+
+    async with opened(database_url) as room:
+        await room.calls.open_account("g_1", "b_1", 0, 0.0)
+        writer = room.database.writer
+        commits = writer._commits
+        lost = 0
+
+        async def commit(statements: Any) -> None:
+            """Each first time, the connection breaks after the commit and before its acknowledgement."""
+            nonlocal lost
+            await real(statements)
+            if lost < model.asked:
+                lost += 1
+                raise DatabaseAway("connection reset")
+
+        real = commits.commit
+        monkeypatch.setattr(commits, "commit", commit)
+        account, model = Account(Budget(), {}), Scripted(answer)
+        assert await ask(await room.session(model, account=account)) == reply()
+        rows = sorted(await room.rows(), key=lambda row: row["attempt"])
+        assert [(row["attempt"], row["prompt_tokens"]) for row in rows] == [(-2, 30), (-1, 30), (1, 100)]
+        tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows)
+        assert (model.asked, lost) == (3, 3)
+        assert (await room.calls.spent("b_1"))[0] == tokens == total(account.uses.values()).tokens
+
+
+async def test_two_processes_that_try_the_same_question_both_store_what_they_paid(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.001)
+    at_once = asyncio.Barrier(2)
+
+    def failing_once(latency_s: float) -> Scripted:
+        def answer(_: Sequence[Message]) -> Reply:
+            if model.asked == 1:
+                spent = Spent(Usage(30, 0, 5, False), 0.1, latency_s, 1)
+                raise ModelUnavailable("no", "timeout", spent, "outage")
+            return reply()
+
+        model = Scripted(answer)
+        return model
+
+    async with opened(database_url) as one, opened(database_url) as other:
+        for room in (one, other):
+            real = room.calls.key_of_try
+
+            async def key_of_try(*given: Any, real: Any = real, room: Room = room) -> CallKey:
+                key: CallKey = await real(*given)
+                if key.attempt == -1:  # both see that none is stored yet
+                    await at_once.wait()
+                return key
+
+            monkeypatch.setattr(room.calls, "key_of_try", key_of_try)
+        models = [failing_once(1.0), failing_once(2.0)]
+        sessions = [await one.session(models[0]), await other.session(models[1])]
+        await asyncio.gather(*map(ask, sessions))
+        rows = {row["attempt"]: row["latency_s"] for row in await one.rows()}
+        assert sorted(rows) == [-2, -1, 1]
+        assert {rows[-1], rows[-2]} == {1.0, 2.0}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from app.store.outages import OutageStore
 from app.store.rows import Outage
 from engine.terms import Kind
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
-from tests.app.evaluations.test_reports_api import report_of
+from tests.app.evaluations.test_reports_api import figure, report_of
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
 from tests.tiers import postgres_in_long_tier
 
@@ -240,6 +240,14 @@ async def test_excluded_games_are_played_anew_once_when_their_batch_is_retried(d
         assert not any(event["type"] == "action_defaulted" for event in now)
         report = (await report_of(caller, batch)).json()
         assert report["made_of"]["games"] == 1
+        # With the excluded game in, that one counts instead, not both.
+        assert report["notes"][0].startswith("Excluded: 1 of 1 games")
+        decided = figure(report, "defaults", "all", "all", column="defaulted")
+        assert (decided["num"], decided["with_excluded"]["num"] > 0) == (0, True)
+        every = (await report_of(caller, batch, exclude_above="1")).json()
+        assert every["made_of"]["games"] == 1
+        again = figure(every, "defaults", "all", "all", column="defaulted")
+        assert (again["num"], again["den"]) == tuple(decided["with_excluded"][n] for n in ("num", "den"))
         # Once: neither the one that was excluded nor the new one is played again.
         problem(await caller.post(path, json={}), 409, "not-suspended")
         # A game that is marked as invalid is played anew as well, this one in the same place.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from engine.events import ActionDefaulted, Cause
 from engine.terms import Seat
 from evaluators.ground.turns import Game, read_game
@@ -81,6 +83,62 @@ def test_each_figure_leaves_excluded_games_out_and_where_it_matters_stands_again
             assert numbers(figure.with_excluded or figure) == numbers(second), place
         differing += figure.with_excluded is not None
     assert differing > 500
+
+
+ANEW = replace(given(3), game=replace(GAMES[3].game, id="anew"), batch="b_1", forked_from=GAMES[3].game.id)
+"""A game that begins with everything of the fourth one."""
+
+
+def in_batch(*games: ReportedGame) -> list[ReportedGame]:
+    return [replace(game, batch="b_1") for game in games]
+
+
+def figures_twice(builder: ReportBuilder) -> tuple[dict[tuple[str, ...], Any], dict[tuple[str, ...], Any]]:
+    """The first figures, and the second ones, as far as they have a value."""
+    shown = cells(make_report(builder))
+    first = {place: numbers(one) for place, one in shown.items() if one.value is not None}
+    twice = {place: one.with_excluded or one for place, one in shown.items()}
+    return first, {place: numbers(one) for place, one in twice.items() if one.value is not None}
+
+
+def figures(games: Sequence[ReportedGame]) -> dict[tuple[str, ...], Any]:
+    return {place: numbers(one) for place, one in cells(reported(games)).items() if one.value is not None}
+
+
+OTHERS, OLD = in_batch(*GAMES[:3]), in_batch(GAMES[3])[0]
+BAD, PLAIN, AGAIN = replace(OLD, invalid=True), replace(ANEW, forked_from=None), replace(ANEW, invalid=True)
+THIRD = replace(ANEW, game=replace(ANEW.game, id="third"), forked_from="anew")
+
+
+@pytest.mark.parametrize(
+    ("played", "first", "second"),
+    [
+        pytest.param([BAD, ANEW], [PLAIN], [OLD], id="anew"),
+        pytest.param([THIRD, AGAIN, BAD], [replace(THIRD, forked_from=None)], [OLD], id="twice"),
+        pytest.param([BAD, AGAIN], [], [OLD], id="and excluded again"),
+        pytest.param([OLD, ANEW], [OLD], [OLD], id="though it counts"),
+        pytest.param([ANEW], [PLAIN], [PLAIN], id="alone"),
+        pytest.param([BAD, replace(ANEW, batch="b_2")], [PLAIN], [OLD, PLAIN], id="a fork"),
+    ],
+)
+def test_of_a_game_and_what_was_played_anew_in_its_place_one_counts(
+    played: list[ReportedGame], first: list[ReportedGame], second: list[ReportedGame]
+) -> None:
+    builder = ReportBuilder("Report")
+    for game in (*OTHERS, *played):
+        builder.merge(built([game]))
+    assert figures_twice(builder) == (figures([*OTHERS, *first]), figures([*OTHERS, *second]))
+
+
+def test_a_report_says_how_many_games_were_played_anew() -> None:
+    builder = built([*OTHERS, BAD])
+    assert make_report(builder).made_of["games"] == 3
+    builder.add(ANEW)
+    report = make_report(builder)
+    assert report.made_of["games"] == 4
+    assert "Excluded: 1 of 4 games (1 × marked as invalid; 1 of them played anew)." in report.notes
+    assert report.made_of["excluded"] == [{"game": GAMES[3].game.id, "reason": "marked as invalid"}]
+    assert [*report.notes_on_gold][1].startswith("What was played anew stands in the first figures")
 
 
 def test_without_an_excluded_game_nothing_is_told_of_exclusion() -> None:
