@@ -205,6 +205,11 @@ class Tails:
             return None if is_last(kept[-1]) else kept[-1].seq
         return self._begun.get(game_id)
 
+    def reaches(self, game_id: str, place: int) -> bool:
+        """Whether this process knows of everything up to this place in the log."""
+        kept = self._kept.get(game_id)
+        return (kept[-1].seq if kept else self._begun.get(game_id, 0)) >= place
+
     def opened_at(self, game_id: str) -> int | None:
         """Commit time (ms) of the last public event that is kept; None: none is kept."""
         return next(

@@ -69,9 +69,13 @@ class Links:
         """The games that this process drives."""
         self.on_lines: Callable[[str, list[LogLine]], None] = lambda game_id, lines: None
         """Called with events that another process has committed."""
+        self.on_lost: Callable[[str], None] = lambda game_id: None
+        """Called with a game whose events do not come over a link any more: it may have missed some."""
         self._server: asyncio.Server | None = None
         self._drivers: dict[str, str] = {}
         """By game that is followed here: the process that wrote its last events."""
+        self._brought: set[str] = set()
+        """Those of these games that the process drives and shows."""
         self._links: dict[str, _Link] = {}
         """Those that this process has opened, by the process on the other side."""
         self._far: dict[str, None] = {}
@@ -126,9 +130,8 @@ class Links:
             self._open(process)
 
     def brings(self, game_id: str) -> bool:
-        """Whether the game's events come over a link."""
-        link = self._links.get(self._drivers.get(game_id, ""))
-        return link is not None and link.is_open
+        """Whether all events of the game come over a link, and its answers go over it."""
+        return game_id in self._brought
 
     async def hand(self, game_id: str, request_id: str, answer: RequestOutcome) -> int | None:
         """Hands the answer to the process that drives the game, and returns its commit time. None: it is not
@@ -184,6 +187,7 @@ class Links:
         link.send("watch", game_id, self._tails.end(game_id) or 0)
 
     def _leave(self, game_id: str) -> None:
+        self._brought.discard(game_id)
         link = self._links.get(self._drivers.pop(game_id, ""))
         if link is not None:
             link.send("leave", game_id)
@@ -195,6 +199,11 @@ class Links:
             del self._links[process]
             # The next notification of that process shows that it lives, and the link is opened again.
             self._drivers = {game: driver for game, driver in self._drivers.items() if driver != process}
+            lost = self._brought - self._drivers.keys()
+            self._brought -= lost
+            if self._server is not None:
+                for game_id in lost:
+                    self.on_lost(game_id)
 
     def _settle(self, number: int, at: int | None) -> None:
         done = self._answers.get(number)
@@ -206,6 +215,10 @@ class Links:
     def drives(self, game_id: str) -> bool:
         """Whether this process drives the game, and others may follow it over links."""
         return self._server is not None and game_id in self.driven
+
+    def shows(self, game_id: str) -> bool:
+        """Whether another process is shown the game's events over a link."""
+        return game_id in self._shown
 
     def show(self, game_id: str, lines: Sequence[LogLine]) -> None:
         """Shows events that this process has committed to the processes that follow the game."""
@@ -260,6 +273,14 @@ class Links:
                 self._shown.setdefault(game_id, set()).add(link)
                 if place and (lines := self._tails.after(game_id, place)):
                     link.send("lines", game_id, [tuple(line) for line in lines])
+                if game_id in self.driven:
+                    link.send("watched", game_id, self._tails.end(game_id) or 0)
+            case ["watched", game_id, end] if self._links.get(self._drivers.get(game_id, "")) is link:
+                self._brought.add(game_id)
+                if not self._tails.reaches(game_id, end):
+                    self.on_lost(game_id)
+            case ["watched", _, _]:
+                pass  # another process drives it since
             case ["leave", game_id]:
                 link.games.discard(game_id)
                 self._hide(game_id, link)

@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 
 from app.base.tasks import end_tasks, keep_going
 from app.store.db import answering, postgres_engine
-from app.store.games import GameStore
+from app.store.games import OPEN, GameStore
 from app.store.inbox import InboxStore
 from app.store.log import LogLine, LogReader
 from app.stream.feed import MAX_LINES, Feed, held_name
@@ -40,8 +40,10 @@ _MAX_NOTES: Final = 200
 _MAX_PAYLOAD: Final = 7_900
 """The most bytes of one notification; PostgreSQL takes fewer than 8,000."""
 
-_LINK_S: Final = 0.05
-"""Seconds that events which a link brings may come after the news of them."""
+_LINKED_S: Final = 0.05
+"""Seconds for which news of events is gathered when a link brings them to another process of this machine. It
+only tells others, who do not follow the game yet, or not from this machine, that there are events.
+"""
 
 _AGAIN_S: Final = 2.0
 """A lost connection is replaced after this long; until then only the poll finds news."""
@@ -57,6 +59,7 @@ class News:
         self._reader = reader
         self._links = links
         links.on_lines = self._take
+        links.on_lost = self.tell
         self._reading: Shared[str, None] = Shared(self._read, "news")
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -70,14 +73,25 @@ class News:
         task.add_done_callback(self._tasks.discard)
 
     def tell_head(self, game_id: str, head: int) -> None:
-        """As ``tell``, when a game's log is known to have ``head`` events."""
-        if self._links.brings(game_id):
-            asyncio.get_running_loop().call_later(_LINK_S, self._tell_unless_known, game_id, head)
-        else:
-            self._tell_unless_known(game_id, head)
+        """As ``tell``, when a process has told that a game's log has ``head`` events. Where a link brings
+        them, they are here or on their way.
+        """
+        if not self._links.brings(game_id) and not self._feed.tails.reaches(game_id, head):
+            self.tell(game_id)
 
-    def _tell_unless_known(self, game_id: str, head: int) -> None:
-        if (self._feed.tails.end(game_id) or 0) < head:
+    def look(self, game_id: str, head: int, before: int | None, *, is_open: bool, changed: bool) -> None:
+        """As ``tell``, when a game's log is found to have ``head`` events in the database.
+
+        ``before``: how many it had at the last look; None: this is the first. ``is_open``: whether the game
+        goes on. ``changed``: whether there is anything new since the last look.
+        """
+        tails = self._feed.tails
+        if tails.reaches(game_id, head) and (is_open or tails.end(game_id) is None):
+            return
+        if self._links.brings(game_id):
+            # What was there at the last look should have come over the link by now.
+            changed = before is not None and not tails.reaches(game_id, before)
+        if changed:
             self.tell(game_id)
 
     def _take(self, game_id: str, lines: Sequence[LogLine]) -> None:
@@ -178,20 +192,17 @@ class Pulse:
         heads = await self._games.heads([name for name in names if not name.startswith("b_")])
         for name, head in heads.items():
             before = self._heads.get(name)
-            if before and before[1:] == head[1:]:
-                if before != head and not self._is_known(name, head[0]):
-                    self._news.tell_head(name, head[0])
-            elif before != head:
-                # Also at the first poll: the head may have moved since the watcher's own read.
-                self._news.tell(name)
+            # Also at the first look: the head may have moved since the watcher's own read.
+            self._news.look(
+                name,
+                head[0],
+                before and before[0],
+                is_open=head[1] in OPEN,
+                changed=before is None or before[:2] != head[:2],
+            )
             if before and before[2] != head[2]:
                 self._feed.ring_seats(name)  # a seat's tokens were revoked
         self._heads = heads
-
-    def _is_known(self, game_id: str, head: int) -> bool:
-        """Whether the log's last event is one that this process has committed."""
-        end = self._feed.tails.end(game_id)
-        return end is not None and end >= head
 
     async def _look_at_seats(self, seats: list[tuple[str, int]]) -> None:
         holders = dict(await self._inbox.holders(seats)) if seats else {}
@@ -219,6 +230,8 @@ class Bell:
         """What is to be told: names, each with the length of the game's log, or 0 where other things have
         changed, too.
         """
+        self._linked: dict[str, int] = {}
+        """The lengths of the logs that links bring to others; they are told a little later."""
         self._more = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -243,7 +256,18 @@ class Bell:
         self._more.set()
 
     def _tell_head(self, game_id: str, head: int) -> None:
+        if self._links.shows(game_id):
+            if not self._linked:
+                asyncio.get_running_loop().call_later(_LINKED_S, self._tell_linked)
+            self._linked[game_id] = head
+            return
         self._names[game_id] = head if self._names.get(game_id, 1) else 0
+        self._more.set()
+
+    def _tell_linked(self) -> None:
+        linked, self._linked = self._linked, {}
+        for game_id, head in linked.items():
+            self._names[game_id] = head if self._names.get(game_id, 1) else 0
         self._more.set()
 
     def _pass_on(self, note: str) -> None:

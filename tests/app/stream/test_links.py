@@ -13,7 +13,8 @@ from app.store.log import LogLine
 from app.stream import links as links_module
 from app.stream.feed import Feed
 from app.stream.links import Links
-from app.stream.pulse import News
+from app.stream.live import Live
+from app.stream.pulse import Bell, News
 from engine.terms import Viewer
 from tests.app.calling import until
 from tests.app.stream.test_pages import said
@@ -93,7 +94,7 @@ async def pair() -> AsyncIterator[tuple[One, One, Driven]]:
         driving.links.driven = {GAME: game}
         with driving.follows(), following.follows():
             following.links.follow(GAME, driving.links.name)
-            await until(lambda: bool(driving.links._shown))
+            await until(lambda: following.links.brings(GAME))
             yield driving, following, game
 
 
@@ -173,11 +174,52 @@ async def test_events_that_a_link_leaves_out_are_read(pair: Pair) -> None:
     driving.commit(said(3))
     await until(lambda: following.end == 3)
     assert following.feed.tails.after(GAME, 0) == following.log
-    # And where nothing comes over it at all, the news of them is enough.
+    # And where nothing comes over it at all, they are found in the database: by the second look, since what
+    # the first one finds may be on its way.
     following.log.append(said(4))
     following.news.tell_head(GAME, 4)
+    following.news.look(GAME, 4, 3, is_open=True, changed=True)
+    await asyncio.sleep(0.1)
+    assert following.reads == 1
+    following.news.look(GAME, 4, 4, is_open=True, changed=False)
     await until(lambda: following.end == 4)
     assert following.reads == 2
+
+
+async def test_events_of_which_only_the_news_came_are_read_when_the_link_is_lost(pair: Pair) -> None:
+    driving, following, _ = pair
+    driving.links.show = lambda game_id, lines: None  # type: ignore[method-assign]
+    driving.feed.on_commit = driving.links.show
+    driving.commit(said(1))
+    following.news.tell_head(GAME, 1)
+    await asyncio.sleep(0.1)
+    assert following.reads == 0
+    await driving.links.stop()
+    await until(lambda: following.end == 1)
+    assert following.reads == 1
+
+
+async def test_a_process_that_does_not_drive_the_game_is_not_relied_on(pair: Pair) -> None:
+    driving, following, _ = pair
+    async with two() as (ending, _):
+        # Somebody ends the game elsewhere, and tells so.
+        following.links.follow(GAME, ending.links.name)
+        following.log += [said(1)]
+        following.news.tell_head(GAME, 1)
+        await until(lambda: following.end == 1)
+        await until(lambda: bool(ending.links._shown))
+        assert not following.links.brings(GAME)
+
+
+async def test_what_a_link_brings_is_told_to_others_together(pair: Pair) -> None:
+    driving, _, _ = pair
+    bell = Bell("", driving.feed, driving.news, Live(), driving.links)
+    bell._tell_head(GAME, 1)
+    bell._tell_head(GAME, 2)
+    bell._tell_head("elsewhere", 7)
+    assert bell._payloads() == [f"{driving.links.name} elsewhere 7"]
+    await asyncio.wait_for(bell._more.wait(), 60)
+    assert bell._payloads() == [f"{driving.links.name} {GAME} 2"]
 
 
 async def test_a_link_that_is_opened_late_brings_what_was_missed() -> None:
