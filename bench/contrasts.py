@@ -95,7 +95,9 @@ def main() -> None:
     print("| score | levels | design |" + "".join(f" {games} games |" for games in _GAMES))
     print("| --- | --- | --- |" + " --- |" * len(_GAMES))
     scores: tuple[Score, ...] = ("win", "share", "f1", "mean")
-    for score, shares, paired in product(scores, ((0.5, 0.5), (0.85, 0.85), (0.8, 0.5)), (False, True)):
+    for score, shares, paired in product(
+        scores, ((0.5, 0.5), (0.85, 0.85), (0.95, 0.95), (0.8, 0.5)), (False, True)
+    ):
         row = [score, f"{shares[0]:g}, {shares[1]:g}", "paired" if paired else "unpaired"]
         for games in _GAMES:
             result = judged(score, paired=paired, shares=shares, games=games, studies=studies)

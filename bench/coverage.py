@@ -13,6 +13,9 @@ has the rule that reports use (``evaluators/statistics/intervals.py``). The seco
 - t: symmetric, with the variance CR2 (the delta method, corrected for few games) and G - 1 degrees of
   freedom, where G is the number of games.
 - Wilson, G - 1: with the design effect, but with G - 1 degrees of freedom always.
+- logit: symmetric on the scale of log odds, with our variance and degrees of freedom.
+- Korn-Graubard: Clopper and Pearson's with the effective number of trials, times (z / t)² with G - 1 degrees
+  of freedom, at most the number of items.
 """
 
 import argparse
@@ -29,6 +32,7 @@ from evaluators.statistics.intervals import (
     SHARE,
     SIGNED,
     Range,
+    Spread,
     Statistic,
     jackknife,
     limits,
@@ -67,7 +71,7 @@ def _share(share: float, icc: float, sizes: str = "5 to 15") -> Draw:
         if sizes == "geometric":
             n = 1 + rng.negative_binomial(1, 1 / 9, games)
         else:
-            least, most = {"1": (1, 1), "1 to 3": (1, 3), "5 to 15": (5, 15)}[sizes]
+            least, most = (int(end) for end in sizes.split(" to "))
             n = rng.integers(least, most + 1, games)
         return np.column_stack([rng.binomial(n, _shares(rng, games, share, icc)), n])
 
@@ -158,14 +162,19 @@ def _mean_of_two(sums: Any) -> float:
 MODELS: Final[Mapping[str, CoverageModel]] = {
     **{
         f"share {share:g}, icc {icc:g}": CoverageModel(_share(share, icc))
-        for share in (0.5, 0.8, 0.95, 0.98)
+        for share in (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
         for icc in (0, 0.1, 0.3)
+    },
+    **{
+        f"share {share:g}, icc {icc:g}, 60 to 140 items": CoverageModel(_share(share, icc, "60 to 140"))
+        for share in (0.88, 0.95, 0.98)
+        for icc in (0.02, 0.1, 0.3)
     },
     "share 0.5, icc 0.1, sizes geometric": CoverageModel(_share(0.5, 0.1, "geometric")),
     "share 0.9, icc 0.1, sizes geometric": CoverageModel(_share(0.9, 0.1, "geometric")),
     "share 0.9, icc 0.3, 1 to 3 items": CoverageModel(_share(0.9, 0.3, "1 to 3")),
-    "who won, 0.5": CoverageModel(_share(0.5, 0, "1")),
-    "who won, 0.2": CoverageModel(_share(0.2, 0, "1")),
+    "who won, 0.5": CoverageModel(_share(0.5, 0, "1 to 1")),
+    "who won, 0.2": CoverageModel(_share(0.2, 0, "1 to 1")),
     **{
         f"F1 of matched {share:g}, icc {icc:g}": CoverageModel(_f1(share, icc), pooled_f1)
         for share in (0.3, 0.7)
@@ -185,9 +194,16 @@ MODELS: Final[Mapping[str, CoverageModel]] = {
 _BESIDE: Final = (
     "share 0.5, icc 0.1",
     "share 0.8, icc 0.3",
+    "share 0.9, icc 0.3",
+    "share 0.95, icc 0",
     "share 0.95, icc 0.1",
     "share 0.95, icc 0.3",
+    "share 0.98, icc 0.1",
     "share 0.98, icc 0.3",
+    "share 0.99, icc 0.1",
+    "share 0.95, icc 0.02, 60 to 140 items",
+    "share 0.95, icc 0.1, 60 to 140 items",
+    "share 0.95, icc 0.3, 60 to 140 items",
     "share 0.9, icc 0.1, sizes geometric",
     "F1 of matched 0.7, icc 0.3",
 )
@@ -242,6 +258,13 @@ def _others(drawn: Any, statistic: Statistic, picks: Any) -> dict[str, Any]:
     flat = left_out <= 1e-18
     trials = games if flat else float(value * (1 - value) / left_out)
     found["Wilson, G - 1"] = score_limits(float(value), trials, _Z if flat else quantile)
+    found["logit"] = _logit(jackknife(drawn.tolist(), statistic)) or alike
+    effective = min(trials if flat else trials * (_Z / quantile) ** 2, float(b.sum()))
+    hits = value * effective
+    found["Korn-Graubard"] = (
+        float(stats.beta.ppf(0.025, hits, effective - hits + 1)) if value > 0 else 0.0,
+        float(stats.beta.ppf(0.975, hits + 1, effective - hits)) if value < 1 else 1.0,
+    )
     over, under = picks @ a, picks @ b
     shares = over / under
     ordered = np.sort(shares)
@@ -266,7 +289,16 @@ def _others(drawn: Any, statistic: Statistic, picks: Any) -> dict[str, Any]:
     return found
 
 
-_RULES: Final = ("BCa", "bootstrap-t", "t", "Wilson, G - 1")
+def _logit(spread: Spread) -> tuple[float, float] | None:
+    value, variance, df, _ = spread
+    if not (0 < value < 1 and variance > 0):
+        return None
+    half = student_quantile(0.95, df) * np.sqrt(variance) / (value * (1 - value))
+    odds = np.log(value / (1 - value))
+    return float(1 / (1 + np.exp(half - odds))), float(1 / (1 + np.exp(-half - odds)))
+
+
+_RULES: Final = ("BCa", "bootstrap-t", "t", "Wilson, G - 1", "logit", "Korn-Graubard")
 
 
 def _beside(model: CoverageModel, games: int, studies: int) -> list[float]:

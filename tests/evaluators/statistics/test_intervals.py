@@ -1,7 +1,9 @@
 """Intervals over games, against scipy and statsmodels, and by what must hold for any counts."""
 
-from itertools import pairwise
-from math import inf, isnan, sqrt
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from math import comb, inf, isnan, sqrt
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -288,6 +290,58 @@ def test_the_interval_stays_what_it_was() -> None:
     # A change here changes every report: it must be meant, and stand in the changelog.
     games = {f"g{game:02}": (game * game % 11, 11) for game in range(40)}
     assert share(games).interval == pytest.approx((0.279222848163, 0.442731820711), abs=1e-11)
+
+
+def _of_trials(n: int, share: Fraction) -> list[Fraction]:
+    return [comb(n, k) * share**k * (1 - share) ** (n - k) for k in range(n + 1)]
+
+
+def test_who_won_near_the_ends_covers_in_steps_that_the_guide_has_exactly() -> None:
+    # Limits that rise with the wins accept a run of counts, so its chance is all that can be covered.
+    guide = Path("docs/statistics.md").read_text()
+    for n in (15, 30, 60):
+        for percent in (90, 95, 97, 98, 99):
+            share = Fraction(percent, 100)
+            chances = _of_trials(n, share)
+            below_k = list(accumulate(chances, initial=Fraction(0)))
+            runs = [below_k[b] - below_k[a] for a in range(n + 1) for b in range(a + 1, n + 2)]
+            below = max(run for run in runs if run < Fraction(95, 100))
+            above = min(run for run in runs if run >= Fraction(95, 100))
+            held = Fraction(0)
+            for k, chance in enumerate(chances):
+                low, high = wilson(k, n)
+                held += chance if low <= share <= high else 0
+            reachable = any(Fraction(93, 100) <= run <= Fraction(97, 100) for run in runs)
+            cells = [f"{100 * float(value):.1f}" for value in (*chances[:-4:-1], below, above, held)]
+            assert f"| {n}, 0.{percent} | {' | '.join(cells)} | {'yes' if reachable else 'no'} |" in guide
+            assert held in runs
+
+
+def test_who_won_near_the_ends_cannot_be_told_apart_in_three_to_seven_percent() -> None:
+    # A test that finds 3 losses against none also finds more against none: too often where losses are
+    # commoner. One that does not finds nothing where neither level has 4: too seldom where they are rare.
+    def unpaired(n: int, lost: Fraction) -> tuple[Fraction, Fraction]:
+        chances = _of_trials(n, 1 - lost)[::-1]
+        return 2 * chances[0] * sum(chances[3:]), 1 - sum(chances[:4]) ** 2
+
+    def paired(n: int, lost: Fraction) -> tuple[Fraction, Fraction]:
+        one = lost * (1 - lost)  # a pair that only one level lost; of those that only the other lost, as many
+
+        def chance(a: int, b: int) -> Fraction:
+            return comb(n, a) * comb(n - a, b) * one ** (a + b) * (1 - 2 * one) ** (n - a - b)
+
+        few = sum(chance(a, b) for a in range(4) for b in range(4))
+        return 2 * sum(chance(a, 0) for a in range(3, n + 1)), 1 - few
+
+    guide = Path("docs/statistics.md").read_text()
+    for n, rare in ((15, Fraction(5, 100)), (30, Fraction(3, 100)), (60, Fraction(1, 100))):
+        cells = []
+        for design in (unpaired, paired):
+            finds = max(design(n, Fraction(lost, 200))[0] for lost in range(1, 60))
+            other = design(n, rare)[1]
+            assert other < Fraction(3, 100) < Fraction(7, 100) < finds
+            cells += [f"{100 * float(finds):.1f}", f"{100 * float(other):.1f}"]
+        assert f"| {n}, {float(1 - rare):g} | {' | '.join(cells)} |" in guide
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, -0.5, 1.5])
