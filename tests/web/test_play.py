@@ -1,6 +1,7 @@
 """People take seats in their browsers, and play to the end."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from engine.view import Observation
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
 from tests.web.conftest import DESK, PHONE, Visits
+from tests.web.test_pages import faults_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -159,6 +161,8 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         await host.get_by_label("Name of person 3").fill("Grace <b>H</b>")
         await host.get_by_role("button", name="Make the table").click()
         await expect(host.get_by_role("heading", name="A link for each friend")).to_be_visible()
+        for one in await host.get_by_role("textbox").all():
+            await expect(one).to_have_value(re.compile("#/claim/"))
         links = [await one.input_value() for one in await host.get_by_role("textbox").element_handles()]
         assert len(links) == 4
         invited = await host.locator(".invitations label > span").all_inner_texts()
@@ -177,6 +181,67 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         said = await asyncio.gather(plays_on(host), *map(friend, links))
         assert len(set(said)) == 1
         assert "wins" in said[0]
+
+
+async def test_links_to_a_table_stay_with_its_host_and_say_what_to_do_when_they_are_no_good(
+    served: Served, visit: Visits
+) -> None:
+    async with visit(f"{served.url}/ui/#/play", viewport=PHONE) as host:
+        # As over plain http from another machine, where browsers offer pages no clipboard.
+        await host.context.add_init_script(
+            "Object.defineProperty(navigator, 'clipboard', {value: undefined})"
+        )
+        await host.reload()
+        await host.get_by_label("People, you included").select_option("2")
+        await host.get_by_role("button", name="Make the table").click()
+        field = host.get_by_role("textbox", name="Seat")
+        await expect(field).to_have_value(re.compile("#/claim/"))
+        link = await field.input_value()
+        assert await faults_of(host) == []
+        await host.get_by_role("button", name="Copy the link").click()
+        await expect(host.get_by_role("button", name="Copy the link")).to_have_text("Copied")
+        await host.reload()
+        await expect(field).to_have_value(link)
+        # The host sits down, and comes back for a new link: the old one is good no more.
+        await host.get_by_role("link", name="Take my seat").click()
+        await host.get_by_role("link", name="Links for your friends").click()
+        await expect(field).to_have_value(link)
+        await host.get_by_role("button", name="New link").click()
+        await expect(field).not_to_have_value(link)
+        newer = await field.input_value()
+        game = host.url.split("/")[-2]
+    spent = "This link is no longer good"
+    for place in (link, f"{served.url}/ui/#/claim/nonsense"):
+        async with visit(place, viewport=PHONE, faults=("404",)) as page:
+            await expect(page.get_by_role("heading", name=spent, level=1)).to_be_visible()
+            await expect(page.get_by_text("No seat has this link.")).to_be_visible()
+            await expect(page.locator("main").get_by_role("link", name="Play")).to_be_visible()
+            assert await faults_of(page) == []
+            await page.reload()
+            await expect(page.get_by_role("heading", name="A link is needed", level=1)).to_be_visible()
+    async with visit(f"{served.url}/livez", viewport=PHONE, faults=("404", "410", "ERR_")) as page:
+        # Nothing is lost when the server cannot be reached at first.
+        await page.route("**/claims", lambda route: route.abort())
+        await page.goto(newer)
+        await expect(page.get_by_role("heading", name="The server cannot be reached")).to_be_visible()
+        await page.unroute("**/claims")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.get_by_role("heading", name="You are")).to_be_visible()
+        # The same link in another tab, and the same seat in one more.
+        async with visit(newer, faults=("410",)) as other:
+            await expect(other.get_by_role("heading", name=spent, level=1)).to_be_visible()
+            await expect(other.get_by_text("your seat is in that tab")).to_be_visible()
+            await other.goto(f"{served.url}/ui/#/play/{game}")
+            await expect(other.get_by_role("heading", name="You hold no seat of this game")).to_be_visible()
+            assert await faults_of(other) == []
+        async with page.expect_popup() as opened:
+            await page.evaluate("window.open(location.href)")
+        twin = await opened.value
+        await expect(twin.get_by_role("heading", name="You are")).to_be_visible()
+        await expect(page.get_by_role("heading", name="This seat is played elsewhere now")).to_be_visible()
+        await page.get_by_role("button", name="Play here instead").click()
+        await expect(page.get_by_role("heading", name="You are")).to_be_visible()
+        await expect(twin.get_by_role("heading", name="This seat is played elsewhere now")).to_be_visible()
 
 
 async def test_a_player_comes_back_after_a_cut_and_a_restart(tmp_path: Path, visit: Visits) -> None:

@@ -7,6 +7,7 @@ import { ClaimPage, ClaimedPage } from "./pages/claim.tsx";
 import { ComparePage } from "./pages/compare.tsx";
 import { GamePage } from "./pages/game.tsx";
 import { GuessPage } from "./pages/guess.tsx";
+import { LinksPage } from "./pages/links.tsx";
 import { LobbyPage } from "./pages/lobby.tsx";
 import { PlayPage } from "./pages/play.tsx";
 import { RatingsPage } from "./pages/ratings.tsx";
@@ -33,6 +34,7 @@ export const ROUTES: readonly Route[] = [
   { pattern: "/guess", title: () => "Guess", page: GuessPage },
   { pattern: "/play", title: () => "Play", page: PlayPage },
   { pattern: "/lobby", title: () => "Find others", page: LobbyPage },
+  { pattern: "/play/:game/links", title: () => "Links for your friends", page: LinksPage },
   { pattern: "/play/:game", title: () => "Your seat", page: SeatPage },
   { pattern: "/claim", title: () => "Your seat", page: ClaimedPage },
   { pattern: "/claim/:code", title: () => "Your seat", page: ClaimPage },

@@ -42,8 +42,10 @@ export const faultOf = (error: unknown): Fault => {
       };
     return { title: "The server could not answer", detail: error.message, key: false, again: error.status >= 500 || error.status === 429 };
   }
+  // 4403 is the socket's word for 404.
+  if (error instanceof Closed && error.code === 4403) return faultOf(new ApiError(404, {}));
   if (error instanceof Closed)
-    return { title: "The connection has ended", detail: error.message, key: error.code === 4401 || error.code === 4403, again: false };
+    return { title: "The connection has ended", detail: error.message, key: error.code === 4401, again: false };
   if (error instanceof Unreachable)
     return { title: "The server cannot be reached", detail: "Check that it is running and that you are connected.", key: false, again: true };
   return { title: "Something went wrong on this page", detail: error instanceof Error ? error.message : String(error), key: false, again: true };

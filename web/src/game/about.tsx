@@ -1,6 +1,7 @@
 /** What a game is: its rules, its origin, and, for the researcher, who sits where. */
 import type { GameEvent, GameView, SeatUse } from "@interintent/client";
 import type { JSX } from "preact";
+import { HowPlayed } from "../play/how-played.tsx";
 import { href } from "../router.ts";
 import { ROLE, plural } from "./words.ts";
 
@@ -75,6 +76,7 @@ export const AboutGame = ({ view, log }: { view?: GameView; log: readonly GameEv
   const dealt = log.find((event) => event.type === "roles_dealt");
   const defaulted = log.filter((event) => event.type === "action_defaulted").length;
   return (
+    <>
     <section class="panel about" aria-labelledby="about-title">
       <h2 id="about-title">About this game</h2>
       <dl>
@@ -102,6 +104,14 @@ export const AboutGame = ({ view, log }: { view?: GameView; log: readonly GameEv
           <div>
             <dt>Seed</dt>
             <dd>{dealt.seed}</dd>
+          </div>
+        )}
+        {view && (
+          <div>
+            <dt>Compare</dt>
+            <dd>
+              <a href={href("/compare", { a: view.game_id })}>Set another game beside this one</a>
+            </dd>
           </div>
         )}
         {view?.forked_from && (
@@ -154,5 +164,7 @@ export const AboutGame = ({ view, log }: { view?: GameView; log: readonly GameEv
         </>
       )}
     </section>
+    <HowPlayed />
+    </>
   );
 };

@@ -61,9 +61,11 @@ interface EntryProps {
   now: boolean;
   playing: boolean;
   open: boolean;
+  /** Whether the game has ended, so that nobody thinks any more. */
+  over: boolean;
 }
 
-export const EntryView = memo(({ entry, table, known, now, playing, open }: EntryProps): JSX.Element | null => {
+export const EntryView = memo(({ entry, table, known, now, playing, open, over }: EntryProps): JSX.Element | null => {
   const { event, seat } = entry;
   const thinking = event === undefined || known < entry.notes.length;
   const notes = thinking ? entry.notes.slice(0, known) : entry.notes;
@@ -80,7 +82,7 @@ export const EntryView = memo(({ entry, table, known, now, playing, open }: Entr
   if (thinking)
     return (
       <li class="entry thinking" {...current}>
-        {who} <span class="muted">is thinking …</span>
+        {who} <span class="muted">{over ? "had not answered" : "is thinking …"}</span>
         {notes.length > 0 && <MindView mind={read} table={table} said={null} />}
       </li>
     );
@@ -263,6 +265,7 @@ export const Feed = ({ player, chosen, live, making }: FeedProps): JSX.Element =
                   now={entry.at === last}
                   playing={player.voiced.value === entry.at && player.playing.value}
                   open={chosen !== undefined && entry.seat === chosen}
+                  over={table.phase === "over"}
                 />
               );
             })}

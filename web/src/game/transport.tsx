@@ -1,6 +1,7 @@
 /** Through the game by slider, keyboard or playback, and a link to the present moment. */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
+import { copy } from "../parts/copy.ts";
 import { Icon } from "../parts/icons.tsx";
 import { type Player, SPEEDS } from "./player.ts";
 import { sentence } from "./words.ts";
@@ -14,8 +15,8 @@ export const Transport = ({ player, live, link }: { player: Player; live: boolea
   const table = player.table.value;
   const event = player.seen.value[at - 1];
   const behind = live && (!playing || at < (player.beats.value.at(-1) ?? 0));
-  const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(link());
+  const copyLink = async (): Promise<void> => {
+    if (!(await copy(link()))) return;
     setCopied(true);
     setTimeout(() => setCopied(false), 2000);
   };
@@ -75,7 +76,7 @@ export const Transport = ({ player, live, link }: { player: Player; live: boolea
         </button>
       )}
       {!import.meta.env.SITE && (
-        <button type="button" class="round" aria-label={copied ? "The link is copied" : "Copy a link to this moment"} title="Copy a link to this moment" onClick={() => void copy()}>
+        <button type="button" class="round" aria-label={copied ? "The link is copied" : "Copy a link to this moment"} title="Copy a link to this moment" onClick={() => void copyLink()}>
           <Icon name={copied ? "check" : "link"} />
         </button>
       )}

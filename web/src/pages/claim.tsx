@@ -13,8 +13,16 @@ interface Claimed {
   token: string;
 }
 
+/** What to do without a good link. */
+const Ways = (): JSX.Element => (
+  <p>
+    Who made the table can make you a new link. Or begin a game of your own: <a href={href("/play")}>Play</a>
+  </p>
+);
+
 export const ClaimPage = ({ code }: { code: string }): JSX.Element => {
   const [fault, setFault] = useState<unknown>(undefined);
+  const [round, setRound] = useState(0);
   useEffect(() => {
     history.replaceState(null, "", href("/claim"));
     server.post<Claimed>("/claims", { code }).then(
@@ -24,18 +32,27 @@ export const ClaimPage = ({ code }: { code: string }): JSX.Element => {
       },
       (error: unknown) => setFault(error),
     );
-  }, []);
+  }, [round]);
   if (fault instanceof ApiError && [404, 410].includes(fault.status))
     return (
-      <Empty title="This link is no longer good">
-        <p>{fault.message}. Ask for a new link.</p>
+      <Empty whole title="This link is no longer good">
+        <p>
+          {fault.status === 410 ? `The server says: ${fault.message}. If you opened it yourself, your seat is in that tab.` : "No seat has this link. It may be incomplete, or a newer one has taken its place."}
+        </p>
+        <Ways />
       </Empty>
     );
-  return fault === undefined ? <Loading what="your seat" /> : <Fault error={fault} />;
+  if (fault === undefined) return <Loading what="your seat" />;
+  const again = (): void => {
+    setFault(undefined);
+    setRound(round + 1);
+  };
+  return <Fault whole error={fault} again={again} />;
 };
 
 export const ClaimedPage = (): JSX.Element => (
-  <Empty title="A link is needed">
-    <p>Open the link that you were sent once more, or ask for a new one.</p>
+  <Empty whole title="A link is needed">
+    <p>Open the link that you were sent once more.</p>
+    <Ways />
   </Empty>
 );

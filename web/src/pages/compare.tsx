@@ -7,8 +7,11 @@ import { project } from "../game/eyes.ts";
 import { fold } from "../game/fold.ts";
 import type { GameSource } from "../game/source.ts";
 import { Difference } from "../game/turn.tsx";
+import { SIDE, ago, plural } from "../game/words.ts";
+import { useLook } from "../parts/look.ts";
 import { Fault, Loading } from "../parts/states.tsx";
 import { go, href, place } from "../router.ts";
+import { server } from "../session.ts";
 import { useGame } from "./game.tsx";
 
 export const ComparePage = (): JSX.Element => {
@@ -16,7 +19,8 @@ export const ComparePage = (): JSX.Element => {
   return (
     <div class="compare">
       <h1>Two games side by side</h1>
-      <Choose a={a ?? ""} b={b ?? ""} />
+      <p class="muted">The same moments of two games beside each other: a game and its fork, say, or one deal played by other models.</p>
+      <Choose key={`${a} ${b}`} a={a ?? ""} b={b ?? ""} />
       {a && b && <Both key={`${a} ${b}`} a={a} b={b} />}
     </div>
   );
@@ -25,6 +29,7 @@ export const ComparePage = (): JSX.Element => {
 const Choose = ({ a, b }: { a: string; b: string }): JSX.Element => {
   const [left, setLeft] = useState(a);
   const [right, setRight] = useState(b);
+  const { found } = useLook((stop) => server.games({ limit: 100 }, stop));
   return (
     <form
       class="filters"
@@ -34,14 +39,21 @@ const Choose = ({ a, b }: { a: string; b: string }): JSX.Element => {
       }}
     >
       <label>
-        One game <input value={left} placeholder="g_…" required onInput={(input) => setLeft(input.currentTarget.value)} />
+        One game <input value={left} list="games" placeholder="g_…" required onInput={(input) => setLeft(input.currentTarget.value)} />
       </label>
       <label>
-        Another <input value={right} placeholder="g_…" required onInput={(input) => setRight(input.currentTarget.value)} />
+        Another <input value={right} list="games" placeholder="g_…" required onInput={(input) => setRight(input.currentTarget.value)} />
       </label>
       <button type="submit" class="primary">
         Compare
       </button>
+      <datalist id="games">
+        {found?.games.map((game) => (
+          <option key={game.game_id} value={game.game_id}>
+            {[game.title, plural(game.players, "seat"), game.agents?.join(", "), game.winner && `${SIDE[game.winner]} wins`, ago(game.created_at)].filter(Boolean).join(" · ")}
+          </option>
+        ))}
+      </datalist>
     </form>
   );
 };
@@ -60,14 +72,21 @@ const seedOf = (log: ReturnType<typeof project>): string | undefined => {
 };
 
 const Both = ({ a, b }: { a: string; b: string }): JSX.Element => {
-  const one = useGame(a);
-  const other = useGame(b);
+  const [round, setRound] = useState(0);
+  const one = useGame(a, round);
+  const other = useGame(b, round);
   const left = useSeen(one);
   const right = useSeen(other);
   const pairs = useMemo(() => align(left, right), [left, right]);
   const mark = useRef<HTMLTableRowElement>(null);
-  if (one.fault.value) return <Fault error={one.fault.value} />;
-  if (other.fault.value) return <Fault error={other.fault.value} />;
+  for (const [id, { fault }] of [[a, one], [b, other]] as const)
+    if (fault.value)
+      return (
+        <section aria-label={`Game ${id}`}>
+          <p class="state">Game {id}:</p>
+          <Fault error={fault.value} again={() => setRound(round + 1)} />
+        </section>
+      );
   if (!left.log.length || !right.log.length) return <Loading what="both games" />;
   const first = pairs.findIndex(({ same }) => !same);
   const seeds = [seedOf(left.log), seedOf(right.log)];

@@ -8,7 +8,7 @@ import { GameScreen } from "../game/screen.tsx";
 import { keepJudgements } from "../game/judged.ts";
 import { GameSource } from "../game/source.ts";
 import { ShortId } from "../parts/short-id.tsx";
-import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { Empty, Fault, Loading, Watching } from "../parts/states.tsx";
 import { key, server } from "../session.ts";
 
 /** The source of a game, begun with the page and left with it; begun anew with another key, and in another round. */
@@ -63,7 +63,7 @@ const Title = ({ game, view, source }: { game: string; view: GameView; source: G
           Connection lost; coming back …
         </span>
       )}
-      {source.watchers.value !== undefined && source.running.value && <span class="muted">{source.watchers.value} watching</span>}
+      {source.watchers.value !== undefined && source.running.value && <Watching count={source.watchers.value} />}
     </div>
   );
 };

@@ -1,62 +1,21 @@
 /** Where people begin to play: alone against scripts, or at a table of friends with a link for each. */
-import type { NewGames, Seat } from "@interintent/client";
+import type { NewGames } from "@interintent/client";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Select, counts } from "../parts/select.tsx";
 import { Fault } from "../parts/states.tsx";
-import { keepToken } from "../play/tokens.ts";
-import { go, href } from "../router.ts";
+import { HowPlayed } from "../play/how-played.tsx";
+import { keepInvited, keepToken } from "../play/tokens.ts";
+import { go } from "../router.ts";
 import { server } from "../session.ts";
 
 const KINDS = ["propose_team", "speak", "reconsider", "vote", "card", "summarise", "assassinate"];
-
-interface Table {
-  game: string;
-  seat: Seat;
-  links: readonly { seat: Seat; name: string; link: string }[];
-}
-
-const Links = ({ table }: { table: Table }): JSX.Element => {
-  const [copied, setCopied] = useState(0);
-  return (
-    <section class="begin" aria-label="Links for your friends">
-      <h1>A link for each friend</h1>
-      <p class="muted">Each link works once, in one browser. The game has begun and waits for everybody.</p>
-      <ul class="panel invitations">
-        {table.links.map(({ seat, name, link }) => (
-          <li key={seat} class="row invited">
-            <label>
-              <span>
-                Seat {seat}
-                {name && (
-                  <>
-                    , <bdi>{name}</bdi>
-                  </>
-                )}
-              </span>
-              <input readOnly value={link} onFocus={(event) => event.currentTarget.select()} />
-            </label>
-            <button type="button" onClick={() => void navigator.clipboard.writeText(link).then(() => setCopied(seat))}>
-              {copied === seat ? "Copied" : "Copy"}
-            </button>
-          </li>
-        ))}
-      </ul>
-      <p class="row">
-        <a class="button primary" href={href(`/play/${table.game}`)}>
-          Take my seat
-        </a>
-      </p>
-    </section>
-  );
-};
 
 export const PlayPage = (): JSX.Element => {
   const [players, setPlayers] = useState(5);
   const [people, setPeople] = useState(1);
   const [minutes, setMinutes] = useState(5);
   const [names, setNames] = useState<readonly string[]>([]);
-  const [table, setTable] = useState<Table | undefined>(undefined);
   const [fault, setFault] = useState<unknown>(undefined);
   const [busy, setBusy] = useState(false);
   const begin = async (event: SubmitEvent): Promise<void> => {
@@ -81,20 +40,15 @@ export const PlayPage = (): JSX.Element => {
       const mine = remote[0]!;
       keepToken(game, { seat: mine, token: seats.find(({ seat }) => seat === mine)!.token! });
       if (people === 1) return go(`/play/${game}`);
-      const home = location.href.split("#", 1)[0]!;
-      const links = [];
-      for (const seat of remote.slice(1).sort((one, other) => one - other)) {
-        const { code } = await server.post<{ code: string }>(`/games/${game}/seats/${seat}/claim-code`, {});
-        links.push({ seat, name: names[remote.indexOf(seat)]?.trim() ?? "", link: `${home}#/claim/${code}` });
-      }
-      setTable({ game, seat: mine, links });
+      const friends = remote.slice(1).sort((one, other) => one - other);
+      keepInvited(game, friends.map((seat) => ({ seat, name: names[remote.indexOf(seat)]?.trim() ?? "" })));
+      go(`/play/${game}/links`);
     } catch (error) {
       setFault(error);
     } finally {
       setBusy(false);
     }
   };
-  if (table) return <Links table={table} />;
   return (
     <section class="begin">
       <h1>Play</h1>
@@ -140,6 +94,7 @@ export const PlayPage = (): JSX.Element => {
         </button>
       </form>
       {fault !== undefined && <Fault beside error={fault} />}
+      <HowPlayed />
     </section>
   );
 };

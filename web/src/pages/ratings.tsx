@@ -56,6 +56,7 @@ const Row = ({ one }: { one: RatedPlayer }): JSX.Element => (
     <Share limits={one.as_evil} won={one.won_as_evil} />
     <td>
       {plural(one.games, "game")}
+      {!!one.deserted && <span class="why">left {plural(one.deserted, "further game")}: rated as lost, for this player alone</span>}
       {!!one.defaulted && (
         <span class="why">
           {one.defaulted} of {one.decisions} decisions left to the default

@@ -5,13 +5,13 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { keepCatalogue } from "../game/catalogue.ts";
 import { TableView } from "../game/table-view.tsx";
 import { nameOf, namesOf, sentence } from "../game/words.ts";
-import { Icon } from "../parts/icons.tsx";
 import { Speech } from "../parts/speech.tsx";
-import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { Empty, Fault, Loading, Watching } from "../parts/states.tsx";
 import { Answer } from "../play/answer.tsx";
+import { HowPlayed } from "../play/how-played.tsx";
 import { Knows } from "../play/knows.tsx";
 import { SeatSource } from "../play/seat.ts";
-import { keepPad, padOf, tokenOf } from "../play/tokens.ts";
+import { invitedTo, keepPad, padOf, tokenOf } from "../play/tokens.ts";
 import { href, place } from "../router.ts";
 import { key, server } from "../session.ts";
 
@@ -111,14 +111,17 @@ export const SeatPage = ({ game }: { game: string }): JSX.Element => {
   }, [source]);
   if (!held && !asked)
     return (
-      <Empty title="You hold no seat of this game here">
-        <p>A seat is taken with a link, and stays with the tab that took it. Ask for a new link.</p>
+      <Empty whole title="You hold no seat of this game here">
+        <p>A seat is taken with a link, and stays with the tab that took it. Who made the table can make you a new link.</p>
+        <p>
+          <a href={href(`/games/${game}`)}>Watch this game</a>
+        </p>
       </Empty>
     );
   const fault = source.fault.value;
   if (fault instanceof Closed && fault.code === 4409)
     return (
-      <Empty title="This seat is played elsewhere now">
+      <Empty whole title="This seat is played elsewhere now">
         <p>Another window or device has taken it over.</p>
         <p class="row">
           <button type="button" class="primary" onClick={() => setTurn(turn + 1)}>
@@ -127,7 +130,7 @@ export const SeatPage = ({ game }: { game: string }): JSX.Element => {
         </p>
       </Empty>
     );
-  if (fault !== undefined) return <Fault error={fault} again={() => setTurn(turn + 1)} />;
+  if (fault !== undefined) return <Fault whole error={fault} again={() => setTurn(turn + 1)} />;
   const table = source.table.value;
   if (!table) return <Loading what="your seat" />;
   const request = source.request.value;
@@ -143,13 +146,13 @@ export const SeatPage = ({ game }: { game: string }): JSX.Element => {
               Connection lost; coming back …
             </span>
           )}
-          {source.watchers.value > 0 && (
-            <span class="muted">
-              <Icon name="eye" /> {source.watchers.value} watching
-            </span>
-          )}
+          {source.watchers.value > 0 && <Watching count={source.watchers.value} />}
         </div>
-        {table.phase === "over" && <a href={href(`/games/${game}`)}>See the whole game</a>}
+        {table.phase === "over" ? (
+          <a href={href(`/games/${game}`)}>See the whole game</a>
+        ) : (
+          invitedTo(game) && <a href={href(`/play/${game}/links`)}>Links for your friends</a>
+        )}
       </header>
       <div class="stage">
         <TableView table={table} chosen={source.seat} />
@@ -159,6 +162,7 @@ export const SeatPage = ({ game }: { game: string }): JSX.Element => {
         <Waiting source={source} />
         <Knows table={table} seat={source.seat} />
         <Pad key={game} game={game} />
+        <HowPlayed />
       </div>
       <Talk source={source} />
     </div>

@@ -1,4 +1,4 @@
-/** What stands where nothing can be shown yet, or at all. */
+/** What stands where nothing can be shown yet, or at all, and how many look on. */
 import type { ComponentChildren, JSX } from "preact";
 import { asking, faultOf } from "../session.ts";
 import { Icon } from "./icons.tsx";
@@ -48,3 +48,10 @@ export const Fault = ({ error, again, whole = false, beside = false }: FaultProp
     </section>
   );
 };
+
+/** How many people look on; where there is little room, the word is left to the sign. */
+export const Watching = ({ count }: { count: number }): JSX.Element => (
+  <span class="muted watching">
+    <Icon name="eye" /> {count} <span>watching</span>
+  </span>
+);

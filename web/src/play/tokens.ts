@@ -1,4 +1,4 @@
-/** The tokens of the seats that are played in this tab, and what was noted there. */
+/** The tokens of the seats that are played in this tab, who was invited from there, and what was noted. */
 import type { Seat } from "@interintent/client";
 import { keep, kept } from "../parts/tab.ts";
 
@@ -10,6 +10,20 @@ interface Held {
 export const keepToken = (game: string, held: Held): void => keep(`seat.${game}`, held);
 
 export const tokenOf = (game: string): Held | undefined => kept(`seat.${game}`);
+
+/** Somebody who is to get a link to a seat. */
+export interface Invited {
+  seat: Seat;
+  /** Empty: without a name. */
+  name: string;
+  /** Undefined: it is not made yet. */
+  link?: string;
+}
+
+export const keepInvited = (game: string, invited: readonly Invited[]): void => keep(`invited.${game}`, invited);
+
+/** Who was invited to a table that was made in this tab; undefined: it was made elsewhere, or has no friends. */
+export const invitedTo = (game: string): readonly Invited[] | undefined => kept(`invited.${game}`);
 
 export const keepPad = (game: string, text: string): void => keep(`notes.${game}`, text);
 
