@@ -13,6 +13,7 @@ from app.edge.auth import Caller, Keys
 from app.edge.idempotency import RequestKey
 from app.edge.queries import check_query, dependant_of
 from app.edge.quotas import Quotas
+from app.store.writer import whose
 
 __all__ = [
     "CallerDep",
@@ -65,6 +66,7 @@ async def caller_of(request: Request) -> Caller:
             quotas: Quotas = request.app.state.quotas
             quotas.admit(known.owner, by_token=known.grant is not None)
         request.state.caller = known
+        whose.set(known.owner)
     return known
 
 

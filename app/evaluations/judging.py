@@ -36,6 +36,7 @@ from app.store.call import BUDGET_SPENT, Call
 from app.store.db import PASSING, Database, is_ours, passes
 from app.store.evaluations import EvaluationStore
 from app.store.rows import Damaged, EvaluationRow
+from app.store.writer import whose
 from engine.errors import AvalonError
 from evaluators.judges.asking import JudgeMessage
 
@@ -338,6 +339,7 @@ class Judges:
         row = await self._store.evaluation(evaluation_id)
         if row is None or row.finished_at is not None:
             return
+        whose.set(row.owner)
         progress = _progress_of(row)
         if row.status == "cancelled":
             await self._end(row, progress, "cancelled", "cancelled")

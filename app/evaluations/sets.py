@@ -66,6 +66,7 @@ from app.store.db import Database
 from app.store.games import GameStore, new_id
 from app.store.rows import AnswerRow, SetAnswersRow, SetEntryRow, SetItemRow, SetRow, whole
 from app.store.sets import SetStore
+from app.store.writer import whose
 from engine.chance import draw, pick
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
 from engine.terms import Seat
@@ -505,6 +506,7 @@ class EvaluationSets:
 
     async def _score(self, row: SetRow) -> None:
         """Scores every entry that has no scores yet, and writes that the set is scored."""
+        whose.set(row.owner)
         rows = await self._sets.items_of(row.set_id)
         variant = whole(row.variant)
         excluded: Counter[str] = Counter()

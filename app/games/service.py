@@ -106,6 +106,7 @@ from app.store.games import (
 from app.store.inbox import no_answer
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, GameRow, whole
+from app.store.writer import whose
 from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.errors import CorruptLog
@@ -332,6 +333,7 @@ class Games:
             return
         if row.suspended is not None:
             return
+        whose.set(row.owner)
         spec = whole(row.spec)
         # A fork's seats are in its game's row alone.
         if has_models(spec.get("seats") or ()) or spec.get("origin") == "fork":

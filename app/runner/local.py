@@ -19,6 +19,7 @@ from app.seats.inboxes import GameWaits, Inboxes, SeatAbsent
 from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
+from app.store.writer import whose
 from app.stream.feed import Feed
 
 __all__ = ["Ended", "LocalRunner"]
@@ -219,6 +220,7 @@ class LocalRunner:
         # Not the request that happened to start this task's worker.
         structlog.contextvars.clear_contextvars()
         delay_s, owner = RETRY_FIRST_S, self._owners.get(game_id, "")
+        whose.set(owner)
         while True:
             try:
                 await drive(

@@ -96,7 +96,7 @@ class Inboxes:
     def of(self, row: GameRow, batch: BatchRow, on_wait: Callable[[], None] = lambda: None) -> "GameInbox":
         """The inbox of one game. ``on_wait`` is called when a request has to wait for its answer."""
         most = batch.spec.get("stand_in_after") if row.drive == "auto" else None
-        return GameInbox(self, row.game_id, allowances(row, batch), on_wait, most)
+        return GameInbox(self, row.game_id, batch.owner, allowances(row, batch), on_wait, most)
 
 
 class GameInbox:
@@ -109,6 +109,7 @@ class GameInbox:
         self,
         inboxes: Inboxes,
         game_id: str,
+        owner: str,
         allowed: Mapping[Kind, float] | None,
         on_wait: Callable[[], None],
         stand_in_after: int | None = None,
@@ -122,6 +123,7 @@ class GameInbox:
         self.game_id = game_id
         self.seats: dict[Seat, RemoteSeat] = {}
         """The seats viewed so far."""
+        self._owner = owner
         self._allowed = allowed
         self._on_wait = on_wait
         self._stand_in_after = stand_in_after
@@ -143,7 +145,7 @@ class GameInbox:
         """
         if self._waiting.get(request_id, answer) is not None:
             return None
-        append = self._store.settle_unrefused(self.game_id, request_id, answer)
+        append = self._store.settle_unrefused(self.game_id, request_id, answer, self._owner)
         self._waiting[request_id] = answer
         self._taken.append(append)
         self._feed.ring(request_name(self.game_id, request_id))

@@ -36,6 +36,7 @@ from app.protocol.messages import (
 )
 from app.seats.limits import BURST, RATE, Strikes, Unidentified
 from app.store.trouble import trouble_of
+from app.store.writer import whose
 from app.stream.metrics import close_label, frames_in, frames_out, socket_closes
 from app.stream.writer import send_at_once
 from engine.errors import AvalonError, InvalidInput
@@ -225,6 +226,7 @@ class SocketTalk:
         except QuotaExceeded as refused:
             raise _over_quota(refused) from None
         self._receives = partial(quotas.receive, caller.owner)
+        whose.set(caller.owner)
         return caller
 
     async def _both(

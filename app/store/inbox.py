@@ -265,9 +265,9 @@ class InboxStore:
         assert stored is not None
         return stored
 
-    def settle_unrefused(self, game_id: str, request_id: str, outcome: RequestOutcome) -> Append:
+    def settle_unrefused(self, game_id: str, request_id: str, outcome: RequestOutcome, owner: str) -> Append:
         """Queues the outcome of a request, provided that no answer to the request was refused. Fails with
-        Conflict if one was, or if the request already has an outcome.
+        Conflict if one was, or if the request already has an outcome. ``owner``: the game's, whoever answers.
         """
         row = _row(game_id, request_id, outcome)
         row |= {"its_game": game_id, "its_request": request_id, "its_receipt": row.pop("receipt")}
@@ -276,7 +276,7 @@ class InboxStore:
             row["at"] = at
             return [(_SETTLE_UNREFUSED, [row])]
 
-        return self._database.writer.submit(write)
+        return self._database.writer.submit(write, owner=owner)
 
     async def settle_and_tell(
         self, game_id: str, request_id: str, outcome: RequestOutcome

@@ -1,17 +1,18 @@
 """The one writer of a database, and whether the database works.
 
-SQLite takes one writer at a time, so all writing goes through one queue, and the appends of many games
-share a commit. PostgreSQL gains from the grouping too; the code is the same. How a commit is executed is
-behind ``Commits``: ``sqlite.py`` and ``postgres.py`` each do it in their own way.
+SQLite takes one writer at a time, so all writing passes one writer, and the appends of many games share a
+commit. PostgreSQL gains from the grouping too; the code is the same. Owners take turns (ADR 0051). How a
+commit is executed is behind ``Commits``: ``sqlite.py`` and ``postgres.py`` each do it in their own way.
 """
 
 import asyncio
 import time
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from operator import itemgetter
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import structlog
 from sqlalchemy import Dialect, Executable
@@ -37,6 +38,7 @@ __all__ = [
     "answering",
     "fail",
     "settle",
+    "whose",
     "working",
     "working_alone",
 ]
@@ -98,12 +100,16 @@ together, so they must be the same object.
 class Append:
     """Rows of one game that are committed together, and the outcome of that commit."""
 
-    __slots__ = ("after", "done", "failed", "write")
+    __slots__ = ("after", "done", "failed", "waits", "write")
 
     def __init__(self, write: Write, after: Sequence["Append"] = ()) -> None:
         self.write = write
         self.after = after
-        """Earlier appends. If one of them fails, this one fails, too."""
+        """Earlier appends, which are never committed later than this one. If one of them fails, this one
+        fails, too.
+        """
+        self.waits = True
+        """Whether its commit has not begun."""
         self.done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """Gives the commit time in ms, or raises why nothing was written."""
         self.failed = False
@@ -134,6 +140,69 @@ class _Alone:
 
     def fail(self, fault: Exception) -> None:
         fail(self.done, fault)
+
+
+whose: Final = ContextVar("whose", default="")
+"""The owner for whom a task works and writes; empty: the service itself, or an unknown one."""
+
+
+class _Waiting:
+    """What waits for the writer. Owners take turns, a transaction each; of one owner, what came first goes
+    first. So however much of one owner waits, what another hands in waits for one transaction of it, besides
+    the one that is being executed.
+    """
+
+    def __init__(self) -> None:
+        self._lines: OrderedDict[str, deque[Append | _Alone]] = OrderedDict()
+        """By owner; whose turn is next comes first. What was taken before its turn is still here."""
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, job: Append | _Alone, owner: str | None = None) -> None:
+        """``owner``: None for the one of this task."""
+        self._lines.setdefault(whose.get() if owner is None else owner, deque()).append(job)
+
+    def take(self) -> _Alone | list[Append]:
+        """What the next transaction executes: work, or appends that share a commit, of the owner whose turn
+        it is and of all others who would append next. Raises StopIteration if nothing waits.
+        """
+        owner, line = next(iter(self._lines.items()))
+        if isinstance(line[0], _Alone):
+            return cast(_Alone, self._next_of(owner))
+        group: list[Append] = []
+        owners = deque(self._lines)
+        while owners and len(group) < GROUP:
+            owner = owners.popleft()
+            if isinstance(self._lines[owner][0], Append):
+                _take_with_earlier(cast(Append, self._next_of(owner)), group)
+                if owner in self._lines:
+                    owners.append(owner)
+        return group
+
+    def _next_of(self, owner: str) -> Append | _Alone:
+        line = self._lines[owner]
+        job = line.popleft()
+        if line:
+            self._lines.move_to_end(owner)
+        else:
+            del self._lines[owner]
+        return job
+
+    def take_all(self) -> list[Append | _Alone]:
+        """Everything, by owner."""
+        jobs = [job for line in self._lines.values() for job in line if isinstance(job, _Alone) or job.waits]
+        self._lines.clear()
+        return jobs
+
+
+def _take_with_earlier(append: Append, group: list[Append]) -> None:
+    """Takes the append, and before it those that it builds on: perhaps others' turn is later."""
+    if append.waits:
+        for earlier in append.after:
+            _take_with_earlier(earlier, group)
+        append.waits = False
+        group.append(append)
 
 
 Statements = Sequence[tuple[Any, list[Any]]]
@@ -265,24 +334,31 @@ class DatabaseHealth:
 
 
 class Writer:
-    """Executes appends and other writes, one transaction after the other, in the order of arrival."""
+    """Executes appends and other writes, one transaction after the other. Owners (``whose``) take turns; of
+    one owner, what came first is executed first.
+    """
 
     def __init__(self, commits: Commits, health: DatabaseHealth) -> None:
         self._commits = commits
         self._health = health
-        self._queue: asyncio.Queue[Append | _Alone | None] = asyncio.Queue()
+        self._waiting = _Waiting()
+        self._changed = asyncio.Event()
+        """Set when something waits, or the writer is to stop."""
+        self._stopping = False
         self._task: asyncio.Task[None] | None = None
         self._last_ms = 0
 
     def start(self) -> None:
         """Starts the writer, unless it is running."""
         if self._task is None:
+            self._stopping = False
             self._task = asyncio.create_task(self._run(), name="writer")
 
     async def stop(self) -> None:
-        """Stops the writer after it has committed everything in its queue."""
+        """Stops the writer after it has committed everything that waits."""
         if self._task is not None:
-            self._queue.put_nowait(None)
+            self._stopping = True
+            self._changed.set()
             await self._task
             self._task = None
             await self._commits.stop()
@@ -295,11 +371,15 @@ class Writer:
         """
         return await self.submit(write, after).done
 
-    def submit(self, write: Write, after: Sequence[Append] = ()) -> Append:
-        """Queues an append; its ``done`` gives the outcome."""
+    def submit(self, write: Write, after: Sequence[Append] = (), owner: str | None = None) -> Append:
+        """Queues an append; its ``done`` gives the outcome. ``owner``: None for the one of this task."""
         append = Append(write, after)
-        self._queue.put_nowait(append)
+        self._add(append, owner)
         return append
+
+    def _add(self, job: Append | _Alone, owner: str | None = None) -> None:
+        self._waiting.add(job, owner)
+        self._changed.set()
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """Runs ``work``, see ``Work``, in a transaction of its own and returns its result.
@@ -307,7 +387,7 @@ class Writer:
         Raises what ``work`` raises; then nothing was written.
         """
         job = _Alone(work)
-        self._queue.put_nowait(job)
+        self._add(job)
         result: T = await job.done
         return result
 
@@ -333,27 +413,20 @@ class Writer:
         return self._last_ms
 
     async def _run(self) -> None:
-        stopping = False
-        while not stopping:
-            waiting = [await self._queue.get()]
+        while self._waiting or not self._stopping:
+            if not self._waiting:
+                self._changed.clear()
+                await self._changed.wait()
             # One turn of the loop lets every game that is ready submit its step.
             await asyncio.sleep(0)
-            while not self._queue.empty() and len(waiting) < GROUP:
-                waiting.append(self._queue.get_nowait())
-            group: list[Append] = []
+            if not self._waiting:
+                continue
+            job = self._waiting.take()
             self._health.begins_to_write()
-            for job in waiting:
-                if isinstance(job, Append):
-                    group.append(job)
-                    continue
-                # The order of arrival counts: what came first is committed first.
-                await self._commit(group)
-                group = []
-                if job is None:
-                    stopping = True
-                else:
-                    await self._run_alone(job)
-            await self._commit(group)
+            if isinstance(job, _Alone):
+                await self._run_alone(job)
+            else:
+                await self._commit(job)
             self._health.stops_writing()
 
     async def _run_alone(self, job: "_Alone") -> None:
@@ -375,14 +448,8 @@ class Writer:
         """
         if self._health.failed("writing", fault) is None:
             return
-        waiting: list[Append | _Alone | None] = []
-        while not self._queue.empty():
-            waiting.append(self._queue.get_nowait())
-        for job in waiting:
-            if job is None:
-                self._queue.put_nowait(None)  # it stops after this
-            else:
-                job.fail(fault)
+        for job in self._waiting.take_all():
+            job.fail(fault)
 
     async def _commit(self, group: Sequence[Append]) -> None:
         for append in group:

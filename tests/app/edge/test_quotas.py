@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,15 @@ from app.edge.quotas import QUOTAS
 from app.games.schemas import NewGames
 from app.runner.line import Line
 from app.settings import InvalidQuotas, read_quotas
+from app.store import db
+from app.store.db import Append
 from app.store.quotas import QuotaStore
 from app.store.tables import owner_spending
+from app.store.writer import Write, Writer, whose
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
 from tests.app.real_server import local_settings, running_server
+from tests.app.seated import SHORT, Bot, HttpBot
 from tests.app.typed import interintent
 from tests.app.watcher import watching
 
@@ -304,6 +309,40 @@ async def test_owners_take_turns_at_what_takes_the_loop_long() -> None:
     few = [asyncio.create_task(work("b", number)) for number in range(2)]
     await asyncio.gather(*many, *few, return_exceptions=True)
     assert order == ["a0", "b0", "a2", "b1", "a3", "a4"]
+
+
+async def test_what_a_game_writes_waits_in_its_owners_line(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appended, worked = Counter[str](), Counter[str]()
+
+    class Noting(Writer):
+        def submit(self, write: Write, after: Sequence[Append] = (), owner: str | None = None) -> Append:
+            appended[whose.get() if owner is None else owner] += 1
+            return super().submit(write, after, owner)
+
+        async def run(self, work: Any) -> Any:
+            worked[whose.get()] += 1
+            return await super().run(work)
+
+    monkeypatch.setattr(db, "Writer", Noting)
+    async with running_server(local_settings(database_url, api_key=OPERATOR)) as served:
+        owners = [await make_key(store_of(served)) for _ in range(2)]
+        async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
+            bots: list[Bot | HttpBot] = []
+            for _, key in owners:
+                seats = [{"agent": "remote"}, {"agent": "remote"}, *[{"agent": "random"}] * 3]
+                order = {"rules": SHORT, "seats": seats}
+                made = await client.post("/games", json=order, headers=bearer(key))
+                [game] = made.json()["games"]
+                tokens = [seat.get("token") for seat in game["seats"]]
+                bots.append(Bot(lambda: served.ws_url, game["game_id"], tokens[0], 1))
+                bots.append(HttpBot(client, game["game_id"], tokens[1], 2))
+            await asyncio.gather(*(bot.play() for bot in bots))
+    # Steps of games, answers over sockets and over HTTP, and who holds a seat: none of it is nobody's.
+    names = {f"key:{key_id}" for key_id, _ in owners}
+    assert set(appended) == names
+    assert names <= set(worked)
 
 
 # --- the commands ----------------------------------------------------------------------------

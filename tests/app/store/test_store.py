@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Coroutine, Iterator, Sequence
+from contextvars import copy_context
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,13 @@ from agents.model.model import Message
 from app.base import metrics
 from app.store import writer
 from app.store.call import hash_of
-from app.store.db import Conflict, Database, Unfounded
+from app.store.db import Append, Conflict, Database, Unfounded
 from app.store.games import GameStore, NewGame, new_id
 from app.store.log import INSERT_EVENTS, GameLog, LogReader, event_rows
 from app.store.model_calls import CallStore
 from app.store.rows import METADATA, BatchRow
 from app.store.schema import newest
+from app.store.writer import whose
 from engine.events import Event, GameCancelled, ProposalOpened
 from engine.profile import INTERINTENT
 from engine.rules import create
@@ -215,7 +217,7 @@ async def test_of_two_writers_at_one_position_one_wins(database_url: str) -> Non
     await other.database.stop()
 
 
-async def test_appends_are_committed_in_order_of_arrival(database_url: str) -> None:
+async def test_what_one_owner_writes_is_committed_in_order_of_arrival(database_url: str) -> None:
     laid = await _started(database_url)
     journals = [await laid.game() for _ in range(6)]
     order: list[str] = []
@@ -246,6 +248,103 @@ async def test_appends_are_committed_in_order_of_arrival(database_url: str) -> N
     await asyncio.gather(*tasks)
     assert order == ["a", "b", "c", "d", "e"]
     await laid.database.stop()
+
+
+async def _noted(order: list[str], name: str, written: Awaitable[Any]) -> None:
+    await written
+    order.append(name)
+
+
+def _for(owner: str, written: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    """Writes for this owner."""
+    context = copy_context()
+    context.run(whose.set, owner)
+    return asyncio.get_running_loop().create_task(written, context=context)
+
+
+async def _nothing(connection: Any) -> None:
+    await connection.execute(sa.text("SELECT 1"))
+
+
+async def test_what_one_owner_writes_waits_for_one_transaction_of_another(database_url: str) -> None:
+    laid = await _started(database_url)
+    journals = [await laid.game() for _ in range(60)]
+    writer, order = laid.database.writer, list[str]()
+    many = [_for("loud", _noted(order, "loud", writer.run(_nothing))) for _ in range(100)]
+    many += [_for("loud", _noted(order, "loud", journal.append(_step(1)))) for journal in journals[5:]]
+    quiet = [
+        _for("quiet", _noted(order, f"appended {number}", journals[number].append(_step(1))))
+        for number in range(3)
+    ]
+    quiet += [_for("quiet", _noted(order, "worked", writer.run(_nothing)))]
+    quiet += [_for("third", _noted(order, "third", journals[4].append(_step(1))))]
+    await asyncio.gather(*quiet)
+    # The first transaction of the loud one, the appends of the others together, its second, the work.
+    assert set(order[1:5]) == {"appended 0", "appended 1", "appended 2", "third"}
+    assert order == ["loud", *order[1:5], "loud", "worked"]
+    # One after the other, each waits for the same.
+    for number in range(5):
+        before = order.count("loud")
+        await _for("quiet", _noted(order, "again", writer.run(_nothing)))
+        assert order.count("loud") - before <= 2, number
+    await asyncio.gather(*many)
+    assert order.count("loud") == 155
+    await laid.database.stop()
+
+
+async def test_owners_share_a_commit(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    laid = await _started(database_url)
+    journals = [await laid.game() for _ in range(90)]
+    order: list[str] = []
+    groups: list[int] = []
+    monkeypatch.setattr(metrics.append_group, "observe", groups.append)
+    appends = [_for("loud", _noted(order, "loud", journal.append(_step(1)))) for journal in journals[:80]]
+    appends += [_for("quiet", _noted(order, "quiet", journal.append(_step(1)))) for journal in journals[80:]]
+    await asyncio.gather(*appends)
+    assert groups == [50, 40]
+    assert order[:50].count("quiet") == 10
+    await laid.database.stop()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_an_append_waits_for_what_it_builds_on_whosever_turn_it_is(
+    database_url: str, *, fails: bool
+) -> None:
+    laid = await _started(database_url)
+    first, second, last = [await laid.game() for _ in range(3)]
+    writer, order = laid.database.writer, list[str]()
+    head = last.head
+    if fails:
+        stale = GameLog(laid.database, first._game_id, first.head)
+        await stale.append(_step(1))
+    works = [_for("loud", _noted(order, "work", writer.run(_nothing))) for _ in range(20)]
+
+    async def build() -> None:
+        answers = [
+            copy_context().run(_submit, owner, laid, journal)
+            for owner, journal in (("loud", first), ("other", second))
+        ]
+        await _for("quiet", _noted(order, "built", last.append(_step(1), answers)))
+
+    building = asyncio.create_task(build())
+    if fails:
+        with pytest.raises(Unfounded):
+            await building
+        assert last.head == head
+    else:
+        await building
+        # With it, although the loud one's turn was not yet.
+        assert len(await laid.reader.seqs(first._game_id, FULL, 0)) == first.head + 2
+        assert order.index("built") < 15
+    assert len(await laid.reader.seqs(second._game_id, FULL, 0)) == second.head + 2
+    await asyncio.gather(*works)
+    await laid.database.stop()
+
+
+def _submit(owner: str, laid: Laid, journal: GameLog) -> Append:
+    whose.set(owner)
+    rows = event_rows(journal._game_id, journal.head + 1, _step(1), 0)
+    return laid.database.writer.submit(lambda at: [(INSERT_EVENTS, [{**row, "at": at} for row in rows])])
 
 
 async def test_failing_work_writes_nothing_and_holds_nobody_up(database_url: str) -> None:
