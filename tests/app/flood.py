@@ -23,6 +23,7 @@ from interintent_client import Game, Server
 
 from engine.terms import PUBLIC
 from tests.app.abuses import settled
+from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import projection
 
@@ -90,7 +91,7 @@ async def flooded(seconds: float, sockets: int = 60) -> dict[str, Any]:
                 with contextlib.suppress(ProcessLookupError):
                     flood.kill()
             left = await settled(served)
-            async with httpx.AsyncClient() as client:
+            async with httpx.AsyncClient(timeout=WITHIN_S) as client:
                 serves = (await client.get(f"{served.url}/livez")).status_code == 200
             return {
                 "seconds": seconds,

@@ -17,6 +17,7 @@ from app.protocol.asyncapi import schemas, standalone
 from app.protocol.close_codes import CLOSE_CODES, ComeBack
 from app.protocol.lobby import LOBBY_BEAT_S
 from engine.events import EVENT_TYPES
+from tests.app.calling import WITHIN_S
 from tests.app.play.meeting.seekers import owner
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
@@ -108,7 +109,7 @@ async def test_the_commands_find_a_game(tmp_path: Path) -> None:
         assert {key for key in NewSeek.model_fields if f"`{key}`" not in section("Seek")} == set()
         [body] = blocks("json", MEETING)
         host = await owner(served.services, "games:create")
-        async with httpx.AsyncClient(trust_env=False, headers=host) as client:
+        async with httpx.AsyncClient(trust_env=False, headers=host, timeout=WITHIN_S) as client:
             made = await client.post(f"{served.url}/games/open", content=body)
         assert made.json()["seats"] == [1, 2]
 
@@ -185,7 +186,7 @@ async def test_refusals_have_the_codes_of_the_table(served: Served) -> None:
     async with watching(served.ws_url) as one:
         create = re.search(r"-d '(.*?)'", blocks("sh")[0], re.DOTALL)
         assert create is not None
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=WITHIN_S) as client:
             answer = await client.post(f"{served.url}/games", content=create[1])
         game = answer.json()["games"][0]
         await one.identify(game["game_id"], token=game["seats"][0]["token"])

@@ -23,7 +23,7 @@ from app.store.games import GameStore, NewGame, new_id
 from app.store.tables import batches, events
 from engine.terms import FULL, PUBLIC, Viewer
 from tests.app.cage import PLAYERS, Cage, Canaries, caged
-from tests.app.calling import Process, serving_process
+from tests.app.calling import WITHIN_S, Process, serving_process
 from tests.app.real_server import local_settings
 from tests.app.twins import asks_of_a_batch, asks_of_a_game
 from tests.app.watcher import watching
@@ -122,7 +122,9 @@ def _http(kept: Kept, process: Process, game: str, viewer: Viewer) -> str:
 
 
 def _metrics(process: Process) -> str:
-    return httpx.get(f"{process.url}/metrics", headers={"authorization": f"Bearer {OPERATOR}"}).text
+    return httpx.get(
+        f"{process.url}/metrics", headers={"authorization": f"Bearer {OPERATOR}"}, timeout=WITHIN_S
+    ).text
 
 
 async def _socket(kept: Kept, process: Process, game: str, viewer: Viewer) -> str:

@@ -44,7 +44,7 @@ class Exposed:
     def client(self, address: str = "127.0.0.1") -> httpx.AsyncClient:
         """A caller from this address of this machine."""
         transport = httpx.AsyncHTTPTransport(verify=self.tls, local_address=address)
-        return httpx.AsyncClient(transport=transport, base_url=self.url)
+        return httpx.AsyncClient(transport=transport, base_url=self.url, timeout=WITHIN_S)
 
     async def raw(self, sent: bytes) -> bytes:
         """Everything that nginx answers to these bytes until it closes."""
@@ -91,7 +91,7 @@ async def exposed(folder: Path, *, shortened: bool = False, **settings: Any) -> 
 async def test_what_passes_and_what_does_not(tmp_path: Path) -> None:
     bearer = {"authorization": f"Bearer {OPERATOR}"}
     async with exposed(tmp_path) as one, one.client() as caller:
-        async with httpx.AsyncClient() as plain:
+        async with httpx.AsyncClient(timeout=WITHIN_S) as plain:
             answer = await plain.get(f"http://localhost:{one.http}/games")
             assert (answer.status_code, answer.headers["location"]) == (308, f"{one.url}/games")
         answer = await caller.get("/games", headers=bearer)

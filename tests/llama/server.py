@@ -10,6 +10,7 @@ from typing import Final
 
 import httpx
 
+from tests.app.calling import WITHIN_S
 from tests.llama.tiny import write
 from tests.ports import steady_port
 
@@ -56,7 +57,7 @@ def serving(directory: Path) -> Iterator[str]:
     write(model)
     with _process("tests.llama.server", str(model)) as url:
         until = time.monotonic() + _WITHIN_S
-        while httpx.get(f"{url}/health").status_code != 200:
+        while httpx.get(f"{url}/health", timeout=WITHIN_S).status_code != 200:
             assert time.monotonic() < until, "the server does not get ready"
             time.sleep(0.05)
         yield url

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
 from tests.web.conftest import Visits
@@ -36,7 +37,10 @@ async def shows(page: Page, position: int) -> None:
 async def test_a_live_game_is_followed_to_its_end_over_a_cut_connection(
     served: Served, visit: Visits
 ) -> None:
-    async with cutting(served.url) as (proxy, url), httpx.AsyncClient(base_url=served.url) as caller:
+    async with (
+        cutting(served.url) as (proxy, url),
+        httpx.AsyncClient(base_url=served.url, timeout=WITHIN_S) as caller,
+    ):
         game = await begun(caller)
         head = await step(caller, game, "action")
         async with visit(f"{url}/ui/#/games/{game}", faults=("WebSocket", "ERR_")) as page:
@@ -59,7 +63,10 @@ async def test_a_live_game_is_followed_to_its_end_over_a_cut_connection(
 
 async def test_a_page_comes_back_by_itself_when_the_server_does(tmp_path: Path, visit: Visits) -> None:
     settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")
-    async with running_server(settings) as first, httpx.AsyncClient(base_url=first.url) as caller:
+    async with (
+        running_server(settings) as first,
+        httpx.AsyncClient(base_url=first.url, timeout=WITHIN_S) as caller,
+    ):
         game = await begun(caller)
         head = await step(caller, game, "action")
         port = int(first.url.rpartition(":")[2])
@@ -77,7 +84,7 @@ async def test_a_page_comes_back_by_itself_when_the_server_does(tmp_path: Path, 
 async def test_a_speech_is_played_out_unless_the_reader_wants_no_motion(
     served: Served, visit: Visits
 ) -> None:
-    async with httpx.AsyncClient(base_url=served.url) as caller:
+    async with httpx.AsyncClient(base_url=served.url, timeout=WITHIN_S) as caller:
         for motion in ("no-preference", "reduce"):
             game = await begun(caller)
             head = await step(caller, game, "action")
@@ -113,7 +120,7 @@ async def test_a_key_opens_a_server_that_asks_for_one_and_is_kept_nowhere(
     settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=key)
     async with running_server(settings) as served:
         bearer = {"Authorization": f"Bearer {key}"}
-        async with httpx.AsyncClient(base_url=served.url, headers=bearer) as caller:
+        async with httpx.AsyncClient(base_url=served.url, headers=bearer, timeout=WITHIN_S) as caller:
             game = await begun(caller)
             head = await step(caller, game, "phase")
             minted = await caller.post(f"/games/{game}/tokens", json={"viewer": "public"})

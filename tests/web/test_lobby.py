@@ -7,6 +7,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
+from tests.app.calling import WITHIN_S
 from tests.app.play.meeting.seekers import seek, shown
 from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
@@ -63,5 +64,5 @@ async def test_who_leaves_the_queue_waits_no_more(served: Served, visit: Visits)
         await expect(page.get_by_role("heading", name="Waiting for others")).to_be_visible()
         await page.get_by_role("button", name="Leave the queue").click()
         await expect(page.get_by_role("button", name="Seek a game")).to_be_visible()
-        async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as client:
             assert (await client.get("/seeks")).json()["pools"] == []

@@ -16,7 +16,15 @@ import typer
 from app.cli.main import COMMANDS as COMMANDS_BY_WORD
 from app.cli.main import command_line
 from tests import forked
-from tests.app.calling import PROJECT, calling, read_ndjson, serving_process, without_place, without_times
+from tests.app.calling import (
+    PROJECT,
+    WITHIN_S,
+    calling,
+    read_ndjson,
+    serving_process,
+    without_place,
+    without_times,
+)
 from tests.ports import steady_port
 
 COMMANDS = [
@@ -342,14 +350,18 @@ def test_stored_games_are_exported_without_a_server(tmp_path: Path) -> None:
 
     with serving_process(url, tmp_path) as process:
         wish = {"count": 3, "seats": [{"agent": "random"}]}
-        created = httpx.post(f"{process.url}/games", json=wish).json()
+        created = httpx.post(f"{process.url}/games", json=wish, timeout=WITHIN_S).json()
         batch, game = created["batch_id"], created["games"][0]["game_id"]
         httpx.get(f"{process.url}/batches/{batch}/events", params={"follow": True}, timeout=60)
         served = {
-            view: httpx.get(f"{process.url}/batches/{batch}/export", params={"view": view}).text
+            view: httpx.get(
+                f"{process.url}/batches/{batch}/export", params={"view": view}, timeout=WITHIN_S
+            ).text
             for view in ("public", "full")
         }
-        events = httpx.get(f"{process.url}/games/{game}/events", params={"viewer": "seat:2"}).text
+        events = httpx.get(
+            f"{process.url}/games/{game}/events", params={"viewer": "seat:2"}, timeout=WITHIN_S
+        ).text
         assert process.terminate() in (0, -15)
     for view, expected in served.items():
         done = _run("export", batch, "--view", view, "--database-url", url)

@@ -23,7 +23,7 @@ from app.base.json_reader import MAX_BODY, MAX_RECORD
 from app.base.problems import INTERNAL, PROBLEMS
 from app.serving import http_limits
 from engine.errors import AvalonError, leaves
-from tests.app.calling import PROJECT, Caller, calling, problem
+from tests.app.calling import PROJECT, WITHIN_S, Caller, calling, problem
 from tests.app.real_server import local_settings, running_server
 
 EMBARRASSING = "correct-horse-battery-staple"
@@ -250,7 +250,7 @@ async def test_ten_megabytes_do_not_hold_up_a_real_server(
         for length in ("-1", "1e3", "0x10", "9" * 40):
             said = await anyio.to_thread.run_sync(announced, length)
             assert re.match(rb"HTTP/1.1 4\d\d", said), (length, said[:200])
-        async with httpx.AsyncClient(base_url=served.url) as client:
+        async with httpx.AsyncClient(base_url=served.url, timeout=WITHIN_S) as client:
             sent = 0
 
             async def chunks() -> AsyncIterator[bytes]:

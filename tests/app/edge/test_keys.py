@@ -273,14 +273,18 @@ async def test_a_credential_in_a_sockets_address_is_refused(served: Served) -> N
 
 
 async def manual_game(served: Served) -> str:
-    async with httpx.AsyncClient(base_url=served.url, headers=bearer(OPERATOR), trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=served.url, headers=bearer(OPERATOR), trust_env=False, timeout=WITHIN_S
+    ) as client:
         made = await client.post("/games", json={"drive": "manual"})
     game: str = made.json()["games"][0]["game_id"]
     return game
 
 
 async def mint(served: Served, game: str, **wish: Any) -> str:
-    async with httpx.AsyncClient(base_url=served.url, headers=bearer(OPERATOR), trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=served.url, headers=bearer(OPERATOR), trust_env=False, timeout=WITHIN_S
+    ) as client:
         answer = await client.post(f"/games/{game}/tokens", json=wish)
     assert answer.status_code == 201, answer.text
     token: str = answer.json()["token"]
@@ -313,7 +317,7 @@ async def test_sockets_and_streams_end_when_their_key_is_revoked(served: Served)
 
 async def test_sockets_of_callers_without_a_key_end_when_there_is_one(tmp_path: Path) -> None:
     async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as served:
-        async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as client:
             made = await client.post("/games", json={"drive": "manual"})
         async with watching(served.ws_url) as one:
             await one.identify(made.json()["games"][0]["game_id"])
@@ -337,7 +341,7 @@ async def test_a_raised_epoch_voids_older_tokens_and_closes_their_sockets(served
     async with watching(served.ws_url) as one:
         await one.send(t="identify", v=1, game=game, token=old)
         assert await one.close_code() == 4401
-    async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as client:
         for path in (f"/games/{game}", "/games"):
             problem(await client.get(path, headers=bearer(old)), 401, "unauthenticated")
         assert (await client.get(f"/games/{game}", headers=bearer(new))).json()["viewer"] == "seat:2"
@@ -351,7 +355,7 @@ async def test_epochs_raised_at_once_are_all_counted(served: Served) -> None:
     row = await served.services.store.game(game)
     assert row is not None
     assert row.epochs == {"1": 6, "2": 6}
-    async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as client:
         stand = [await client.get(f"/games/{game}", headers=bearer(token)) for token in tokens]
     assert sorted(answer.status_code for answer in stand) == [200, 200, *[401] * 8]
 

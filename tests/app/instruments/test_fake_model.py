@@ -29,7 +29,7 @@ from app.instruments.fake_model import (
     server,
 )
 from app.instruments.fake_model.filling import fill
-from tests.app.calling import until
+from tests.app.calling import WITHIN_S, until
 from tests.app.typed import interintent
 
 SCHEMA: dict[str, Any] = {
@@ -78,7 +78,10 @@ def test_noise_follows_the_schema(seed: int) -> None:
 
 
 async def test_it_answers_as_the_protocol_says() -> None:
-    async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel().serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         answer = (await post(client, response_format=JSON_SCHEMA)).json()
         message = answer["choices"][0]["message"]
         jsonschema.validate(json.loads(message["content"]), SCHEMA)
@@ -91,7 +94,10 @@ async def test_it_answers_as_the_protocol_says() -> None:
 
 
 async def test_a_stream_holds_the_same_answer() -> None:
-    async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel().serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         whole = (await post(client, response_format=JSON_SCHEMA)).json()
         streamed = await post(
             client, response_format=JSON_SCHEMA, stream=True, stream_options={"include_usage": True}
@@ -106,7 +112,10 @@ async def test_a_stream_holds_the_same_answer() -> None:
 
 async def test_a_schema_in_the_last_message_is_followed_too() -> None:
     text = f"As you like.\n\nIt follows this JSON Schema:\n{json.dumps(SCHEMA)}"
-    async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel().serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         answer = (await post(client, text)).json()
         jsonschema.validate(json.loads(answer["choices"][0]["message"]["content"]), SCHEMA)
 
@@ -114,7 +123,7 @@ async def test_a_schema_in_the_last_message_is_followed_too() -> None:
 async def test_an_answer_is_cut_at_the_asked_length() -> None:
     async with (
         FakeModel(FakeOptions(brain=prose(0))).serving() as fake,
-        httpx.AsyncClient(base_url=fake.url) as client,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
     ):
         answer = (await post(client, max_tokens=3)).json()
         assert answer["choices"][0]["finish_reason"] == "length"
@@ -129,7 +138,10 @@ async def test_an_answer_is_cut_at_the_asked_length() -> None:
      b'{"model": "m", "messages": [{"role": "user"}], "response_format": {"type": "json_object"}}'],
 )  # fmt: skip
 async def test_an_invalid_request_is_refused(wrong: bytes) -> None:
-    async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel().serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         answer = await client.post("/v1/chat/completions", content=wrong)
         assert answer.status_code == 400
         assert answer.json()["error"]["message"]
@@ -137,7 +149,10 @@ async def test_an_invalid_request_is_refused(wrong: bytes) -> None:
 
 
 async def test_it_counts_calls_by_their_messages_and_finds_prefixes() -> None:
-    async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel().serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         rules = "rules " * 100
         await post(client, rules)
         await post(client, rules + "and then " * 20)
@@ -154,7 +169,10 @@ async def test_it_counts_calls_by_their_messages_and_finds_prefixes() -> None:
 
 async def test_it_counts_calls_in_flight_and_abandoned_calls() -> None:
     options = FakeOptions(latency=Latency("fixed", (1.0,)))
-    async with FakeModel(options).serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel(options).serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         calls = [asyncio.create_task(post(client, str(number))) for number in range(5)]
         await until(lambda: fake.counts.in_flight == 5)
         calls[0].cancel()
@@ -166,7 +184,10 @@ async def test_it_counts_calls_in_flight_and_abandoned_calls() -> None:
 
 async def test_a_line_is_kept_of_every_call(tmp_path: Path) -> None:
     options = FakeOptions(count_file=tmp_path / "calls.ndjson", faults=(Fault("status_500", times=1),))
-    async with FakeModel(options).serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel(options).serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         await post(client)
         await post(client)
     first, second = map(json.loads, (tmp_path / "calls.ndjson").read_text().splitlines())
@@ -177,7 +198,10 @@ async def test_a_line_is_kept_of_every_call(tmp_path: Path) -> None:
 async def served(seed: int, order: list[int]) -> dict[int, tuple[int, str]]:
     faults = (Fault("status_500", 0.3), Fault("fences", 0.5), Fault("choices_null", 0.3))
     options = FakeOptions(seed=seed, faults=faults)
-    async with FakeModel(options).serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+    async with (
+        FakeModel(options).serving() as fake,
+        httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+    ):
         out = {}
         for number in order:
             answer = await post(client, str(number), response_format=JSON_SCHEMA)
@@ -196,7 +220,7 @@ async def test_equal_seeds_behave_alike_in_any_order() -> None:
 
 async def test_a_fault_comes_as_often_as_it_is_set() -> None:
     async with FakeModel(FakeOptions(faults=(Fault("status_503", 0.25),))).serving() as fake:
-        async with httpx.AsyncClient(base_url=fake.url) as client:
+        async with httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client:
             for number in range(200):
                 await post(client, str(number))
         assert 30 <= fake.counts.faults["status_503"] <= 70
@@ -286,7 +310,10 @@ def test_it_serves_on_the_other_event_loop_too() -> None:
     uvloop = pytest.importorskip("uvloop", reason="there is no uvloop for this platform")
 
     async def ask() -> int:
-        async with FakeModel().serving() as fake, httpx.AsyncClient(base_url=fake.url) as client:
+        async with (
+            FakeModel().serving() as fake,
+            httpx.AsyncClient(base_url=fake.url, timeout=WITHIN_S) as client,
+        ):
             return (await post(client)).status_code
 
     assert uvloop.run(ask()) == 200

@@ -47,7 +47,7 @@ async def _done(process: Process, batch: str) -> dict[str, Any]:
 
 async def _drives_nothing(process: Process) -> None:
     """Waits until the process has let go of the last batch."""
-    async with asyncio.timeout(WITHIN_S), httpx.AsyncClient(base_url=process.url) as client:
+    async with asyncio.timeout(WITHIN_S), httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
         idle = "\ninterintent_batches_driven 0.0\n"
         while idle not in (await client.get("/metrics")).text:  # noqa: ASYNC110  # there is no event
             await asyncio.sleep(0.05)
@@ -130,7 +130,7 @@ async def test_what_a_process_that_only_serves_accepts_is_driven_by_another(
     ):
         batch = await _post(serving, count=210, seats=[{"agent": "random"}])
         assert (await _done(serving, batch))["games"]["finished"] == 210
-        async with httpx.AsyncClient(base_url=serving.url) as client:
+        async with httpx.AsyncClient(base_url=serving.url, timeout=WITHIN_S) as client:
             assert "interintent_events_total 0.0" in (await client.get("/metrics")).text
         await _drives_nothing(driving)
 

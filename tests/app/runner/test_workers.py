@@ -104,7 +104,10 @@ async def _post(process: Process, **wish: Any) -> str:
 
 async def _over(process: Process, batch: str) -> dict[str, Any]:
     """The batch once all of its games are over; its server may be cut off in between."""
-    async with asyncio.timeout(3 * WITHIN_S), httpx.AsyncClient(base_url=process.url) as client:
+    async with (
+        asyncio.timeout(3 * WITHIN_S),
+        httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client,
+    ):
         while True:
             answer = await client.get(f"/batches/{batch}")
             if answer.status_code == 200:

@@ -3,7 +3,7 @@
 import httpx
 
 from app.serving.probes import answering_probes
-from tests.app.calling import Caller, problem
+from tests.app.calling import WITHIN_S, Caller, problem
 from tests.ports import steady_port
 
 
@@ -11,7 +11,7 @@ async def test_a_worker_says_whether_it_lives_can_work_and_what_it_did(caller: C
     parts, port = caller.services, steady_port()
     async with (
         answering_probes("127.0.0.1", port, parts.lifecycle, parts.database),
-        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=WITHIN_S) as client,
     ):
         assert (await client.get("/livez")).json() == {"status": "alive"}
         assert (await client.get("/readyz")).json() == {"status": "ready"}

@@ -14,6 +14,7 @@ import pytest
 from app.main import create_app
 from app.serving import server
 from app.serving.server import UNREAD_S, CannotServe, check_exposure, listen, serve
+from tests.app.calling import WITHIN_S
 from tests.app.real_server import local_settings, running_server
 from tests.app.watcher import watching
 
@@ -114,7 +115,7 @@ def test_connections_inherit_the_time_a_peer_may_leave_unread() -> None:
 async def test_ipv6_loopback_is_served(tmp_path: Path) -> None:
     async with running_server(local_settings(url_of(tmp_path), host="::1")) as served:
         assert served.url.startswith("http://[::1]:")
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=WITHIN_S) as client:
             assert (await client.get(f"{served.url}/livez")).status_code == 200
         async with watching(served.ws_url) as one:
             assert one.hello["t"] == "hello"
@@ -124,7 +125,7 @@ async def test_localhost_is_served_on_every_loopback_address_it_has(tmp_path: Pa
     async with running_server(local_settings(url_of(tmp_path), host="localhost")) as served:
         port = served.url.rpartition(":")[2]
         found = {one[4][0] for one in socket.getaddrinfo("localhost", None, type=socket.SOCK_STREAM)}
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=WITHIN_S) as client:
             for address in found if has_ipv6() else {"127.0.0.1"}:
                 host = f"[{address}]" if ":" in address else address
                 assert (await client.get(f"http://{host}:{port}/livez")).status_code == 200
@@ -154,7 +155,7 @@ async def test_a_signal_lets_watchers_go_with_1012_and_ends_the_process(
     try:
         assert process.stdout is not None
         url = (await asyncio.wait_for(process.stdout.readline(), 200)).decode().strip()
-        async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=WITHIN_S) as client:
             batch: dict[str, Any] = (await client.post("/games", json={"drive": "manual"})).json()
             game = batch["games"][0]["game_id"]
             # An NDJSON stream that would stay open until the game's end must not hold up the stop.

@@ -10,7 +10,7 @@ import httpx
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from tests.app.calling import calling, serving_process
+from tests.app.calling import WITHIN_S, calling, serving_process
 from tests.app.edge.test_keys import bearer, store_of
 from tests.app.edge.test_keys import make_key as make_key_in
 from tests.app.store.one_of_each import add_damaged
@@ -155,7 +155,7 @@ def test_a_damaged_row_hides_no_other_game_and_is_shown_to_nobody(database_url: 
     with serving_process(database_url, tmp_path) as process:
         # A server that broke over a request closes the connection behind its answer.
         alone = httpx.Limits(max_keepalive_connections=0)
-        with httpx.Client(base_url=process.url, trust_env=False, limits=alone) as client:
+        with httpx.Client(base_url=process.url, trust_env=False, limits=alone, timeout=WITHIN_S) as client:
             batch, ids = created(
                 client, count=len(names) + 1, seeds={"from": 1}, seats=[{"agent": "scripted"}]
             )
@@ -266,7 +266,7 @@ def test_damaged_keys_open_nothing_and_close_nothing(tmp_path: Path) -> None:
     ):
         execute(url, statement)
         with serving_process(url, tmp_path) as process:
-            with httpx.Client(base_url=process.url, trust_env=False) as client:
+            with httpx.Client(base_url=process.url, trust_env=False, timeout=WITHIN_S) as client:
 
                 def status(key: str | None, client: httpx.Client = client) -> int:
                     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -337,7 +337,7 @@ def test_a_kept_answer_that_cannot_be_read_causes_no_crash(tmp_path: Path) -> No
     )
     with serving_process(url, tmp_path) as process:
         limits = httpx.Limits(max_keepalive_connections=0)
-        with httpx.Client(base_url=process.url, trust_env=False, limits=limits) as client:
+        with httpx.Client(base_url=process.url, trust_env=False, limits=limits, timeout=WITHIN_S) as client:
             for number, value in enumerate(values):
                 headers = {"Idempotency-Key": f"key-{number}"}
                 assert client.post("/games", json={}, headers=headers).status_code == 201

@@ -33,7 +33,7 @@ from tests.postgres import PostgresFailed, PostgresServer, fresh_database
 
 @contextlib.asynccontextmanager
 async def asking(served: Served) -> Any:
-    async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as client:
         yield client
 
 
