@@ -27,10 +27,10 @@ def counted_rows(
     tally: FigureTally, table: str, heads: Mapping[str, str], columns: Sequence[CountedColumn], empty: str
 ) -> tuple[TableRow, ...]:
     """A row for every owner, group and label that was counted. ``heads``: which of ``of``, ``group`` and
-    ``label`` are shown, and under what name.
+    ``label`` are shown, and under what name. The totals of all owners come before their parts.
     """
     labels = {(key.of, key.group, key.label) for key in tally.keys(table) if key.makes_row}
-    ordered = sorted(labels, key=place)
+    ordered = sorted(labels, key=lambda one: (one[1] != "all", place(one)))
     return tuple(
         TableRow(
             tuple(

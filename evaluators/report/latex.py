@@ -121,9 +121,9 @@ def _interval(figure: Figure | None, unit: Unit) -> str:
 
 def _number(value: float, unit: Unit) -> str:
     if unit == "share":
-        shown = f"{100 * value:.1f}"
+        shown = f"{100 * value:z.1f}"
     else:
-        shown = f"{value:,.0f}" if unit == "count" else f"{value:.3f}"
+        shown = f"{value:,.0f}" if unit == "count" else f"{value:z.3f}"
     return f"${shown}$" if shown.startswith("-") else shown
 
 

@@ -79,10 +79,10 @@ def _svg(plot: Any) -> Markup:
 
 def _shown(value: float, unit: Unit) -> str:
     if unit == "share":
-        return f"{100 * value:.1f}"
+        return f"{100 * value:z.1f}"
     if unit == "count":
         return f"{value:,.0f}"
-    return f"{value:.3f}"
+    return f"{value:z.3f}"
 
 
 def _decided(made_of: Mapping[str, Any]) -> str:

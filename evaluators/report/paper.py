@@ -88,7 +88,8 @@ def dimensions(builder: ReportBuilder) -> ReportTable:
         "changed final ones. Responses rated good: following scores of 4 or 5, thinking and speaking "
         "pooled. F1 is micro-averaged over items; the paper's counts only what was followed. Chance and "
         "ceiling: what as many names would score, drawn from the options or all as right as they can be. "
-        "Beside the published figures stands what the paper gives with them, a count or a spread.",
+        "Beside the published figures stands what the paper gives with them, a count or a spread. People: "
+        "the mean over persons; the tables of summarisation and guessing have each of them.",
         ("measure",),
         tuple(Column(name) for name in columns),
         tuple(rows),
@@ -100,7 +101,9 @@ _RATED_AFTER: Final = {"summarisation F1": "summarisation", "guessing F1 on GPT-
 
 
 def _by_raters(builder: ReportBuilder, dimension: str) -> Iterator[TableRow]:
-    """People first, as their mean and deviation, then each rater."""
+    """People first, as their mean and deviation, then each rater who is none of them: a person's own figures
+    stand in the dimension's table.
+    """
     tally = builder.tally
     for table, filter_ in _ways(dimension):
         raters = sorted({key.of for key in tally.keys(table)})
@@ -110,8 +113,11 @@ def _by_raters(builder: ReportBuilder, dimension: str) -> Iterator[TableRow]:
             if deviation.value is not None:
                 note = f"± {100 * deviation.value:.2f} over {len(persons)} persons"
                 mean = replace(mean, note="; ".join(filter(None, (note, mean.note))))
-            yield TableRow((f"{dimension} F1, people{filter_}",), {"ours": mean})
+            limits = {column: _mean_limit(tally, table, persons, column) for column in ("chance", "ceiling")}
+            yield TableRow((f"{dimension} F1, people{filter_}",), {"ours": mean, **limits})
         for rater in raters:
+            if rater in persons:
+                continue
             key = FigureKey(table, rater, "all", "all", "f1")
             yield TableRow(
                 (f"{dimension} F1, {rater}{filter_}",),
@@ -222,6 +228,17 @@ def _of_people(tally: FigureTally, table: str, persons: Sequence[str]) -> tuple[
         note="over persons: no interval" if len(values) > 1 else "one person: no deviation",
     )
     return mean, deviation
+
+
+def _mean_limit(tally: FigureTally, table: str, persons: Sequence[str], column: str) -> Figure:
+    """What the persons would score by chance, or at most, in the mean."""
+    joint = _beside_each_other(tally, (FigureKey(table, name, "all", "all", column) for name in persons))
+    return replace(tally.figure_of(joint, _mean_ratio, "no options", SHARE), den=len(persons))
+
+
+def _mean_ratio(sums: Sequence[float]) -> float:
+    ratios = [above / below for above, below in zip(sums[::2], sums[1::2], strict=True) if below]
+    return fmean(ratios) if ratios else nan
 
 
 def _beside_each_other(tally: FigureTally, keys: Iterable[FigureKey]) -> Clusters:
@@ -392,8 +409,8 @@ def association(tally: FigureTally) -> ReportTable:
             TableRow(
                 (of, f"{unit}s"),
                 {
-                    "r, by the result": tally.figure_of(joint, _u_of_relation, _NOT_JUDGED),
-                    "result, by r": tally.figure_of(joint, _u_of_result, _NOT_JUDGED),
+                    "r, by the result": _within_ends(tally.figure_of(joint, _u_of_relation, _NOT_JUDGED)),
+                    "result, by r": _within_ends(tally.figure_of(joint, _u_of_result, _NOT_JUDGED)),
                 },
             )
         )
@@ -404,8 +421,8 @@ def association(tally: FigureTally) -> ReportTable:
         "How much of the uncertainty about one thing the other removes, from 0 (nothing) to 1 (all): whether "
         "loyal's r is at least evil's, and whether loyal won; ties count as at least, as in the authors' "
         "script, whose direction comes first. r as in the table above; the script's own sums are recomputed "
-        "by interintent authors check. U is 0 where the one never varies. It is never below 0, so that its "
-        "interval is rough near 0.",
+        "by interintent authors check. U is 0 where the one never varies. Its interval is rough, and cut at "
+        "0 and 1.",
         ("r", "of"),
         (Column("r, by the result", "number"), Column("result, by r", "number")),
         tuple(rows),
@@ -414,6 +431,13 @@ def association(tally: FigureTally) -> ReportTable:
 
 
 _NOT_JUDGED: Final = "nobody judged both sides' intentions both ways"
+
+
+def _within_ends(u: Figure) -> Figure:
+    """U lies between 0 and 1, and Student's limits are cut there."""
+    if u.low is None or u.high is None:
+        return u
+    return replace(u, low=max(u.low, 0.0), high=min(u.high, 1.0))
 
 
 def _above_by_winner(tally: FigureTally, of: str, unit: str) -> Clusters:

@@ -5,6 +5,7 @@ A plot shows the numbers of a table and nothing else.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -95,7 +96,7 @@ def _words(title: str, spec: dict[str, Any]) -> str:
     ]
     points = []
     for value in values:
-        names = ", ".join(str(value[name]) for name in value if name not in ("value", "low", "high"))
+        names = ", ".join(str(value[name]) for name in value if name not in ("value", "low", "high", "place"))
         points.append(f"{names}: {100 * value['value']:.1f} %")
     points = list(dict.fromkeys(points))
     more = f"; and {len(points) - _MOST_POINTS} more" if len(points) > _MOST_POINTS else ""
@@ -272,7 +273,9 @@ def _link(report: Report) -> Iterator[Chart]:
             .encode(
                 _percent("x", "share of quests and games", stack="zero"),
                 alt.Y("won:N", title=None),
-                alt.Row("r:N", title=None, header=alt.Header(labelAngle=0, labelAlign="left")),
+                alt.Row(
+                    "r:N", title=None, header=alt.Header(labelAngle=0, labelAlign="left", labelPadding=24)
+                ),
                 alt.Color(
                     "evil:N",
                     title="evil's r against loyal's",
@@ -310,11 +313,19 @@ def _reliability(report: Report) -> Iterator[Chart]:
 def _with_intervals(
     points: list[dict[str, Any]], what: str, domain: tuple[float, float] = (0, 1)
 ) -> alt.LayerChart:
-    """Points with their intervals, one line each, beside published points without intervals."""
+    """Points with their intervals, one line each, beside published points without intervals. The points of a
+    name stand around it, however many it has.
+    """
+    of_name = Counter(point["label"] for point in points)
+    room = max(of_name.values()) / 2 + 0.4
+    before: Counter[str] = Counter()
+    for point in points:
+        point["place"] = before[point["label"]] - (of_name[point["label"]] - 1) / 2
+        before[point["label"]] += 1
     step = {"step": _step((point["label"] for point in points), 34), "for": "position"}
     base = alt.Chart(_data(points), width=_WIDTH, height=alt.Step.from_dict(step)).encode(
         alt.Y("label:N", title=None, sort=None, axis=_named()),
-        alt.YOffset("by:N", sort=None),
+        alt.YOffset("place:Q", scale=alt.Scale(domain=[-room, room])),
         alt.Color("by:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),
     )
     shape = alt.Shape("by:N", sort=None, legend=None)

@@ -229,9 +229,9 @@ def _following(builder: ReportBuilder) -> ReportTable:
 
 
 _F1: Final = [
+    CountedColumn("f1", "f1", counts="f1"),
     CountedColumn("precision", "precision", counts="f1"),
     CountedColumn("recall", "recall", counts="f1"),
-    CountedColumn("f1", "f1", counts="f1"),
 ]
 _LIMITS: Final = tuple(
     CountedColumn(
@@ -266,7 +266,7 @@ def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
                 "names drawn from the options would score; the ceiling is what as many names would score "
                 "that are all as right as they can be.",
                 {"of": "rater", **_BY},
-                [_F1[-1]] if suffix else [*_F1, *_LIMITS],
+                [_F1[0]] if suffix else [*_F1, *_LIMITS],
                 empty=empty,
             )
 
@@ -274,7 +274,7 @@ def _scores(builder: ReportBuilder, dimension: str) -> Iterator[ReportTable]:
 def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
     for name, title, columns in (
         ("beliefs", "Beliefs recorded while playing", [*_F1, *_LIMITS]),
-        ("beliefs_intentions", "By intention: Beliefs recorded while playing", [_F1[-1]]),
+        ("beliefs_intentions", "By intention: Beliefs recorded while playing", [_F1[0]]),
     ):
         yield counted_table(
             tally,

@@ -432,6 +432,35 @@ def test_names_of_many_lines_do_not_run_into_each_other() -> None:
         assert below - y > 11 * lines, "a line is 11 high"
 
 
+def test_a_name_with_one_point_has_it_on_its_line() -> None:
+    svg = next(plot.svg for plot in plot_files(made()) if plot.name == "dimensions_plot")
+    axis = svg.split("role-axis-label")[2].split("</g>")[0]
+    lines = {float(y) for y in re.findall(r"<text[^>]*translate\([^,]+,([\d.]+)\)", axis)}
+    marks = svg.split("mark-symbol role-mark")[1].split("</g>")[0]
+    ours = [mark for mark in marks.split("<path")[1:] if "#3b7dd8" in mark]
+    points = [float(y) for mark in ours for y in re.findall(r"translate\([^,]+,([\d.]+)\)", mark)]
+    alone = [
+        row for row in made().table("dimensions").rows if set(row.figures) == {"ours", "chance", "ceiling"}
+    ]
+    on_a_line = [y for y in points if min(abs(y - line) for line in lines) < 5]
+    assert len(on_a_line) == len(alone) >= 4
+
+
+def test_totals_of_all_raters_come_before_their_parts() -> None:
+    for name in ("summarisation", "guessing", "following"):
+        parts = [row.labels[1] for row in made().table(name).rows]
+        assert parts == sorted(parts, key=lambda part: part != "all")
+        assert parts.count("all") > 1
+
+
+def test_people_s_chance_and_ceiling_are_the_means_over_persons() -> None:
+    table, each = made().table("dimensions"), made().table("guessing")
+    for limit in ("chance", "ceiling"):
+        values = [each.figure((name, "all", "all"), limit).value or 0 for name in ("ann", "bob", "cyd")]
+        assert table.figure(("guessing F1, people",), limit).value == pytest.approx(sum(values) / 3)
+    assert not [row for row in table.rows if row.labels[0].endswith(("ann", "bob", "cyd"))]
+
+
 def test_plots_come_as_files_that_stand_alone() -> None:
     names = set()
     for plot, again in islice(zip(plot_files(made()), plot_files(made()), strict=True), 3):

@@ -287,12 +287,24 @@ def people(games: Iterable[OneGame]) -> Rows:
     return rows
 
 
-def people_row(games: Iterable[OneGame], sums: Sums, label: str) -> Rows:
-    """The mean of the persons who were asked as by default; no row without them."""
+def persons_asked(games: Iterable[OneGame], sums: Sums) -> list[str]:
+    """The persons who were asked as by default."""
     kinds = {raters(one): one["kind"] for game in games for one in game.told["answers"]}
     names = {labels[0] for labels in sums.labels()}
-    persons = sorted(name for name in names if kinds[name] == "human" and " (" not in name)
-    return {(label,): {"ours": _people(sums, persons, persons[0])["people"]}} if persons else {}
+    return sorted(name for name in names if kinds[name] == "human" and " (" not in name)
+
+
+def people_row(games: Iterable[OneGame], sums: Sums, label: str) -> Rows:
+    """The mean of the persons who were asked as by default; no row without them."""
+    persons = persons_asked(games, sums)
+    if not persons:
+        return {}
+    ours = _people(sums, persons, persons[0])["people"]
+    limits = {}
+    for column in ("chance", "ceiling"):
+        values = [sums.cell((name, "all", "all"), column)["value"] for name in persons]
+        limits[column] = {**ours, "value": sum(values) / len(values)}
+    return {(label,): {"ours": ours, **limits}}
 
 
 def _people(sums: Sums, persons: list[str], model: str) -> dict[str, Cell]:

@@ -108,7 +108,8 @@ def _dimensions(oracle: Oracle) -> Rows:
             sums = answered.scores(oracle.games, dimension, followed=followed)
             filter_ = ", only what was followed" if followed else ""
             rows |= answered.people_row(oracle.games, sums, f"{dimension} F1, people{filter_}")
-            for who in {labels[0] for labels in sums.labels()}:
+            persons = answered.persons_asked(oracle.games, sums)
+            for who in {labels[0] for labels in sums.labels()}.difference(persons):
                 label = f"{dimension} F1, {who}{', only what was followed' if followed else ''}"
                 rows[label,] = {
                     "ours": sums.cell((who, "all", "all"), "f1", "f1"),
