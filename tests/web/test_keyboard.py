@@ -1,11 +1,16 @@
 """Everything that people do on the pages can be done with a keyboard alone."""
 
+import contextlib
+import itertools
+from pathlib import Path
+
 import httpx
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from tests.app.real_server import Served
-from tests.web.conftest import Visits
+from tests.app.real_server import Served, local_settings, running_server
+from tests.client.cutting import cutting
+from tests.web.conftest import PHONE, Visits
 from tests.web.test_annotate import a_batch
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -28,9 +33,9 @@ async def tab_to(page: Page, wanted: Locator) -> None:
     raise AssertionError(f"{wanted} is not reached by Tab")
 
 
-async def answers(page: Page, seats: int) -> None:
+async def answers(page: Page, seats: int) -> bool:
     """Answers what is asked, from its heading on, which has the focus by itself: the first seats, yes, the
-    worst card, not a word.
+    worst card, not a word. False: it is not asked any more.
     """
     for _ in range(MOST):
         await page.keyboard.press("Tab")
@@ -47,12 +52,21 @@ async def answers(page: Page, seats: int) -> None:
             "Propose this team",
         ):
             await page.keyboard.press("Enter")
-            return
-    raise AssertionError("no answer is reached by Tab")
+            return True
+    return False
 
 
-async def test_a_game_is_played_from_the_menu_to_its_end(served: Served, visit: Visits) -> None:
-    async with visit(f"{served.url}/ui/") as page:
+async def test_a_game_is_played_on_a_phone_to_its_end_over_a_cut_and_a_restart(
+    tmp_path: Path, visit: Visits
+) -> None:
+    database = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with contextlib.AsyncExitStack() as stack:
+        first = await stack.enter_async_context(running_server(local_settings(database)))
+        proxy, url = await stack.enter_async_context(cutting(first.url))
+        visited = visit(f"{url}/ui/", viewport=PHONE, faults=("WebSocket", "ERR_"))
+        page = await stack.enter_async_context(visited)
+        await tab_to(page, page.get_by_role("button", name="Menu"))
+        await page.keyboard.press("Enter")
         await tab_to(page, page.get_by_role("link", name="Play", exact=True))
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="Play", level=1)).to_be_visible()
@@ -61,7 +75,15 @@ async def test_a_game_is_played_from_the_menu_to_its_end(served: Served, visit: 
         await tab_to(page, page.get_by_role("button", name="Take a seat"))
         await page.keyboard.press("Enter")
         asked, over = page.locator(".asked"), page.get_by_text("See the whole game")
-        while True:
+        for turn in itertools.count():
+            if turn == 2:
+                proxy.cut()
+            if turn == 4:
+                first.server.stop()
+                await expect(page.get_by_text("Connection lost")).to_be_visible()
+                port = int(first.url.rpartition(":")[2])
+                await stack.enter_async_context(running_server(local_settings(database, port=port)))
+                await expect(page.get_by_text("Connection lost")).to_have_count(0, timeout=120_000)
             await expect(asked.or_(over).first).to_be_visible(timeout=120_000)
             if await over.count():
                 break
@@ -69,13 +91,18 @@ async def test_a_game_is_played_from_the_menu_to_its_end(served: Served, visit: 
             assert section is not None
             heading = await section.query_selector("h2")
             assert heading is not None
-            await page.wait_for_function("one => one === document.activeElement", arg=heading)
+            # After a new connection it may be asked anew.
+            await page.wait_for_function(
+                "one => one === document.activeElement || !one.isConnected", arg=heading
+            )
             words = await heading.inner_text()
             legend = await section.query_selector(":scope > fieldset legend")
             size = 0
             if words == "Choose a team":
                 size = int((await legend.inner_text()).split()[0])  # type: ignore[union-attr]
-            await answers(page, 1 if words == "Name Merlin" else size)
+            if not await answers(page, 1 if words == "Name Merlin" else size):
+                gone = await section.evaluate("one => !one.isConnected")
+                assert gone, "no answer is reached by Tab"
             await page.wait_for_function("one => !one.isConnected", arg=section, timeout=120_000)
         await expect(page.locator(".standing")).to_contain_text("wins")
 

@@ -70,16 +70,18 @@ PLACES: Sequence[tuple[str, str, str]] = (
     ("seat-of-mine", "{link}", "What is asked"),
     ("nowhere", "#/nowhere", "There is no such page"),
     ("nothing", "#/games/g_nothing", "There is nothing here"),
+    ("to-compare", "#/compare?a={game}", "Another"),
+    ("no-seat", "#/play/{game}", "You hold no seat of this game here"),
+    ("no-link", "#/claim", "A link is needed"),
 )
 
 
 @pytest.mark.parametrize(
     ("size", "viewport", "scheme"),
     [
-        ("phone", PHONE, "light"),
-        ("screen", SCREEN, "dark"),
-        ("screen", SCREEN, "light"),
-        ("wall", WALL, "dark"),
+        (size, viewport, scheme)
+        for size, viewport in (("phone", PHONE), ("screen", SCREEN), ("wall", WALL))
+        for scheme in ("light", "dark")
     ],
 )
 async def test_axe_finds_nothing_on_any_page(
@@ -325,7 +327,13 @@ def hostile() -> list[str]:
 async def test_what_a_player_says_is_text_whatever_it_is(served: Served, visit: Visits) -> None:
     words = hostile()
     async with httpx.AsyncClient(base_url=served.url, timeout=60) as caller:
-        made = (await caller.post("/games", json={"seats": [{"agent": "remote"}] * 5})).json()["games"][0]
+        wish = {
+            "seats": [{"agent": "remote"}] * 5,
+            "names": {"1": "<img src=x onerror=alert(1)>", "2": "W" * 40, "3": "\u05e9\u05dc\u05d5\u05dd"},
+            "labels": {"title": "<img src=x>\n" * 20, "study": "<script>1</script>", "cell": "W" * 64},
+        }
+        created = (await caller.post("/games", json=wish)).json()
+        made = created["games"][0]
         game = made["game_id"]
 
         async def play(number: int, token: str) -> None:
@@ -354,11 +362,22 @@ async def test_what_a_player_says_is_text_whatever_it_is(served: Served, visit: 
         assert await page.title() != "owned"
         assert await page.locator("main img, main script").count() == 0
         assert await fits(page)
-        await page.goto(f"{served.url}/ui/#/games/{game}?at=9&eyes=public")
+        await page.goto(f"{served.url}/ui/#/games/{game}?eyes=public")
         await expect(page.get_by_role("region", name="The table")).to_be_visible()
+        feed = page.get_by_role("region", name="What is said and done")
+        await page.get_by_role("button", name="Quest 1, proposal 1").click()
+        await expect(feed.get_by_text("Player 4").first).to_be_visible()
+        # A name without a break is broken where it would be cut off.
+        assert await feed.evaluate("it => it.scrollWidth <= it.clientWidth")
         assert await fits(page)
         assert await page.locator("main img, main script").count() == 0
         assert await faults_of(page) == []
+        for place in ("", "batches", f"batches/{created['batch_id']}", "studies"):
+            await page.goto(f"{served.url}/ui/#/{place}")
+            await expect(page.locator("main h1")).to_be_visible()
+            await expect(page.get_by_text("Loading")).to_have_count(0)
+            assert await page.locator("main img, main script").count() == 0
+            assert await fits(page), place
 
 
 async def test_a_name_from_right_to_left_turns_nothing_around_it(served: Served, visit: Visits) -> None:

@@ -117,6 +117,24 @@ async def test_a_report_is_made_of_chosen_batches_and_each_figure_leads_to_its_g
         assert (await (await saved.value).path()).read_text().startswith("table,row,column,value,")
 
 
+async def test_a_report_that_the_server_could_not_make_comes_by_itself_when_it_can(
+    served: Served, visit: Visits
+) -> None:
+    batch, _ = await played(served, "scripted")
+    async with visit(f"{served.url}/livez", faults=("Failed to load resource", "404")) as page:
+        away = page.get_by_role("heading", name="The server could not answer")
+        for by_hand in (True, False):
+            await page.route("**/reports?*", lambda route: route.fulfill(status=500, body="oops"))
+            await page.goto("about:blank")
+            await page.goto(f"{served.url}/ui/#/reports?batch={batch}")
+            await expect(away).to_be_visible()
+            await page.unroute("**/reports?*")
+            if by_hand:
+                await page.get_by_role("button", name="Try again").click()
+            await expect(page.get_by_role("heading", name="Results of games")).to_be_visible()
+            await expect(away).to_have_count(0)
+
+
 async def test_a_study_that_says_how_many_games_are_planned_waits_for_batches_that_are_not_made_yet(
     served: Served, visit: Visits
 ) -> None:
@@ -260,7 +278,11 @@ async def test_a_batch_that_a_model_alone_judged_shows_its_verdicts_in_report_an
 
 @pytest.mark.parametrize(
     ("size", "viewport", "scheme"),
-    [("phone", PHONE, "light"), ("screen", SCREEN, "dark"), ("wall", WALL, "light")],
+    [
+        (size, viewport, scheme)
+        for size, viewport in (("phone", PHONE), ("screen", SCREEN), ("wall", WALL))
+        for scheme in ("light", "dark")
+    ],
 )
 async def test_axe_finds_nothing_on_reports_and_studies(
     served: Served, visit: Visits, size: str, viewport: dict[str, int], scheme: str

@@ -66,6 +66,7 @@ class Net:
 
     async def spread(self, page: Page) -> None:
         page.on("websocket", self._socket)
+        page.on("console", lambda message: self.caught.append(message.text))
         page.on("response", self._response)
         # What the page shows for a moment counts, too.
         await page.context.expose_function("caught", lambda text: self.caught.append(text))

@@ -153,8 +153,8 @@ const Download = ({ query, form }: { query: Query; form: keyof typeof FORMS }): 
 };
 
 export const Made = ({ query, only }: { query: Query; only?: readonly string[] }): JSX.Element => {
-  const { found, fault, making } = useReport(query);
-  if (fault !== undefined) return <Fault error={fault} />;
+  const { found, fault, again, making } = useReport(query);
+  if (fault !== undefined && !found) return <Fault error={fault} again={again} />;
   if (!found)
     return making ? (
       <div class="state" role="status">

@@ -1,28 +1,30 @@
 /** What reports and studies ask of the service. */
 import type { BatchSummary, Query, Report, ReportProgress } from "@interintent/client";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type Looked, useLook } from "../parts/look.ts";
-import { key, server } from "../session.ts";
+import { server } from "../session.ts";
 
-export interface Asked<T> {
-  found?: T;
-  fault?: unknown;
+export interface Asked {
+  /** Undefined: it is being made, or could not be. */
+  found: Report | undefined;
+  fault: unknown;
+  again: () => void;
   /** How far a report is that takes a while. */
-  making?: ReportProgress;
+  making: ReportProgress | undefined;
 }
 
-export const useReport = (query: Query): Asked<Report> => {
-  const [asked, setAsked] = useState<Asked<Report>>({});
-  useEffect(() => {
-    const stop = new AbortController();
-    setAsked({});
-    server.report(query, (making) => setAsked({ making }), stop.signal).then(
-      (found) => setAsked({ found }),
-      (fault: unknown) => stop.signal.aborted || setAsked({ fault }),
-    );
-    return () => stop.abort();
-  }, [JSON.stringify(query), key.value]);
-  return asked;
+export const useReport = (query: Query): Asked => {
+  const of = JSON.stringify(query);
+  const [making, setMaking] = useState<ReportProgress | undefined>(undefined);
+  const { found, fault, again } = useLook(
+    async (stop) => {
+      setMaking(undefined);
+      return { of, report: await server.report(query, setMaking, stop) };
+    },
+    () => undefined,
+    [of],
+  );
+  return { found: found?.of === of ? found.report : undefined, fault, again, making };
 };
 
 /** Every batch, or every one with a label (`name=value`), the newest first. */
