@@ -6,6 +6,8 @@ import json
 import re
 import secrets
 from array import array
+from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 from typing import Any, Final, NoReturn
 
@@ -41,20 +43,43 @@ _MANY_DIGITS: Final = 19
 
 _SNIFFED: Final = 4_096
 _SPARSE: Final = 20
-_DENSE: Final = 5
 
-# Where no backslash is escaped itself.
-_CONTROL: Final = re.compile(rb"\\(?:[bfr]|u00(?:0[0-8bcdefBCDEF]|1[0-9a-fA-F]|7[fF]))")
-_NUL: Final = re.compile(rb"\\u0000")
-_COLON: Final = re.compile(rb"\\u003[aA]")
+_PIECES: Final = 10
+_LONGEST: Final = 12
+"""Bytes of the longest spelling of a character, a surrogate pair."""
+_LONG: Final = 4_096
 
+_ESCAPE: Final = re.compile(rb"\\(?:[bfr]|u[0-9a-fA-F]{4})|\x7f")
 _BEFORE_QUOTE: Final = re.compile(rb"\\\"")
 
-_ONE_TEXT: Final = bytes.maketrans(b'"\t\n\r', b"/   ")
-_TAKEN: Final = bytes(set(range(256)) - set(range(32)) - {0x7F} | set(b"\t\n"))
-_TAKEN_OF_RECORDS: Final = bytes(range(1, 256))
 
-_MARK: Final = secrets.token_hex(16)
+class _Texts:
+    """The characters that a text may contain, but for lone surrogates. ``refused`` matches the escapes of the
+    others after their backslash; ``raw`` are those of them that need no escape.
+    """
+
+    def __init__(self, refused: bytes, raw: bytes, taken: bytes) -> None:
+        self.raw = raw
+        self.taken = taken
+        # As many escapes and other characters as are taken.
+        self.sound = re.compile(
+            rb"(?:[^\\\x00-\x08\x0b\x0c\x0e-\x1f%b]++"
+            rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+            rb'|\\(?!u[dD][89a-fA-F]|%b)(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+' % (raw, refused)
+        )
+
+
+_OURS: Final = _Texts(
+    rb"[bfr]|u00(?:0[0-8b-fB-F]|1|7[fF])",
+    b"\x7f",
+    bytes(set(range(256)) - set(range(32)) - {0x7F} | set(b"\t\n")),
+)
+_OF_RECORDS: Final = _Texts(b"u0000", b"", bytes(range(1, 256)))
+
+_OTHERS: Final = bytes(b"\\"[0] if byte == b"\\"[0] else b"x"[0] for byte in range(256))
+_ONE_TEXT: Final = bytes.maketrans(b'"\t\n\r', b"/   ")
+
+_MARK: Final = secrets.token_hex(16).encode()
 
 _NO_MARKS: Final = bytes(set(range(256)) - set(b"[{,:\\"))
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -81,43 +106,29 @@ def read_json(
         raise Unparsable(f"the body is not UTF-8 at byte {fault.start}") from None
     if len(body) > _SNIFFED:
         _check_beginning(body[:_SNIFFED])
+    short = body
+    if check_text:
+        short = _check_texts(body, _OF_RECORDS if record else _OURS)
     # Checked before parsing, since elements take many times the memory of their text.
-    marks = body.translate(None, _NO_MARKS)
-    _check_structure(body, marks, max_depth)
-    escapes = marks.count(b"\\")
+    marks = short.translate(None, _NO_MARKS)
+    _check_structure(short, marks, max_depth)
     few_objects = marks.count(b"{") * _SPARSE < len(body)
     if not check_text:
-        return _parse_as_sent(body, text) if few_objects else _parse_objects_as_sent(body)
-    if (len(marks) - escapes) * _SPARSE < len(body):
-        return _read_long_texts(body, marks, record)
-    dense = escapes * _SPARSE > len(body)
-    # A text can be invalid only by an escape or U+007F, and a number only by an exponent.
-    if any(mark in body for mark in (b"\\", b"\x7f", b"e", b"E")):
-        _check_controls(body, _read_scalars(body), record, dense=dense)
+        return _parse_as_sent(text) if few_objects else _parse_objects_as_sent(body)
+    if short is not body and not _has_digits(short, _MANY_DIGITS, 6, 1):
+        try:
+            _parse(short)  # finds doubled keys
+        except Unparsable:
+            _parse_as_sent(text)  # knows the place in all of the body
+            raise
+        _read_doubles(short)
+        return _read_doubles(body)  # which rounds long integers
+    # A number can be invalid only by an exponent.
+    if b"e" in body or b"E" in body:
+        _read_doubles(body)
     # Python's own parser takes half the time for all but plain ASCII, and twice the time for objects.
-    plain = body.isascii() and not dense
-    return _parse_as_sent(body, text) if few_objects and not plain else _parse(body)
-
-
-def _read_long_texts(body: bytes, marks: bytes, record: bool) -> Any:
-    """The value of a body with few elements, by the parser that is fastest, but takes much memory for each
-    element.
-    """
-    value = _read_scalars(body)
-    if (escapes := marks.count(b"\\")) or b"\x7f" in body:
-        # Written anew, most characters have no escape.
-        dense = escapes * _DENSE > len(body)
-        _check_controls(body if dense else orjson.dumps(value), value, record, dense=dense)
-    # Of doubled members the last is kept, so colons are lost. Texts keep theirs, however they are spelled.
-    if b"{" in marks and (colons := marks.count(b":")) > 1:
-        if escapes and _COLON.search(body):
-            colons += len(_COLON.findall(_without_escaped_backslashes(body)))
-        if orjson.dumps(value).count(b":") != colons:
-            if escapes * _SPARSE < len(body):
-                _parse(body)  # raises, and knows the place, but is slow with escapes
-            raise Unparsable("invalid JSON: an object repeats a key")
-    # An integer of more than 64 bits was read as a float.
-    return json.loads(body) if _has_digits(body, _MANY_DIGITS, 6) else value
+    plain = body.isascii() and marks.count(b"\\") * _SPARSE <= len(body)
+    return _parse_as_sent(text) if few_objects and not plain else _parse(body)
 
 
 def _parse(body: bytes) -> Any:
@@ -127,26 +138,26 @@ def _parse(body: bytes) -> Any:
         raise _unparsable(fault) from None
 
 
-def _parse_as_sent(body: bytes, text: str) -> Any:
-    """The body's value; its texts may contain lone surrogates. ``text`` is the decoded body."""
+def _parse_as_sent(text: str) -> Any:
+    """The value of a body, whose texts may contain lone surrogates."""
     try:
         return _AS_SENT.decode(text)
-    except ValueError:
-        _parse(body)  # raises with a better message
-        raise Unparsable("invalid JSON") from None
+    except json.JSONDecodeError as fault:
+        place = f"line {fault.lineno} column {fault.colno}"
+        raise Unparsable(f"invalid JSON at {place}: {fault.msg}") from None
+    except ValueError as fault:
+        raise Unparsable(f"invalid JSON: {fault}") from None
 
 
 def _parse_objects_as_sent(body: bytes) -> Any:
     """Like ``_parse_as_sent``, but for bodies of many objects, on each of which the hook of Python's parser
     takes long.
     """
-    try:
+    # jiter refuses surrogates that may be lone; with U+E800 instead of U+D800 it finds any other fault.
+    harmless = body.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE")
+    if harmless == body:
         return _parse(body)
-    except Unparsable as fault:
-        if not _is_surrogate(fault):
-            raise
-    # With U+E800 instead of U+D800, jiter reads on and finds any other fault.
-    _parse(body.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\uE"))
+    _parse(harmless)
     return json.loads(body)
 
 
@@ -189,7 +200,7 @@ _AS_SENT: Final = json.JSONDecoder(object_pairs_hook=_no_doubles, parse_constant
 def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
     opened = marks.count(b"[") + marks.count(b"{")
     many = opened + marks.count(b",") > MAX_ELEMENTS
-    long = all(_has_digits(body, _MAX_DIGITS, every) for every in (32, 4))
+    long = _has_digits(body, _MAX_DIGITS, 32, 8)
     if opened <= max_depth and not many and not long:
         return
     # Each string is replaced by one quote.
@@ -202,9 +213,11 @@ def _check_structure(body: bytes, marks: bytes, max_depth: int) -> None:
         raise Unparsable(f"a number has at most {_MAX_DIGITS} digits")
 
 
-def _has_digits(body: bytes, count: int, every: int) -> bool:
-    """Whether there are digits at so many sampled positions in a row as in a number of ``count`` digits."""
-    return b"0" * (count // every) in body[::every].translate(_ZEROS)
+def _has_digits(body: bytes, count: int, *steps: int) -> bool:
+    """Whether there are as many digits in a row as in a number of ``count`` digits, if one looks at one
+    character of so many; and then at more.
+    """
+    return all(b"0" * (count // step) in body[::step].translate(_ZEROS) for step in steps)
 
 
 def _check_depth(brackets: bytes, limit: int) -> None:
@@ -225,17 +238,13 @@ def _check_elements(structure: bytes) -> None:
         )
 
 
-def _read_scalars(body: bytes) -> Any:
-    """The value. Raises InvalidRequest for a lone surrogate, and for a number beyond a double."""
+def _read_doubles(body: bytes) -> Any:
+    """The value. Raises InvalidRequest for a number beyond a double."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as fault:
-        beginning = fault.doc[: fault.pos].encode()
-        if fault.msg.endswith("surrogate in string"):
-            code = fault.doc[fault.pos + 2 : fault.pos + 6].upper()
-            raise _text_refused(beginning, f"lone surrogate, got U+{code}") from None
         if fault.msg == "number is infinity when parsed as double":
-            path, _ = _way_to_last(beginning + b"0")
+            path, _ = _way_to_last(fault.doc[: fault.pos].encode() + b"0")
             raise InvalidRequest(
                 "the number is too large for a double", json_pointer(path), "number"
             ) from None
@@ -244,46 +253,90 @@ def _read_scalars(body: bytes) -> Any:
         raise Unparsable(f"invalid JSON: {fault.msg}") from None
 
 
-def _check_controls(body: bytes, value: Any, record: bool, *, dense: bool) -> None:
-    """Raises InvalidRequest for a text with a control character that is not allowed."""
-    if (control := _first_control(body, value, record, dense=dense)) is not None:
-        beginning, character = control
-        raise _text_refused(beginning, f"control character, got U+{ord(character):04X}")
+def _check_texts(body: bytes, texts: _Texts) -> bytes:
+    """The same body but for long stretches of texts with escapes, which are slow to read; keys are kept.
 
-
-def _first_control(body: bytes, value: Any, record: bool, *, dense: bool) -> tuple[bytes, str] | None:
-    """The body before the first control character that a text must not contain, and that character; None if
-    there is none. ``dense``: there are many escapes; the body is then serialised again.
+    Raises InvalidRequest for the first character that these texts don't take.
     """
-    if not dense:
-        end = len(body) if record or (raw := body.find(b"\x7f")) < 0 else raw
-        escape = body.find(b"\\", 0, end)
-        plain = _without_escaped_backslashes(body[escape:end]) if escape >= 0 else b""
-        if match := (_NUL if record else _CONTROL).search(plain):
-            return body[: escape + match.start()], orjson.loads(b'"%b"' % match[0])
-        return None if end == len(body) else (body[:end], "\x7f")
-    # The search would stop at every escape. All of the body is read as one text instead, in which quotes
-    # become slashes.
-    text: str = orjson.loads(b'"%b"' % body.translate(_ONE_TEXT))
-    refused = text.encode().translate(None, _TAKEN_OF_RECORDS if record else _TAKEN)
-    if not refused:
-        return None
-    # Written anew, each character has one spelling.
-    character = chr(refused[0])
-    written = orjson.dumps(value)
-    place = _find_escape(written, orjson.dumps(character)[1:-1])
-    # Of a doubled key only the last value is written; the parser refuses such a body.
-    return None if place < 0 else (written[:place], character)
+    raw = body.find(texts.raw) if texts.raw else -1
+    end = len(body) if raw < 0 else raw
+    kept: list[bytes] = []
+    done = read = 0
+    is_value = False
+    for begin, upto in _pieces(body, 0, end, max(end // _PIECES, _LONG)):
+        if (in_one_text := _is_sound(body[begin:upto], texts)) is None:
+            place = _first_fault(body, begin, upto, texts)
+            raise _text_refused(body, place, b"".join([*kept, body[done:place]]))
+        if (quote := body.rfind(b'"', read, begin)) >= 0:  # where the text begins
+            before = body[max(quote - 64, 0) : quote].rstrip(_BLANK)[-1:]
+            is_value = before in (b"[", b":") or quote == 0
+        is_value = in_one_text and (is_value or _is_value(body, upto))
+        if is_value and upto - begin >= _LONG:
+            kept.append(body[done:begin])
+            done = upto
+        read = upto
+    if raw >= 0:
+        raise _text_refused(body, raw, b"".join([*kept, body[done:raw]]))
+    return b"".join([*kept, body[done:]]) if kept else body
 
 
-def _find_escape(body: bytes, spelling: bytes) -> int:
-    """The index of the first escape (or unescaped character) with this spelling; -1 if there is none."""
-    # In texts full of backslashes, a third of the time of bytes.find.
-    match = re.search(re.escape(spelling), body)
-    place = match.start() if match else -1
-    if place > 0 and body[place - 1] == ord("\\"):  # which may be escaped, or escape the one at this place
-        return _without_escaped_backslashes(body).find(spelling)
-    return place
+def _is_value(body: bytes, place: int) -> bool:
+    """Whether the text that this place, before a character, is in, is a value. False if that is not known."""
+    quote = body.find(b'"', place)
+    after = body[quote + 1 : quote + 64].lstrip(_BLANK)[:1]
+    return after in (b",", b"]", b"}") and not _is_escaped(body, place, quote)
+
+
+def _first_fault(body: bytes, start: int, end: int, texts: _Texts) -> int:
+    """Where the first escape begins that these texts don't take, or that is none. There is one between
+    ``start`` and ``end``.
+    """
+    for begin, upto in _pieces(body, start, end, max((end - start) // _PIECES, 1_024)):
+        start = begin
+        if _is_sound(body[begin:upto], texts) is None:
+            break
+    sound = texts.sound.match(body, start, end + _LONGEST)
+    return start if sound is None else sound.end()
+
+
+def _pieces(body: bytes, start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of stretches of about so many bytes that contain all escapes between ``start`` and
+    ``end``, none of them cut. Each begins with an escape.
+    """
+    while (start := body.find(b"\\", start, end)) >= 0:
+        upto = start + size
+        if upto >= end:
+            upto = end
+        elif (last := body.rfind(b"\\", upto - _LONGEST, upto)) >= 0:
+            is_second = body[last + 1 : last + 4].lower() in (b"udc", b"udd", b"ude", b"udf")
+            upto = last + 1 if _is_escaped(body, start, last) else last - 6 * is_second
+        else:
+            upto -= next(bytes_back for bytes_back in range(4) if body[upto - bytes_back] & 0xC0 != 0x80)
+        yield start, upto
+        start = upto
+
+
+def _is_escaped(body: bytes, start: int, place: int) -> bool:
+    """Whether there is an odd number of backslashes before this place, counted from ``start``."""
+    first = max(start, place - 64)
+    if (other := body[first:place].translate(_OTHERS).rfind(b"x")) < 0:
+        first = start
+        other = body[first:place].translate(_OTHERS).rfind(b"x")
+    return (place - first - 1 - other) % 2 == 1
+
+
+def _is_sound(piece: bytes, texts: _Texts) -> bool | None:
+    """None if an escape of this piece is wrong, otherwise whether all of it belongs to one text."""
+    in_one_text = True
+    try:
+        text: str = orjson.loads(b'"%b"' % piece)
+    except orjson.JSONDecodeError:
+        in_one_text = False
+        try:  # with quotes as slashes, so that it is read as one text
+            text = orjson.loads(b'"%b"' % piece.translate(_ONE_TEXT))
+        except orjson.JSONDecodeError:
+            return None
+    return None if text.encode().translate(None, texts.taken) else in_one_text
 
 
 def _without_escaped_backslashes(body: bytes) -> bytes:
@@ -298,25 +351,24 @@ def _without_escaped_quotes(body: bytes) -> bytes:
     return _without_escaped_backslashes(body).replace(b'\\"', b"--")
 
 
-def _text_refused(beginning: bytes, character: str) -> InvalidRequest:
-    """The error for a body in which a text contains this character. ``beginning``: the body before the
-    character.
+def _text_refused(body: bytes, place: int, beginning: bytes) -> Exception:
+    """The error for a body with a character at this place that a text does not take. ``beginning``: the body
+    before it, perhaps shortened.
     """
-    quote = beginning.rfind(b'"')
-    if beginning[quote - 1 : quote] == b"\\":  # which may escape it, or be escaped itself
-        quote = _without_escaped_quotes(beginning).rfind(b'"')
-    beginning = beginning[: quote + 1]  # where the text begins
+    escape = _ESCAPE.match(body, place)
     path: list[str | int] = []
-    is_key = beginning[-64:-1].rstrip(_BLANK).endswith(b"{")
-    if not is_key:
-        path, text = _way_to_last(beginning + _MARK.encode())
-        is_key = text != _MARK  # but a key after a comma
-    if is_key:  # which the parser drops without a value
-        path, _ = _way_to_last(beginning + _MARK.encode() + b'":0')
-        path.pop()
-    return InvalidRequest(
-        f"{'a key: ' if is_key else ''}text takes no {character}", json_pointer(path), "text"
-    )
+    last = None
+    with suppress(ValueError):  # told by _parse
+        # Read as a member if it is in a key; otherwise the parser stops at the colon.
+        path, last = _way_to_last(beginning + _MARK + b'":0')
+    is_key = bool(path) and str(path[-1]).endswith(_MARK.decode())
+    if escape is None or not (is_key or str(last).endswith(_MARK.decode())):
+        _parse(body)  # raises: this is no character of a text
+        return Unparsable("invalid JSON: invalid text")
+    code = ord(json.loads(b'"%b"' % escape[0]))
+    kind = "lone surrogate" if code >= 0xD800 else "control character"
+    what = f"{'a key: ' if is_key else ''}text takes no {kind}, got U+{code:04X}"
+    return InvalidRequest(what, json_pointer(path[:-1] if is_key else path), "text")
 
 
 def _way_to_last(beginning: bytes) -> tuple[list[str | int], Any]:

@@ -16,6 +16,10 @@ CONTROLS = [r"\b", r"\f", r"\r", r"\u0000", r"\u001f", r"\u007F", "\x7f"]
 REFUSED = {*range(32), 127} - {9, 10}
 REFUSED_IN_RECORDS = {0}
 
+LONE = range(0xD800, 0xE000)
+ALL_LETTERS = [*LETTERS, r"\\\\\\", r"\\\"", r"\\ud83d", r"\u3042", "x" * 30, "9" * 20]
+ALL_FAULTS = [*CONTROLS, r"\ud800", r"\uDFFF"]
+
 
 class Members(list[tuple[str, Any]]):
     """An object's members in their order."""
@@ -63,7 +67,8 @@ def first_refused(node: Any, refused: set[int], path: tuple[str | int, ...] = ()
 
 
 def _told(key: str, character: str, path: tuple[str | int, ...]) -> tuple[str, str]:
-    sentence = f"{key}text takes no control character, got U+{ord(character):04X}"
+    kind = "lone surrogate" if ord(character) in LONE else "control character"
+    sentence = f"{key}text takes no {kind}, got U+{ord(character):04X}"
     return sentence, json_pointer(list(path))
 
 
@@ -85,3 +90,28 @@ def test_the_first_control_character_is_named_with_its_place(record: bool, begin
             read_json(body, record=record)
         assert (str(refused.value), refused.value.pointer) == expected, body
     assert named > (10 if record else 80)
+
+
+def test_the_first_fault_of_a_long_text_is_named_wherever_it_stands() -> None:
+    # Long texts are read in pieces, which must not be cut within an escape, and the pointer is of the whole.
+    chance = random.Random(11)
+    for size in (3_000, 30_000, 60_000) * 20:
+        letters = chance.choices(ALL_LETTERS, [chance.random() ** 8 for _ in ALL_LETTERS], k=size)
+        key = "".join(letters[: chance.choice([0, 5, 2_000])])
+        for faults in (0, 0, 1, 1, 2):
+            places = [chance.randrange(len(letters)) for _ in range(faults)]
+            told = list(letters)
+            for place in places:
+                told[place] = chance.choice(ALL_FAULTS)
+            cut = chance.randrange(len(told))
+            text = f'[{{"_{key}":["{"".join(told[:cut])}",[],"{"".join(told[cut:])}"],"b":1e3}}]'
+            body = text.encode()
+            refused = REFUSED | set(LONE)
+            sent = json.loads(body, object_pairs_hook=Members)
+            expected = first_refused(sent, refused)
+            if expected is None:
+                assert read_json(body) == json.loads(body)
+                continue
+            with pytest.raises(InvalidRequest) as found:
+                read_json(body)
+            assert (str(found.value), found.value.pointer) == expected

@@ -14,14 +14,9 @@ from app.play import socket
 from app.protocol.messages import MAX_MESSAGE, read_text
 from app.seats.wire import STRIKES
 from tests.app.abuses import Target, target
-from tests.app.edge.test_bodies import TIMES, TIMES_AT_MOST, cpu, loads, rounds, shapes
+from tests.app.edge.test_bodies import TIMES, cpu, loads, rounds, shapes
 from tests.app.real_server import local_settings, running_server
 from tests.app.twins import SocketWire
-
-TIMES_UNCHECKED = {**TIMES, "objects, a surrogate at the end": 12}
-"""For messages, whose texts are checked later. Among many objects a lone surrogate costs 5 to 8 times
-json.loads: the fast parser stops at it, and all is parsed anew.
-"""
 
 TEXTS = (
     "surrogate pairs in an object",
@@ -128,10 +123,9 @@ async def test_a_message_over_a_connection_costs_at_most_4_times_what_json_does(
                 least.add("ours", await bot.send(message))
             least.add("reader", read_for[-1])
             least.add("json", cpu(partial(loads, message)))
-            times = TIMES_UNCHECKED.get(name, TIMES_AT_MOST)
             if (
-                least["reader"] <= times * least["json"] + 0.00005
-                and least["ours"] <= times * least["json"] + 2 * least["any"]
+                least["reader"] <= TIMES * least["json"] + 0.00005
+                and least["ours"] <= TIMES * least["json"] + 2 * least["any"]
             ):
                 break
         else:
