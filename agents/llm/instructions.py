@@ -99,7 +99,7 @@ def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Sch
         chosen("selection"),
         speech,
     )
-    return one_pass_shape(first, second_pass_shape(roles, chosen("modification"), speech)).form.schema
+    return one_pass_shape(first, second_pass_shape(roles, chosen("modification"), speech, BRIEF)).form.schema
 
 
 def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:

@@ -17,6 +17,7 @@ from agents.llm.question import Question
 from agents.llm.replies import (
     BRIEF,
     FULL,
+    HALF,
     SNIPPETS,
     FirstPass,
     Lengths,
@@ -258,7 +259,9 @@ def one_pass_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[t
         listed=listed_,
         off_told=listed_,
     )
-    shape = one_pass_shape(_first_pass(turn, turn if shown is None else shown), _second_pass(turn))
+    shape = one_pass_shape(
+        _first_pass(turn, turn if shown is None else shown, BRIEF), _second_pass(turn, BRIEF)
+    )
 
     def build(reply: tuple[FirstPass, SecondPass]) -> SeatAction:
         first, second = reply
@@ -272,7 +275,7 @@ async def _two_passes(turn: ModelTurn) -> SeatAction:
     words = _words_of_passes(turn)
     talk = turn.talk()
     first = await talk.ask(
-        "first_pass", turn.render("first_pass", **words, off_told=False), _first_pass(turn, turn)
+        "first_pass", turn.render("first_pass", **words, off_told=False), _first_pass(turn, turn, HALF)
     )
     turn.notes += _notes_of(turn, first)
 
@@ -280,7 +283,7 @@ async def _two_passes(turn: ModelTurn) -> SeatAction:
         return _revised_at_once(turn, first, second, tuple(turn.notes))
 
     revision = turn.render("second_pass", **words)
-    return await talk.ask_action(Question("second_pass", revision, _second_pass(turn), build))
+    return await talk.ask_action(Question("second_pass", revision, _second_pass(turn, HALF), build))
 
 
 def _words_of_passes(turn: ModelTurn) -> dict[str, Any]:
@@ -300,18 +303,20 @@ def _words_of_passes(turn: ModelTurn) -> dict[str, Any]:
     }
 
 
-def _first_pass(turn: ModelTurn, shown: ModelTurn) -> Shape[FirstPass]:
+def _first_pass(turn: ModelTurn, shown: ModelTurn, lengths: Lengths) -> Shape[FirstPass]:
     return first_pass_shape(
         seats_to_analyse(turn),
-        lambda seat: _belief_shape(turn, seat, shown.speeches_of(seat), BRIEF),
-        _selection_shape(turn, "selection", BRIEF),
-        speech_shape("draft", lengths=BRIEF),
+        lambda seat: _belief_shape(turn, seat, shown.speeches_of(seat), lengths),
+        _selection_shape(turn, "selection", lengths),
+        speech_shape("draft", lengths=lengths),
     )
 
 
-def _second_pass(turn: ModelTurn) -> Shape[SecondPass]:
-    speech = speech_shape("final", size=_size(turn), players=turn.table.players, lengths=BRIEF)
-    return second_pass_shape(other_roles(turn), _selection_shape(turn, "modification", BRIEF), speech)
+def _second_pass(turn: ModelTurn, lengths: Lengths) -> Shape[SecondPass]:
+    speech = speech_shape("final", size=_size(turn), players=turn.table.players, lengths=lengths)
+    return second_pass_shape(
+        other_roles(turn), _selection_shape(turn, "modification", lengths), speech, lengths
+    )
 
 
 def _held(turn: ModelTurn, about: Sequence[Seat]) -> list[tuple[str, list[str]]]:
@@ -346,7 +351,7 @@ def direct_turn(turn: ModelTurn) -> Question[SpeechReply]:
     """The question for a speech without steps before it."""
     size = _size(turn)
     words = turn.render("direct", size=size, opening=_opening(turn), heard=turn.others_spoke)
-    shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players, why=False)
+    shape = speech_shape("direct", thinks=False, size=size, players=turn.table.players)
     return Question("direct", words, shape, lambda speech: _spoken(turn, speech, tuple(turn.notes)))
 
 

@@ -19,6 +19,7 @@ from engine.thoughts import Belief, Choice, Reading
 __all__ = [
     "BRIEF",
     "FULL",
+    "HALF",
     "SNIPPETS",
     "THEN",
     "Explained",
@@ -64,7 +65,9 @@ SNIPPETS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The most characters of each text in a turn: about twice as many as the question asks for."""
+    """The most characters of each text in a turn. A server that enforces the schema ends a text there, in the
+    middle of a word.
+    """
 
     speech: int = 1200
     """For the thinking and for the speech, each about 200 words."""
@@ -82,6 +85,9 @@ BRIEF: Final = Lengths(speech=620, reason=235, reading=180, reasoning=200, snipp
 """For an answer that holds a whole turn. Even the longest such answer, with beliefs about nine seats, fits
 into 4,096 tokens of four characters each, so that a server that enforces the schema never cuts it off.
 """
+
+HALF: Final = Lengths(speech=1000, reason=400, reading=400, reasoning=400, snippet=200, wording=150)
+"""The same for half a turn, as in ``two_pass``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,17 +462,16 @@ def speech_shape(
     thinks: bool = True,
     size: int = 0,
     players: int = 0,
-    why: bool = True,
     lengths: Lengths = FULL,
 ) -> Shape[SpeechReply]:
     """A speech, and with ``thinks`` also the thinking before it. A ``size`` above 0 asks for a team of that
-    size as well, and ``why`` for the reason for that team.
+    size as well, and for the reason for it.
     """
     schema: dict[str, Schema] = {}
     if thinks:
         schema["think"] = _text("your private plan, at most about 100 words", lengths.speech)
     if size:
-        schema |= _team_fields(size, players, lengths.reason if why else 0)
+        schema |= _team_fields(size, players, lengths.reason)
     schema["speak"] = _text("what you say to all, at most about 100 words", lengths.speech)
 
     def read(fields: Fields) -> SpeechReply:
@@ -474,7 +479,7 @@ def speech_shape(
             speak=fields.text("speak"),
             think=fields.text("think") if thinks else "",
             team=fields.team("team", size, players) if size else None,
-            why_team=fields.note("why_team") if size and why else "",
+            why_team=fields.note("why_team") if size else "",
         )
 
     return Shape(Form(f"{step}_team" if size else step, _object(schema)), read)
@@ -518,7 +523,7 @@ def first_pass_shape(
     first: Shape[Selected],
     draft: Shape[SpeechReply],
 ) -> Shape[FirstPass]:
-    """One object with the steps of a turn up to its draft, in their order. All parts have brief lengths."""
+    """One object with the steps of a turn up to its draft, in their order."""
     beliefs, defs = _belief_forms(about, belief)
     schema: dict[str, Schema] = {"beliefs": beliefs} if about else {}
     schema |= {"first_selection": first.form.schema, "draft": draft.form.schema}
@@ -539,11 +544,11 @@ def first_pass_shape(
 
 
 def second_pass_shape(
-    readers: Sequence[Role], final: Shape[Selected], speech: Shape[SpeechReply]
+    readers: Sequence[Role], final: Shape[Selected], speech: Shape[SpeechReply], lengths: Lengths
 ) -> Shape[SecondPass]:
-    """One object with the steps of a turn after its draft, in their order. All parts have brief lengths."""
+    """One object with the steps of a turn after its draft, in their order. ``lengths``: of its readings."""
     schema = {
-        "reading": _object(_readings(readers, BRIEF)),
+        "reading": _object(_readings(readers, lengths)),
         "final_selection": final.form.schema,
         "final": speech.form.schema,
     }

@@ -16,6 +16,8 @@ __all__ = ["CUT", "RUNAWAY", "Broken", "Completion", "CompletionReader", "TooMuc
 
 _LONGEST_NAME: Final = 200
 
+_DECODER: Final = json.JSONDecoder()
+
 _BOM: Final = b"\xef\xbb\xbf"
 _BEGIN: Final = 4000
 _FIELDS: Final = (b"data:", b":", b"event:", b"id:", b"retry:")
@@ -245,13 +247,17 @@ class CompletionReader:
     def _whole(self) -> Broken | None:
         """Reads a body that is not a stream. Returns None if the body could be read, else what is wrong."""
         body = bytes(self._line).removeprefix(_BOM)
-        text = body.decode("utf-8", "replace")
+        text = body.decode("utf-8", "replace").strip()
         try:
-            read = json.loads(text)
+            # A proxy may have added something of its own.
+            read, end = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
-            if not text.strip():
+            # An object without its end was cut off, whatever length the server stated.
+            if not text or (text.startswith("{") and not text.endswith("}")):
                 return Broken("truncated")
-            return Broken("malformed_json" if text.lstrip().startswith("{") else "not_json")
+            return Broken("malformed_json" if text.startswith("{") else "not_json")
+        if end < len(text) and not (isinstance(read, dict) and "choices" in read):
+            return Broken("malformed_json" if text.startswith("{") else "not_json")
         if isinstance(read, list) and len(read) == 1:
             read = read[0]
         if not isinstance(read, dict):
@@ -265,6 +271,9 @@ class CompletionReader:
     def _take(self, chunk: Mapping[str, Any]) -> None:
         """Takes one event of a stream, or a whole body."""
         error = chunk.get("error") or (chunk if _is_error(chunk) else None)
+        if error and self.finished:
+            self.ended = True  # it came after the answer, and changes nothing
+            return
         if error:
             code = error.get("code") if isinstance(error, dict) else None
             self._fail(dict(chunk), code)
@@ -383,8 +392,8 @@ class CompletionReader:
         content, thoughts = self._joined(self._pieces), self._joined(self._thoughts) or None
         arguments, refusal = "".join(self._arguments), "".join(self._refusal)
         finish = RUNAWAY if self.cut else self._finish or "unknown"
-        if not content and arguments:
-            content = arguments
+        if arguments and "{" not in content:
+            content = arguments  # what is said beside the call is no answer
         elif not content and refusal:
             content, finish = refusal, "refusal"
         written = estimate(content) + estimate(thoughts or "")

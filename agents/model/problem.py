@@ -39,7 +39,8 @@ _TOO_LONG: Final = re.compile(
     r"|(maximum|exceed\w*) .{0,24}context|context[ _](length|window|size|limit)"
     r"|(prompt|input|request) (is|was) too (long|large)|prompt contains \d+ tokens"
     r"|input token count .{0,24}exceeds|longer than the model|too many (input )?tokens"
-    r"|reduce the length|tokens \+ .{0,40}must be <=",
+    r"|reduce the length|tokens \+ .{0,40}must be <=|maximum prompt length|range of input length"
+    r"|context_?window_?exceeded|input tokens? exceed",
     re.I,
 )
 _QUOTA: Final = re.compile(
@@ -47,7 +48,8 @@ _QUOTA: Final = re.compile(
     r"|payment[_ ]required|requires more credits|never purchased credits|out of credits|billing_"
     r"|(billing|spend(ing)?|usage|monthly) (hard )?limit|arrear|quota[_ ]exhausted"
     r"|balance[_ ](is )?(not[_ ]enough|too[_ ]low)|not[_ ]enough[_ ]balance"
-    r"|budget[_ ](has[_ ]been[_ ]|was[_ ]|is[_ ])?exceeded|exceeded[_ ]?budget|欠费|余额不足",
+    r"|budget[_ ](has[_ ]been[_ ]|was[_ ]|is[_ ])?exceeded|exceeded[_ ]?budget|欠费|余额不足"
+    r"|balance is insufficient|(purchase|included|have any) credits|calls ?/ ?month",
     re.I,
 )
 """The words with which providers say that an account is empty."""
@@ -55,7 +57,8 @@ _QUOTA: Final = re.compile(
 _UNKNOWN_MODEL: Final = re.compile(
     r"model[_ ]?not[_ ]?(found|exist)|deployment_?not_?found|model_(not_available|decommissioned)"
     r"|(unknown|no such|invalid) model|not a valid model|no endpoints found|no models? (is |are )?loaded"
-    r"|does not work with the specified model"
+    r"|does not work with the specified model|not supported by any provider|model (is )?disabled"
+    r"|model (identifier|id|name) is invalid"
     r"|\b(model|deployment)s?\b.{0,120}(do(es)? not exist|(is|was|were|be) not found|not found|not exist"
     r"|has been (deprecated|decommissioned|retired|removed|shut ?down)|is not (available|deployed|served))",
     re.I | re.S,
@@ -63,7 +66,7 @@ _UNKNOWN_MODEL: Final = re.compile(
 _TURNED_AWAY: Final = re.compile(
     r"(invalid|incorrect|expired|missing)[_ ]api[_ ]?key"
     r"|api[_ ]?key[_ ](not[_ ]valid|is invalid|invalid|expired)"
-    r"|no auth credentials|location is not supported|unsupported_country"
+    r"|no auth credentials|location is not supported|unsupported_country|enable billing"
     r"|authentication[_ ](failed|error|required)|login fail|\bunauthori[sz]ed\b"
     r"|(organi[sz]ation|account|workspace) (has been|was|is) (disabled|suspended|deactivated|blocked)",
     re.I,
@@ -71,7 +74,7 @@ _TURNED_AWAY: Final = re.compile(
 """Words for a refused key or account, with which some providers answer 400 instead of 401 or 403."""
 
 _MODERATION: Final = re.compile(
-    r"content_?filter|content_policy|content management policy|responsibleaipolicy|moderation|flagged_input"
+    r"content_?filter|content_?policy|content management policy|responsibleaipolicy|moderation|flagged_input"
     r"|block_?reason|prohibited_content|data_inspection_failed|inappropriate content|\bsafety\b"
     r"|(prompt|input|content|message|output|response|request)\w*\b.{0,60}(was|were|been|is) flagged"
     r"|violat\w+ .{0,60}(usage|content|acceptable|safety) (polic|guideline)"
@@ -90,9 +93,22 @@ _UNLOADED: Final = re.compile(
 _OVER_THE_RATE: Final = re.compile(r"request too large for", re.I)
 """A single request that is larger than what an account may send in a minute never passes."""
 
-_OF_THE_ACCOUNT: Final = frozenset({401, 402, 403, 404, 405, 407, 410, 412, 451})
+_THROTTLED: Final = re.compile(r"throttl|too many requests|wait before trying again", re.I)
+"""Words for 429, where a provider answers 400."""
+
+_ILL_WRITTEN: Final = re.compile(r"json_validate_failed|tool_use_failed", re.I)
+"""The model wrote something else than the form, and the provider keeps it back."""
+
+_TOO_SMALL: Final = re.compile(r"requires more system memory|insufficient system resources", re.I)
+"""The machine of a local server cannot hold the model, so its 500 does not pass."""
+
+_OF_THE_ACCOUNT: Final = frozenset(
+    {401, 402, 403, 404, 405, 406, 407, 410, 411, 412, 415, 426, 428, 431, 451}
+)
+"""The address, the key or the headers are refused, whatever is asked."""
+
 _OF_THE_ANSWER: Final = frozenset({"too_large", "not_json", "malformed_json", "no_choices", "no_message"})
-_MAY_PASS: Final = frozenset({408, 409, 423, 424, 425, 498, 499})
+_MAY_PASS: Final = frozenset({408, 409, 421, 423, 424, 425, 498, 499})
 
 
 def of_transfer(failed: Failed) -> CallProblem:
@@ -132,6 +148,8 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
     after_s = retry_after(headers)
     if after_s is None:
         after_s = _pause_named(body, why.text)
+    if status == 400 and _THROTTLED.search(wording):
+        status = 429
     if status in (None, 400, 403, 422, 451) and _is_moderation(wording, body):
         problem.cause, problem.kind, problem.final = "content_filter", "answer", True
     elif status not in (401, 429) and _TOO_LONG.search(wording):
@@ -145,6 +163,8 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
         problem.kind, problem.final = "account", True
     elif status in (None, 400, 422) and _TURNED_AWAY.search(wording):
         problem.cause, problem.kind, problem.final = "status_401", "account", True
+    elif status == 500 and _TOO_SMALL.search(wording):
+        problem.kind, problem.final = "account", True
     elif (
         status is None
         or status >= 500
@@ -158,7 +178,8 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
         if after_s is not None and after_s > LONGEST_WAIT_S:
             problem.kind, problem.final = "account", True
     elif status in (400, 422):
-        problem.kind, problem.refusal = "request", why
+        problem.kind = "answer" if _ILL_WRITTEN.search(wording) else "request"
+        problem.refusal = why
     else:
         turned_away = status in _OF_THE_ACCOUNT or status < 400
         problem.kind, problem.final = ("account" if turned_away else "request"), True
@@ -171,7 +192,8 @@ def _codes(body: Any) -> str:
     if not isinstance(error, dict):
         return ""
     inner = error.get("innererror")
-    codes = [error.get("type"), error.get("status"), inner.get("code") if isinstance(inner, dict) else None]
+    codes = [error.get(name) for name in ("type", "status", "__type")]
+    codes += [inner.get("code")] if isinstance(inner, dict) else []
     return " ".join(code for code in codes if isinstance(code, str))
 
 

@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 from unittest.mock import patch
 
 from structlog.testing import capture_logs
@@ -18,12 +18,17 @@ from app.store.call import Call
 from engine.events import ActionDefaulted, GameEnded
 from engine.state import fold
 from tests.app.calling import Caller, Line, calling, read_log, read_ndjson
-from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, STOPPING, WAITED_FOR, Group
+from tests.faults.groups import DIRECT, GROUPS, RULES_ALONE, WAITED_FOR, Group
 
 __all__ = ["Shown", "Trial", "shown", "table", "trials"]
 
 WITHIN_S: Final = 3_600.0
 """The seconds for all batches of a run, in one process."""
+
+TOLD_EVERY_S: Final = 10.0
+
+Delay = Literal["outage", "stop"]
+"""Why a batch did not go on by itself: it waited for its endpoint, or it was suspended or failed."""
 
 SLACK_S: Final = 60.0
 """Seconds that a call may take beyond its ``total_s``: enough for a slow machine, not for a call that hangs.
@@ -68,8 +73,13 @@ def trials(games: int, *, brief: bool = False) -> Iterator[Trial]:
                 yield Trial(title, group, fault, 0.3, games // 2)
 
 
-async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
-    """Plays the trials in one service and checks each. ``url`` names an empty database."""
+def _silent(_: str) -> None: ...
+
+
+async def shown(url: str, wanted: Sequence[Trial], tell: Callable[[str], None] = _silent) -> list[Shown]:
+    """Plays the trials in one service and checks each. ``url`` names an empty database. ``tell`` is called
+    with a line for each trial that is over, and while it takes long.
+    """
     async with contextlib.AsyncExitStack() as stack:
         # Nobody waits for long: neither by the pauses nor because a fault asks for an hour.
         stack.enter_context(
@@ -89,33 +99,45 @@ async def shown(url: str, wanted: Sequence[Trial]) -> list[Shown]:
             seats = [{"agent": "llm", "model": f"m{i}", **trial.group.seat}]
             wish = {"seats": seats, "count": trial.games, "seeds": {"from": 100}, **trial.group.game}
             batches.append((await caller.create(**wish, on_unusable="default"))[0])
-        found = []
+        found: list[Shown] = []
         for batch, trial, fake in zip(batches, wanted, fakes, strict=True):
-            waited = await _over(caller, batch, fake)
-            found.append(await _checked(caller, batch, trial, fake, waited=waited))
+            place = f"{len(found) + 1:>3} of {len(wanted)}  {trial.fault} at {trial.rate}"
+            delays = await _over(caller, batch, fake, lambda words, place=place: tell(f"{place}: {words}"))  # type: ignore[misc]
+            found.append(await _checked(caller, batch, trial, fake, delays))
+            one = found[-1]
+            tell(
+                f"{place}: {trial.games} games, {one.requests} requests, {one.defaulted} by default"
+                f"{', after '.join(['', *sorted(delays)])}"
+            )
         broken = [one for one in logged if one["log_level"] in ("error", "critical")]
         assert not broken, broken[:3]
         assert not others, others[:3]
     return found
 
 
-async def _over(caller: Caller, batch: str, fake: FakeModel) -> bool:
-    """Waits until the batch is over. Returns whether it waited for its endpoint, was suspended or failed; in
-    these cases the faults are switched off, and the batch goes on.
+async def _over(caller: Caller, batch: str, fake: FakeModel, tell: Callable[[str], None]) -> set[Delay]:
+    """Waits until the batch is over. Returns whether it waited for its endpoint, and whether it was suspended
+    or failed; in these cases the faults are switched off, and the batch goes on.
     """
-    waited = False
+    delays: set[Delay] = set()
+    told = asyncio.get_running_loop().time()
     async with asyncio.timeout(WITHIN_S):
         while True:
             view = (await caller.get(f"/batches/{batch}")).json()
-            if view["status"] in ("suspended", "failed") and not waited:
-                waited, fake.faults = True, ()
+            if view["status"] in ("suspended", "failed") and "stop" not in delays:
+                delays.add("stop")
+                fake.faults = ()
                 # Games with many defaults are what this run is about: none is played anew.
                 await caller.post(f"/batches/{batch}/retry", json={"exclude_above": 1})
                 continue
             if view["status"] not in ("queued", "running"):
-                return waited
+                return delays
             if view["waiting"]:
-                waited, fake.faults = True, ()
+                delays.add("outage")
+                fake.faults = ()
+            if asyncio.get_running_loop().time() - told >= TOLD_EVERY_S:
+                told = asyncio.get_running_loop().time()
+                tell(f"{view['games']['finished']} of {view['count']} games are over")
             await asyncio.sleep(0.1)
 
 
@@ -143,7 +165,9 @@ def _standard_log() -> Iterator[list[str]]:
         logging.getLogger().removeHandler(handler)
 
 
-async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *, waited: bool) -> Shown:
+async def _checked(
+    caller: Caller, batch: str, trial: Trial, fake: FakeModel, delays: Collection[Delay]
+) -> Shown:
     where = f"{trial.fault} at {trial.rate}"
     view = (await caller.get(f"/batches/{batch}")).json()
     assert view["games"]["finished"] == trial.games, (where, view["games"])
@@ -152,10 +176,10 @@ async def _checked(caller: Caller, batch: str, trial: Trial, fake: FakeModel, *,
     stored = [call for calls in kept for call in calls.values()]
     # Whether a request finds its connection closed is a matter of moments.
     if trial.rate == 1.0 and trial.fault != "stale_connection":
-        assert waited == (trial.fault in WAITED_FOR), where
-    if not waited:
+        assert bool(delays) == (trial.fault in WAITED_FOR), where
+    if not delays:
         _check_bounds(where, trial, stored)
-    _check_account(where, trial, view, stored, fake, waited=waited)
+    _check_account(where, view, stored, fake, delays)
     by_game: dict[str, list[Line]] = {}
     export = await caller.get(f"/batches/{batch}/export", params={"view": "full"})
     for line in read_ndjson(export.content):
@@ -186,7 +210,7 @@ def _check_bounds(where: str, trial: Trial, stored: Sequence[Call]) -> None:
 
 
 def _check_account(
-    where: str, trial: Trial, view: Line, stored: Sequence[Call], fake: FakeModel, *, waited: bool
+    where: str, view: Line, stored: Sequence[Call], fake: FakeModel, delays: Collection[Delay]
 ) -> None:
     """Checks that the batch's figures are the sums of what is stored, and not less than what was served."""
     tokens = sum(call.usage.prompt + call.usage.completion for call in stored)
@@ -196,11 +220,12 @@ def _check_account(
     unanswered = [(call.key, call.failure, call.http_calls) for call in stored if call.text is None]
     assert model["failed"] == len(unanswered), (where, model["failed"], unanswered)
     sent = sum(call.http_calls for call in stored)
-    # A refused connection reaches nobody; everything else that arrived is in some call's count.
-    if trial.fault not in STOPPING:
+    # A refused connection reaches nobody. Everything else that arrived is in some call's count, except a call
+    # that stopped its game and cost nothing.
+    if "stop" not in delays:
         assert fake.counts.calls <= sent, where
     # What a failed request cost nobody knows.
-    if all(call.usage.known for call in stored) and not waited:
+    if all(call.usage.known for call in stored) and not delays:
         assert sum(call.usage.prompt for call in stored) == fake.counts.prompt_tokens or any(
             call.text is None for call in stored
         ), where

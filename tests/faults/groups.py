@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from app.instruments.fake_model import FAULTS
 
-__all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "STOPPING", "WAITED_FOR", "Group"]
+__all__ = ["DIRECT", "GROUPS", "RULES_ALONE", "WAITED_FOR", "Group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +99,10 @@ WAITED_FOR: Final = frozenset(
         *("status_429", "status_429_seconds", "status_429_date", "status_429_huge"),
         *("status_500", "status_502", "status_503"),
         *("refused", "disconnect", "reset_mid_body", "truncated_body"),
-        "truncated_stream",
+        *("truncated_stream", "truncated_silently", "malformed_body"),
         *("silence", "silence_after_headers", "slow_drip"),
     }
 )
 """Faults without an answer. While they affect every request, games wait or stop."""
-
-STOPPING: Final = frozenset({"status_401", "status_404", "quota", "context_length"})
-"""Faults that stop a game or its batch. They cost nothing, so no cost is stored."""
 
 assert sorted(fault for group in GROUPS.values() for fault in group.faults) == sorted(FAULTS)

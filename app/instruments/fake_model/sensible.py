@@ -235,7 +235,7 @@ def _formulated(act: _Act) -> Draft:
 
 
 def _direct(act: _Act) -> Draft:
-    return {key: value for key, value in _final(act).items() if key in ("team", "speak")}
+    return {key: value for key, value in _final(act).items() if key != "think"}
 
 
 def _readings(act: _Act) -> Draft:

@@ -1,7 +1,7 @@
 """Answers read field by field: what is taken as it is, what is mapped, and what is never guessed."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jsonschema
@@ -10,6 +10,7 @@ import pytest
 from agents.llm.fields import LONGEST_TEXT, Fields, UnusableReply, close_intention
 from agents.llm.options import SeatOptions
 from agents.llm.replies import (
+    FULL,
     belief_shape,
     card_shape,
     first_pass_shape,
@@ -49,7 +50,7 @@ FIRST_PASS = first_pass_shape(
     SELECTION,
     speech_shape("draft"),
 )
-SECOND_PASS = second_pass_shape((Role.MERLIN,), modification_shape(MENU, 2, 3), speech_shape("final"))
+SECOND_PASS = second_pass_shape((Role.MERLIN,), modification_shape(MENU, 2, 3), speech_shape("final"), FULL)
 SHAPES: dict[str, Any] = {
     "belief": BELIEF,
     "belief without role": belief_shape(4, (), MENU, 2, 3),
@@ -333,3 +334,38 @@ async def test_no_answer_of_an_asked_form_can_be_cut_off(
     _, sessions = await played(make_profile("interintent", players), 3, noise(), options)
     schemas = [one.form.schema for session in sessions.values() for one in session.sent]
     assert max(longest(one, one) for one in schemas) <= 4 * SeatOptions().max_output_tokens
+
+
+REASONS = {"explanation", "why_team", "why", "reason", "reasoning", "think"}
+DECISIONS = {"team", "vote", "card", "target", "intention", "role"}
+
+
+def objects(schema: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object within a form."""
+    if isinstance(schema, Mapping):
+        if isinstance(schema.get("properties"), Mapping):
+            yield schema["properties"]
+        for part in schema.values():
+            yield from objects(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from objects(part)
+
+
+@pytest.mark.parametrize("mechanism", ["paper", "one_pass", "two_pass", "direct"])
+async def test_a_reason_stands_before_each_decision_and_a_hundred_words_have_room(mechanism: str) -> None:
+    _, sessions = await played(make_profile("interintent", 5), 3, noise(), {"mechanism": mechanism})
+    asked = {one.form.name: one.form.schema for session in sessions.values() for one in session.sent}
+    decisions = 0
+    for name, schema in asked.items():
+        for properties in objects(schema):
+            names = list(properties)
+            for at, decision in enumerate(names):
+                # What a summary says of the team is no decision.
+                if decision in DECISIONS and "leader" not in properties:
+                    decisions += 1
+                    assert REASONS & set(names[:at]), (name, names)
+            for one in properties.values():
+                if "about 100 words" in one.get("description", ""):
+                    assert one["maxLength"] >= (600 if mechanism == "one_pass" else 1000), name
+    assert decisions >= 4
