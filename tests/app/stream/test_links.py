@@ -200,7 +200,7 @@ async def test_events_of_which_only_the_news_came_are_read_when_the_link_is_lost
 
 
 async def test_a_process_that_does_not_drive_the_game_is_not_relied_on(pair: Pair) -> None:
-    driving, following, _ = pair
+    _, following, _ = pair
     async with two() as (ending, _):
         # Somebody ends the game elsewhere, and tells so.
         following.links.follow(GAME, ending.links.name)
