@@ -193,6 +193,8 @@ class Composition:
         self.bell = (
             None if self.database.is_sqlite else Bell(self.database.url, self.feed, news, self.live, links)
         )
+        if self.bell is not None:
+            self.pulse.hears = self.bell.hears
         self.rows: Shared[str, GameRow | None] = Shared(self.store.game, "row")
         self.positions = Positions(self.reader)
         self.pages = Pages(self.reader, self.feed.tails, self.positions)

@@ -351,7 +351,7 @@ class Connection(SocketTalk):
         request = await self._sockets.seats.asked_after(self._view, self.spot.place, asked, live=has_asked)
         if request is None:
             return asked
-        await self._send(request.model_dump_json())
+        await self._send(request.as_frame())
         return request.request_id
 
     async def _idle(self, caller: Caller) -> None:

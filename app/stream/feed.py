@@ -34,16 +34,19 @@ def held_name(game_id: str, seat: int) -> str:
 class Watch:
     """One watcher, which sleeps until a hint wakes it."""
 
-    __slots__ = ("_bell", "_rung")
+    __slots__ = ("_has_rung", "_rung", "_waiting")
 
     def __init__(self) -> None:
-        self._bell = asyncio.Event()
         self._rung: set[str] = set()
+        self._has_rung = False
+        self._waiting: asyncio.Future[None] | None = None
 
     def ring(self, name: str = "") -> None:
         """Wakes the watcher. ``name``: what the hint is about."""
         self._rung.add(name)
-        self._bell.set()
+        self._has_rung = True
+        if self._waiting is not None:
+            _let_go(self._waiting)
 
     def rung_by(self, name: str) -> bool:
         """Whether a hint of this name has come since the last call for the name."""
@@ -55,16 +58,27 @@ class Watch:
     async def wait(self, timeout: float | None) -> bool:  # noqa: ASYNC109  # a bound on silence, not on work
         """Waits for the next hint, or for ``timeout`` seconds (None: for ever). Returns whether a hint came.
 
-        A hint that came since the last wait counts: whoever reads, and then waits, misses nothing.
+        A hint that came since the last wait counts: whoever reads, and then waits, misses nothing. Only one
+        task waits at a time.
         """
-        try:
-            # Not wait_for: Python 3.11's swallows a cancellation when the bell rings at the same moment.
-            async with asyncio.timeout(timeout):
-                await self._bell.wait()
-        except TimeoutError:
-            return False
-        self._bell.clear()
-        return True
+        if not self._has_rung:
+            # An event within asyncio's timeout takes three times as long.
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.create_future()
+            timer = None if timeout is None else loop.call_later(timeout, _let_go, self._waiting)
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+                if timer is not None:
+                    timer.cancel()
+        has_rung, self._has_rung = self._has_rung, False
+        return has_rung
+
+
+def _let_go(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 class Feed:

@@ -4,7 +4,7 @@ import itertools
 from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from app.protocol.messages import events_frame
@@ -129,9 +129,8 @@ class Pages:
         if not fresh:
             return None
         seen = [line for line in fresh if is_seen(line, spot.viewer)]
-        page = _page(spot, seen[:MAX_EVENTS], over=is_last(fresh[-1]))
-        # Move past events that this viewer may not see, so that the tail serves the next page as well.
-        return page if page.more else replace(page, end=replace(page.end, place=fresh[-1].seq))
+        # Past events that this viewer may not see, so that the tail serves the next page as well.
+        return _page(spot, seen[:MAX_EVENTS], over=is_last(fresh[-1]), place=fresh[-1].seq)
 
     async def _read(self, spot: Spot) -> Page:
         fresh = self.at_once(spot)
@@ -144,8 +143,10 @@ class Pages:
         return _page(spot, lines, over=status not in OPEN)
 
 
-def _page(spot: Spot, lines: Sequence[LogLine], *, over: bool) -> Page:
-    """A page of as many of these lines as fit. ``over``: nothing follows the last line."""
+def _page(spot: Spot, lines: Sequence[LogLine], *, over: bool, place: int | None = None) -> Page:
+    """A page of as many of these lines as fit. ``over``: nothing follows the last line. ``place``: where the
+    viewer has everything that it may see, once it has all of the lines; None: at the last one.
+    """
     items: list[bytes] = []
     size = len(_OPENING) + 2
     for seq, line in enumerate(lines, spot.seq + 1):
@@ -155,7 +156,8 @@ def _page(spot: Spot, lines: Sequence[LogLine], *, over: bool) -> Page:
             break
         items.append(item)
     more = len(items) < len(lines) or len(lines) == MAX_EVENTS
-    place = lines[len(items) - 1].seq if items else spot.place
+    if more or place is None:
+        place = lines[len(items) - 1].seq if items else spot.place
     end = Spot(spot.game_id, spot.viewer, spot.seq + len(items), place)
     frame = (_OPENING + b",".join(items) + b"]}").decode() if items else ""
     return Page(frame, len(items), end, more, over and not more)

@@ -1,8 +1,10 @@
-"""Finds what other processes wrote: ten times a second in a few queries, however many wait, and at once when
-PostgreSQL passes on their hints, or when it comes over a link.
+"""Finds what other processes wrote: at once when PostgreSQL passes on their hints, or when it comes over a
+link; besides by a look every few tenths of a second, in a few queries, however many wait.
 """
 
 import asyncio
+import math
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -27,6 +29,14 @@ log = structlog.get_logger()
 
 POLL_S: Final = 0.1
 """Seconds between two polls, whether or not a hint came."""
+
+HEARING_S: Final = 0.5
+"""The same while PostgreSQL's notifications come in: then polls find only what nobody told."""
+
+_SILENCE_S: Final = 15.0
+"""Seconds without any notification, one's own included, after which they may be lost. Every process sends
+some of the live layer every ten seconds.
+"""
 
 CHANNEL: Final = "interintent_hints"
 LIVE_CHANNEL: Final = "interintent_live"
@@ -135,6 +145,8 @@ class Pulse:
         self._inbox = inbox
         self._news = news
         self._version = version
+        self.hears: Callable[[], bool] = lambda: False
+        """Whether others' notifications come in."""
         self._looked_at: int | None = None
         self._heads: dict[str, tuple[int, str, str]] = {}
         self._holders: dict[tuple[str, int], str] = {}
@@ -151,7 +163,7 @@ class Pulse:
     async def _run(self) -> None:
         while True:
             await self._awake.wait()
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(HEARING_S if self.hears() else POLL_S)
             names = self._feed.names
             if not names:
                 self._awake.clear()
@@ -233,7 +245,12 @@ class Bell:
         self._linked: dict[str, int] = {}
         """The lengths of the logs that links bring to others; they are told a little later."""
         self._more = asyncio.Event()
+        self._heard_at = -math.inf
         self._task: asyncio.Task[None] | None = None
+
+    def hears(self) -> bool:
+        """Whether notifications come in, as far as is known."""
+        return time.monotonic() - self._heard_at < _SILENCE_S
 
     async def start(self) -> None:
         await self._links.start()
@@ -303,6 +320,7 @@ class Bell:
                         async with answering():
                             await raw.execute("SELECT pg_notify($1, $2)", LIVE_CHANNEL, self._notes.popleft())
         finally:
+            self._heard_at = -math.inf
             await engine.dispose()
 
     def _payloads(self) -> list[str]:
@@ -320,6 +338,7 @@ class Bell:
         return payloads
 
     def _on_notification(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+        self._heard_at = time.monotonic()
         sender, *words = payload.split(" ")
         if sender == self._own:
             return
@@ -335,6 +354,7 @@ class Bell:
                 self._tell_head(game, self._feed.tails.end(game) or 0)
 
     def _on_note(self, connection: Any, pid: int, channel: str, payload: str) -> None:
+        self._heard_at = time.monotonic()
         sender, _, note = payload.partition(" ")
         if sender != self._own:
             self._live.take(sender, note)

@@ -16,15 +16,17 @@ from app.protocol.actions import (
     legal_actions,
     read_action,
     read_thoughts,
+    shown_action,
     thoughts_schema,
 )
+from app.protocol.messages import Asked
 from engine.errors import IllegalAction, InvalidAction
 from engine.events import Thought
 from engine.intentions import BY_ID
 from engine.profile import make_profile
 from engine.rules import Request, check, check_note, create, decide, default, legal, offered, pending
 from engine.state import Hand, State, Table, apply, fold
-from engine.terms import Role
+from engine.terms import Kind, Role
 
 TEXTS = ["", "Because.", "a\tb\nc", "a\r\nb", "\r\n", "ä🗡", "x" * 64, "x" * 65, "x" * 4000, "x" * 4001]
 NO_TEXTS = ["\0", "a\rb", "\r\r\n", "\x1f", "\x7f", "\b", 7, None, ["x"]]
@@ -191,3 +193,28 @@ def allowed(table: Table, hand: Hand, request: Request, action: Any) -> bool:
     except (InvalidAction, IllegalAction):
         return False
     return True
+
+
+@pytest.mark.parametrize("deadline", [None, "2026-03-01T12:02:00.000Z"])
+def test_the_frame_of_a_request_is_what_the_model_says(deadline: str | None) -> None:
+    kinds = set()
+    for state, request in states(random.Random(5)):
+        table, hand = state.table, state.hand(request.seat)
+        menu = offered(table, hand, request.kind)
+        shown = Asked(
+            request_id=request.id,
+            kind=request.kind,
+            team_size=request.team_size,
+            menu=None if menu is None else list(menu),
+            deadline=deadline,
+            ttl_ms=None if deadline is None else 5,
+            schema_=action_schema(table, hand, request),
+            thoughts_schema=thoughts_schema(table, hand, request),
+            legal=legal_actions(table, hand),
+            default=shown_action(default(table, request)),
+            attempts_left=3,
+        )
+        if request.kind not in kinds:
+            assert shown.as_frame() == shown.model_dump_json()
+            kinds.add(request.kind)
+    assert kinds >= {Kind.PROPOSE_TEAM, Kind.SPEAK, Kind.VOTE, Kind.CARD, Kind.ASSASSINATE}

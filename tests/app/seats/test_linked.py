@@ -7,8 +7,11 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from app.seats import followed
+from app.store.postgres import postgres_engine
+from app.stream import pulse as pulse_module
 from app.stream.links import Links
 from tests.app.calling import until
 from tests.app.real_server import Served, local_settings, running_server
@@ -138,3 +141,23 @@ async def test_a_seat_that_is_gone_from_the_other_process_leaves_nothing_behind(
     await until(lambda: not serving.services.feed.tails._kept)
     await until(lambda: not driving.services.seats._links._shown)
     assert not serving.services.seats._followed._seats
+
+
+async def test_a_process_looks_less_often_only_while_notifications_come_in(
+    pair: Pair, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse_module, "_AGAIN_S", 60.0)
+    _, serving = pair
+    hears = serving.services.pulse.hears
+    assert hears()
+    engine = postgres_engine(postgres_url)
+    async with engine.connect() as connection:
+        await connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+    await engine.dispose()
+    serving.services.feed.hint("l_test")
+    await until(lambda: not hears())
