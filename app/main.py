@@ -400,6 +400,8 @@ class Composition:
             if unfinished:
                 log.info("taking up unfinished batches", batches=unfinished)
         self.lifecycle.open()
+        if self.lifecycle.ready:
+            log.info("ready for requests")
 
     async def _follow_clock(self) -> None:
         """Notices within a minute that a clock was set."""
@@ -408,7 +410,10 @@ class Composition:
             try:
                 await self.database.agree_on_time()
             except PASSING as fault:
-                log.warning("the database does not tell its time", cause=type(fault).__name__)
+                log.warning(
+                    "cannot compare this machine's clock with the database's; it is tried again",
+                    cause=type(fault).__name__,
+                )
 
     async def is_idle(self) -> bool:
         """Whether no game and no judge could go on now, here or in another process."""
@@ -419,6 +424,7 @@ class Composition:
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit."""
         self.lifecycle.drain()
+        log.info("stopping: calls to models may take up to this long", drain_s=self.settings.drain_s)
         await end_tasks(self._starting, self.limits, self.watching, self.clock)
         await self.meeting.stop()
         await self.pickup.stop()
@@ -440,3 +446,4 @@ class Composition:
         await self.quotas.stop()
         await self.keys.stop()
         await self.database.stop()
+        log.info("stopped: every game goes on from its last event")

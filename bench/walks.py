@@ -181,13 +181,14 @@ class Service:
     parts: Composition
     port: int
 
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
+    async def call(self, method: str, path: str, body: Any = None, token: str | None = None) -> Any:
         """The last line of the service's answer, as JSON."""
-        return await asyncio.to_thread(self._call, method, path, body)
+        return await asyncio.to_thread(self._call, method, path, body, token)
 
-    def _call(self, method: str, path: str, body: Any) -> Any:
+    def _call(self, method: str, path: str, body: Any, token: str | None) -> Any:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=WITHIN_S)
-        connection.request(method, path, None if body is None else json.dumps(body))
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
         response = connection.getresponse()
         text = response.read()
         assert response.status < 300, text
@@ -255,22 +256,25 @@ def each_commit(service: Service, committed: Callable[[], None]) -> Any:
 
 
 async def vote(service: Service, tracer: Tracer) -> Journey:
-    """A remote seat's vote over HTTP, from the route's handler to the committed row of the inbox."""
-    game_id = await service.game(seats=[{"agent": "remote"}], profile="official")
+    """A remote seat's vote over HTTP with the seat's token, from the route's handler to the committed row of
+    the inbox.
+    """
+    laid_out = await service.call("POST", "/games", {"seats": [{"agent": "remote"}], "profile": "official"})
+    [game] = laid_out["games"]
+    path = f"/games/{game['game_id']}/requests"
     tracer.starts_at = inspect.unwrap(answer_request).__code__
     votes = 0
     while votes < REPEATS:
-        for seat in range(1, 6):
-            view = f"viewer=seat:{seat}"
-            asked = await service.call("GET", f"/games/{game_id}/requests?{view}")
+        for seat in game["seats"]:
+            asked = await service.call("GET", path, token=seat["token"])
             for request in asked["requests"]:
-                where = f"/games/{game_id}/requests/{request['request_id']}/action?{view}"
+                where = f"{path}/{request['request_id']}/action"
                 if request["kind"] != Kind.VOTE:
-                    await service.call("POST", where, {"action": request["default"]})
+                    await service.call("POST", where, {"action": request["default"]}, seat["token"])
                     continue
                 with each_commit(service, tracer.end):
                     tracer.begin()
-                    await service.call("POST", where, {"action": {"approve": True}})
+                    await service.call("POST", where, {"action": {"approve": True}}, seat["token"])
                 votes += 1
     return tracer.journey("a vote over HTTP → its row in the inbox", 14)
 

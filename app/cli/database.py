@@ -3,7 +3,7 @@
 import asyncio
 import getpass
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,7 @@ from app.cli.terminal import fail
 from app.settings import InvalidEndpoints, Settings
 from app.store.db import Database, sqlite_exists
 from app.store.schema import UnknownSchema
+from app.store.trouble import trouble_of
 from engine.errors import AvalonError
 
 if TYPE_CHECKING:
@@ -35,9 +36,16 @@ def read_settings(database_url: str | None = None, **options: Any) -> Settings:
     try:
         return Settings(**options)
     except ValidationError as fault:
-        fail("; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in fault.errors()))
+        fail("; ".join(_words(error["loc"], error["msg"]) for error in fault.errors()))
     except InvalidEndpoints as fault:
         fail(str(fault))
+
+
+def _words(place: Sequence[str | int], message: str) -> str:
+    """What is wrong with a setting, with its name in front."""
+    name = ".".join(map(str, place))
+    words = message.removeprefix("Value error, ")  # how Pydantic opens our own words
+    return words if words.startswith(name) else f"{name}: {words}"
 
 
 def operator() -> str:
@@ -113,10 +121,12 @@ def _plain_faults(settings: Settings, *, makes: bool) -> Iterator[None]:
         yield
     except UnknownSchema as fault:
         raise NotFound(str(fault)) from None
-    except SQLAlchemyError as fault:
-        raise NotFound(f"the database cannot be used: {getattr(fault, 'orig', None) or fault}") from None
-    except ConnectionError as fault:
-        raise NotFound(f"the database cannot be reached: {fault}") from None
+    except (SQLAlchemyError, ConnectionError) as fault:
+        place, why = make_url(url), getattr(fault, "orig", None) or fault
+        name = place.set(drivername=place.get_backend_name()).render_as_string()
+        trouble = trouble_of(fault)
+        advice = "" if trouble is None else f": {trouble.advice}"
+        raise NotFound(f"{name} cannot be used ({why}){advice}") from None
 
 
 async def finished_games(parts: "Composition", batch: str, *, invalid: bool = True) -> list[str]:

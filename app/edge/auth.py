@@ -235,7 +235,9 @@ class Keys:
             try:
                 await self._mark_used()
             except Exception as fault:
-                log.warning("the use of keys cannot be written", cause=type(fault).__name__)
+                log.warning(
+                    "cannot store when keys were last used; it is tried again", cause=type(fault).__name__
+                )
 
     @property
     def configured(self) -> bool:
@@ -419,7 +421,10 @@ class Keys:
                 await self._mark_used()
             except Exception as fault:
                 # Known keys stay valid, since nothing else works without the database anyway.
-                log.warning("keys cannot be read", cause=type(fault).__name__)
+                log.warning(
+                    "cannot read the keys: changes to them do not count in this process yet",
+                    cause=type(fault).__name__,
+                )
             before, previous = self._valid(), before
             if before != previous:
                 self.on_change()

@@ -163,7 +163,9 @@ class Quotas:
         try:
             await self._store_received()
         except Exception as fault:
-            log.warning("the bytes received cannot be stored", cause=type(fault).__name__)
+            log.warning(
+                "cannot store how many bytes owners have sent; it is tried again", cause=type(fault).__name__
+            )
 
     async def _keep_fresh(self) -> None:
         while True:
@@ -172,7 +174,10 @@ class Quotas:
                 await self.read()
                 await self._store_received()
             except Exception as fault:
-                log.warning("quotas cannot be read", cause=type(fault).__name__)
+                log.warning(
+                    "cannot read the quotas: changes to them do not count in this process yet",
+                    cause=type(fault).__name__,
+                )
 
     # --- limits -----------------------------------------------------------------------------
 

@@ -799,6 +799,7 @@ class Games:
         if batch_status(row, await self.tally(batch_id)) in OVER:
             raise AlreadyOver("this batch has ended already")
         if await self._store.suspend(batch_id, Suspension(now_ms(), "", PAUSED, f"paused by {by}")):
+            log.info("a batch is paused", batch=batch_id, by=by)
             self._pickup.let_go(batch_id)
             self._feed.hint(batch_id)
 

@@ -228,7 +228,10 @@ class Leases:
             try:
                 await self._storage.give_back()
             except PASSING as fault:
-                log.warning("leases are not given back, and expire", cause=type(fault).__name__)
+                log.warning(
+                    "cannot give back this process's part of the models' limits; it expires by itself",
+                    cause=type(fault).__name__,
+                )
 
     def _want(self, name: str, lease: _Lease) -> None:
         self._leases[name] = lease
@@ -246,12 +249,15 @@ class Leases:
             try:
                 await self._renew(storage)
             except PASSING as fault:
-                log.warning("leases cannot be renewed", cause=type(fault).__name__)
+                log.warning(
+                    "cannot renew this process's part of the models' limits; it is tried again",
+                    cause=type(fault).__name__,
+                )
                 await asyncio.sleep(AWAY_S)
                 self._short.set()
                 continue
             except Exception:
-                log.exception("leases cannot be renewed")
+                log.exception("cannot renew this process's part of the models' limits; it is tried again")
                 await asyncio.sleep(AWAY_S)
                 self._short.set()
                 continue

@@ -88,7 +88,11 @@ class Beats:
             try:
                 await self._beat_on()
             except Exception as fault:
-                log.warning("no beat reaches the database", cause=type(fault).__name__)
+                log.warning(
+                    "cannot tell the queue that this process is alive: soon others take over its games",
+                    after_s=self._stale_s,
+                    cause=type(fault).__name__,
+                )
             await self._wait(min(1.0, self._pause_s))
 
     async def _beat_on(self) -> None:
@@ -120,7 +124,7 @@ class Beats:
         silent_s = now - self._came_round
         if silent_s <= self._stale_s:
             return True
-        log.critical("the loop hangs: this process gives up its games", for_s=round(silent_s, 1))
+        log.critical("this process hangs: it gives up its games and ends", for_s=round(silent_s, 1))
         self._on_hung()
         return False
 

@@ -169,7 +169,11 @@ class LocalRunner:
         if task.cancelled():
             self._leave(game_id, False)
         elif task.exception() is not None:
-            log.error("stopped driving a game", game=game_id, exc_info=task.exception())
+            log.error(
+                "driving a game broke; it is taken up again from its last event",
+                game=game_id,
+                exc_info=task.exception(),
+            )
             self._leave(game_id, False)
         elif isinstance(ended := task.result(), GameParks) and game_id not in self._jobs:
             self._park(game_id, ended.endpoint)
@@ -243,7 +247,7 @@ class LocalRunner:
                 continue  # the game goes on from the end of its log
             except Conflict:
                 # Another process has appended to the log: this process's state of the game is stale.
-                log.warning("left a game to another writer", game=game_id)
+                log.warning("another process has written to a game: this one gives it up", game=game_id)
                 return False
             except PASSING as fault:
                 if is_ours(fault):
@@ -268,12 +272,12 @@ class LocalRunner:
             await self._suspend(row.batch_id, why)
             return False
         if isinstance(stop, GameStops):
-            log.warning("a game is suspended", game=game_id, cause=str(stop))
+            log.warning("a game is suspended", batch=row.batch_id, game=game_id, cause=str(stop))
             await self._store.suspend_game(game_id, str(stop), self._jobs.get(game_id))
             self._feed.hint(game_id)
             self._feed.hint(row.batch_id)
             return False
-        log.warning("a game failed", game=game_id, cause=str(stop))
+        log.warning("a game failed", batch=row.batch_id, game=game_id, cause=str(stop))
         await self._mark_failed(game_id, str(stop))
         tallied = await self._store.tally(row.batch_id)
         batch = await self._store.batch(row.batch_id)

@@ -115,13 +115,17 @@ class Pickup:
                 except PASSING as fault:
                     if is_ours(fault):
                         raise
-                    log.warning("the database is away", batch=batch_id, cause=type(fault).__name__)
+                    log.warning("a batch waits for the database", batch=batch_id, cause=type(fault).__name__)
                     await asyncio.sleep(AWAY_S)
                     game_ids = None
                     continue
                 break
         except CorruptLog as fault:
-            log.error("skipped a damaged batch", batch=batch_id, cause=str(fault))
+            log.error(
+                "a batch is damaged and not played: interintent doctor says where",
+                batch=batch_id,
+                cause=str(fault),
+            )
             self._damaged.add(batch_id)
         except Exception:
             log.exception("stopped driving a batch after an error; it is tried again later", batch=batch_id)
@@ -157,9 +161,11 @@ class Pickup:
                 more = await self._look(unlaid=looked_s >= UNLAID_S)
             except PASSING as fault:
                 if is_ours(fault):
-                    log.exception("cannot look for batches")
+                    log.exception("cannot look for unfinished batches; it is tried again")
                 else:
-                    log.warning("cannot look for batches", cause=type(fault).__name__)
+                    log.warning(
+                        "cannot look for unfinished batches; it is tried again", cause=type(fault).__name__
+                    )
                 pause_s = AWAY_S
                 continue
             if looked_s >= UNLAID_S:

@@ -168,14 +168,20 @@ class Queued:
             async with self._session() as queries:
                 await self._clear(queries)
         except PASSING as fault:
-            log.warning("the queue learns later which games are over", cause=type(fault).__name__)
+            log.warning(
+                "stopped without telling the queue which games are over; it finds out by itself",
+                cause=type(fault).__name__,
+            )
 
     async def close(self) -> None:
         """Gives back what was judged, and ends the beats."""
         try:
             await self.claims.stop()
         except PASSING as fault:
-            log.warning("judges are left to others", cause=type(fault).__name__)
+            log.warning(
+                "stopped without giving back the judges; other processes take them over",
+                cause=type(fault).__name__,
+            )
         await self._beats.stop()
 
     async def offer(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
@@ -221,9 +227,14 @@ class Queued:
                         await self._look(queries)
             except PASSING as fault:
                 if is_ours(fault):
-                    log.exception("cannot look for jobs")
+                    log.exception(
+                        "cannot read the queue: no further games begin in this process; it tries again"
+                    )
                 else:
-                    log.warning("cannot look for jobs", cause=type(fault).__name__)
+                    log.warning(
+                        "cannot read the queue: no further games begin in this process; it tries again",
+                        cause=type(fault).__name__,
+                    )
             await asyncio.sleep(AWAY_S)
 
     async def _look(self, queries: "Queries") -> None:
@@ -310,7 +321,10 @@ class Queued:
             await self._jobs.arrange(job)
         except Exception as fault:
             # Without a beat, another process picks it again.
-            log.warning("an owner's games are put in order later", cause=type(fault).__name__)
+            log.warning(
+                "cannot put an owner's waiting games in order; another process tries again",
+                cause=type(fault).__name__,
+            )
         finally:
             self._held.pop(job.id, None)
 
@@ -329,7 +343,7 @@ class Queued:
                     continue
                 break
         except Exception:
-            log.exception("cannot create the rest of a batch", batch=batch_id)
+            log.exception("cannot create the rest of a batch; it is tried again later", batch=batch_id)
         self._ended.append(job)
         self._more.set()
 
@@ -371,7 +385,11 @@ class Queued:
                 break
         except Exception as fault:
             # Without a beat, another process picks it again.
-            log.warning("a game is left to others", game=game_id, cause=type(fault).__name__)
+            log.warning(
+                "cannot tell the queue what became of a game; another process takes it up",
+                game=game_id,
+                cause=type(fault).__name__,
+            )
         finally:
             self._held.pop(job.id, None)
             self._more.set()
@@ -426,7 +444,11 @@ class Queued:
                 await self._jobs.wake(endpoint, MANY if answers else 1)
                 left = await self._jobs.parked(endpoint)
             except PASSING as fault:
-                log.warning("games wait on", endpoint=endpoint, cause=type(fault).__name__)
+                log.warning(
+                    "cannot wake the games that wait for an endpoint; it is tried again",
+                    endpoint=endpoint,
+                    cause=type(fault).__name__,
+                )
                 await asyncio.sleep(AWAY_S)
                 continue
             self._more.set()
@@ -451,7 +473,10 @@ class Queued:
                     continue
                 kept = await self._jobs.kept([begun.job for begun in driven])
             except PASSING as fault:
-                log.warning("cannot look whether games may go on", cause=type(fault).__name__)
+                log.warning(
+                    "cannot see which games were stopped or taken over; it is tried again",
+                    cause=type(fault).__name__,
+                )
                 continue
             lost = [begun for begun in driven if begun.job not in kept]
             if lost:
@@ -470,10 +495,13 @@ class Queued:
                 if thorough:
                     await self._jobs.prune(LOG_S)
             except PASSING as fault:
-                log.warning("cannot look for games without a job", cause=type(fault).__name__)
+                log.warning(
+                    "cannot look for games that are missing in the queue; it is tried again",
+                    cause=type(fault).__name__,
+                )
                 continue
             if found:
-                log.warning("games had lost their jobs", games=found)
+                log.warning("games were missing in the queue and are in it again", games=found)
 
 
 def _without_limit(kinds: Sequence[str]) -> "dict[QueueEntrypoint, EntrypointExecutionParameter]":

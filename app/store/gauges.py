@@ -60,7 +60,7 @@ class DatabaseGauges:
                 async with asyncio.timeout(WITHIN_S):
                     rows = await self._database.rows(query)
             except (*PASSING, TimeoutError) as fault:
-                log.warning("metrics go without the games of the database", cause=type(fault).__name__)
+                log.warning("metrics leave out what is counted in the database", cause=type(fault).__name__)
                 metrics.games_open.clear()
                 metrics.games_oldest.clear()
                 return
@@ -77,7 +77,7 @@ class DatabaseGauges:
             async with asyncio.timeout(WITHIN_S):
                 sizes = await table_bytes(self._database)
         except (DBAPIError, *PASSING, TimeoutError) as fault:
-            log.warning("metrics go without the sizes of tables", cause=type(fault).__name__)
+            log.warning("metrics leave out the sizes of tables", cause=type(fault).__name__)
             return
         for table, size in sizes.items():
             metrics.database_bytes.labels(table).set(size)

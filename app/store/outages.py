@@ -55,5 +55,8 @@ class OutageStore:
         try:
             return await self._database.writer.execute(statement)
         except PASSING as fault:
-            log.warning("an outage is known to this process alone", cause=type(fault).__name__)
+            log.warning(
+                "cannot store what is known of a model's outage: only this process knows it",
+                cause=type(fault).__name__,
+            )
             return None

@@ -11,7 +11,7 @@ from app.store.schema import UnknownSchema
 
 __all__ = ["DatabaseAway", "DatabaseTrouble", "trouble_of"]
 
-Cause = Literal["full", "locked", "away", "schema", "refused", "damaged", "slow"]
+Cause = Literal["full", "locked", "away", "crowded", "schema", "refused", "damaged", "slow"]
 
 
 class DatabaseAway(ConnectionError):
@@ -22,16 +22,45 @@ class DatabaseTrouble(NamedTuple):
     """Why the database cannot be used."""
 
     cause: Cause
-    words: str
+    advice: str
     """A sentence without a full stop: what is the case, and what to do."""
+    meanwhile: str = ""
+    """What a service does until then; empty: nothing is known of that."""
+
+    @property
+    def words(self) -> str:
+        """As a service says it."""
+        return f"{self.advice}; {self.meanwhile}" if self.meanwhile else self.advice
 
 
-_WORDS: Final[dict[Cause, str]] = {
-    "full": "the disk of the database is full: make room (interintent prune); games wait and go on then",
-    "locked": "another program holds the lock of the database: end it; writing waits and goes on then",
-    "away": "the database does not answer: see that it runs and can be reached; games wait and go on then",
-    "refused": "the database refuses us: check the user, the password and the name in DATABASE_URL",
-    "damaged": "the database is damaged: interintent doctor says where; restore a backup",
+_WAITING: Final = "games wait and go on then"
+
+_TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
+    trouble.cause: trouble
+    for trouble in (
+        DatabaseTrouble("full", "the disk of the database is full: make room (interintent prune)", _WAITING),
+        DatabaseTrouble(
+            "locked",
+            "another program holds the lock of the database: end that program",
+            "writing waits and goes on then",
+        ),
+        DatabaseTrouble(
+            "away", "the database does not answer: see that it runs and can be reached", _WAITING
+        ),
+        DatabaseTrouble(
+            "crowded",
+            "the database takes no more connections: raise its max_connections, or run fewer processes",
+            _WAITING,
+        ),
+        DatabaseTrouble(
+            "refused",
+            "the database refuses us: check the user, the password and the name in DATABASE_URL, or, of an "
+            "SQLite file, that it and its folder are there and may be written to",
+        ),
+        DatabaseTrouble(
+            "damaged", "the database is damaged: interintent doctor says where; restore a backup"
+        ),
+    )
 }
 
 _SQLITE: Final[dict[int, Cause]] = {
@@ -39,7 +68,7 @@ _SQLITE: Final[dict[int, Cause]] = {
     sqlite3.SQLITE_BUSY: "locked",
     sqlite3.SQLITE_LOCKED: "locked",
     sqlite3.SQLITE_IOERR: "away",
-    sqlite3.SQLITE_CANTOPEN: "away",
+    sqlite3.SQLITE_CANTOPEN: "refused",
     sqlite3.SQLITE_READONLY: "refused",
     sqlite3.SQLITE_CORRUPT: "damaged",
     sqlite3.SQLITE_NOTADB: "damaged",
@@ -48,7 +77,7 @@ _SQLITE: Final[dict[int, Cause]] = {
 _POSTGRES: Final[dict[str, Cause]] = {
     "53100": "full",
     "53200": "away",
-    "53300": "away",
+    "53300": "crowded",
     "40P01": "locked",
     "55P03": "locked",
     "25006": "refused",
@@ -73,7 +102,7 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
     if isinstance(fault, UnknownSchema):
         return DatabaseTrouble("schema", str(fault))
     cause = _cause(fault)
-    return None if cause is None else DatabaseTrouble(cause, _WORDS[cause])
+    return None if cause is None else _TROUBLES[cause]
 
 
 def _cause(fault: BaseException) -> Cause | None:

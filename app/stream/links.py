@@ -101,7 +101,10 @@ class Links:
             self._server = await loop.create_unix_server(self._called, sock=listening)
         except OSError as fault:
             listening.close()
-            log.warning("no direct connections between processes", cause=type(fault).__name__)
+            log.warning(
+                "no direct connections between processes: answers and events go by the database",
+                cause=type(fault).__name__,
+            )
 
     async def stop(self) -> None:
         """Ends all links. Answers that are still under way go by the database."""
@@ -338,7 +341,10 @@ class _Link(asyncio.Protocol):
             try:
                 self._on_message(self, orjson.loads(line))
             except Exception as fault:
-                log.warning("a direct connection is cut", cause=type(fault).__name__)
+                log.warning(
+                    "a direct connection between processes is cut: answers and events go by the database",
+                    cause=type(fault).__name__,
+                )
                 self.cut()
                 return
 

@@ -272,7 +272,7 @@ class Live:
                     self._awake.set()
                 self._pass_on()
             except Exception as fault:
-                log.warning("the live layer missed a beat", cause=type(fault).__name__)
+                log.warning("live updates are late", cause=type(fault).__name__)
 
     def _flush(self, game_id: str) -> None:
         """Shows listeners what is unsent."""

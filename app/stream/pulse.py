@@ -177,7 +177,10 @@ class Pulse:
                     self._looked_at = version
             except Exception as fault:
                 # The database is away; waiters read again when it is back.
-                log.warning("cannot look for what others wrote", cause=type(fault).__name__)
+                log.warning(
+                    "cannot look for what other processes wrote: watchers here wait for it",
+                    cause=type(fault).__name__,
+                )
                 await asyncio.sleep(_AGAIN_S)
 
     async def _look(self, names: Iterable[str]) -> None:
@@ -297,7 +300,10 @@ class Bell:
             try:
                 await self._listen()
             except Exception as fault:
-                log.warning("hints to other processes wait", cause=type(fault).__name__)
+                log.warning(
+                    "cannot tell other processes what is new: their watchers wait for it",
+                    cause=type(fault).__name__,
+                )
             await asyncio.sleep(_AGAIN_S)
 
     async def _listen(self) -> None:

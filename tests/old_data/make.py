@@ -7,7 +7,9 @@ folder again: its contents must come from that version.
 import argparse
 import asyncio
 import gzip
+import hashlib
 import json
+import lzma
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,11 +21,11 @@ from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
 from app.main import create_app
 from tests.app.calling import PROJECT, WITHIN_S, Caller
-from tests.app.edge.test_keys import make_key, store_of
 from tests.app.evaluations.test_evaluations_api import deal, judged
 from tests.app.modelling import endpoints
 from tests.app.real_server import local_settings
 from tests.app.seated import choose, thoughts_for
+from tests.old_data.owners import fill_with_owners
 from tests.postgres import PostgresServer
 
 FOLDER = Path(__file__).parent
@@ -106,12 +108,12 @@ async def fill(database_url: str) -> dict[str, Any]:
 
 
 async def _fill(caller: Caller, fake: FakeModel) -> dict[str, Any]:
-    scripted, finished = await caller.played(count=3, seeds={"from": 1000}, labels={"kind": "scripted"})
+    scripted, finished = await caller.played(count=2, seeds={"from": 1000}, labels={"kind": "scripted"})
     official, _ = await caller.played(
-        count=2, profile="official", players=7, seats=[{"agent": "random"}], seeds={"from": 2000}
+        profile="official", players=7, seats=[{"agent": "random"}], seeds={"from": 2000}
     )
     models, played = await caller.played(
-        seats=[{"agent": "llm", "model": "fake", "mechanism": "compact"}], seeds={"from": 3000}
+        seats=[{"agent": "llm", "model": "fake", "mechanism": "one_pass"}], seeds={"from": 3000}
     )
     record = json.loads((PROJECT / "tests" / "records" / "last-team-goes.json").read_text())
     imported = await caller.post("/games/import", json=record)
@@ -133,6 +135,7 @@ async def _fill(caller: Caller, fake: FakeModel) -> dict[str, Any]:
     await caller.post(f"/games/{cancelled}/step", json={"until": "phase"})
     await caller.post(f"/games/{cancelled}/cancel")
     evaluations = [*await _evaluate(caller, scripted), *await _evaluate(caller, models)]
+    owners = await fill_with_owners(caller)
     # Slow from here on, so that the end comes in the middle of it.
     fake.options = replace(SENSIBLE, latency=read_latency("0.2"))
     _, [interrupted] = await caller.create(seats=[{"agent": "llm", "model": "fake"}], seeds={"from": 3100})
@@ -142,7 +145,8 @@ async def _fill(caller: Caller, fake: FakeModel) -> dict[str, Any]:
     games = {}
     for view in (await caller.get("/games", params={"limit": 200})).json()["games"]:
         game = view["game_id"]
-        games[game] = {"status": view["status"], "events": await caller.lines(f"/games/{game}/events")}
+        lines = await caller.lines(f"/games/{game}/events")
+        games[game] = {"status": view["status"], "events": len(lines), "sha256": digest(lines)}
     scores = {}
     for evaluation in evaluations:
         scores[evaluation] = (await caller.get(f"/evaluations/{evaluation}")).json()["totals"]
@@ -150,10 +154,9 @@ async def _fill(caller: Caller, fake: FakeModel) -> dict[str, Any]:
     export = b""
     for batch in (scripted, official, models):
         export += (await caller.get(f"/batches/{batch}/export", params={"view": "full"})).content
-    # Last: once there is a key, nobody calls without one.
-    _, key = await make_key(store_of(caller))
     return {
-        "key": key,
+        "key": owners.pop("key"),
+        "owners": owners,
         "games": games,
         "by_hand": [forked.json()["game_id"], by_hand],
         "remote": {"by_hand": remote, "driven": waiting},
@@ -166,9 +169,20 @@ async def _fill(caller: Caller, fake: FakeModel) -> dict[str, Any]:
     }
 
 
+def digest(lines: Sequence[dict[str, Any]]) -> str:
+    """Tells one sequence of event lines from any other."""
+    return hashlib.sha256(json.dumps(lines, sort_keys=True).encode()).hexdigest()
+
+
 def write(folder: Path, name: str, content: bytes) -> None:
-    # Without the time of writing: the same content is the same file.
-    (folder / f"{name}.gz").write_bytes(gzip.compress(content, 9, mtime=0))
+    (folder / f"{name}.xz").write_bytes(lzma.compress(content, preset=9 | lzma.PRESET_EXTREME))
+
+
+def unpack(folder: Path, name: str) -> bytes:
+    """A file of a version; the first was packed with gzip."""
+    if (packed := folder / f"{name}.xz").exists():
+        return lzma.decompress(packed.read_bytes())
+    return gzip.decompress((folder / f"{name}.gz").read_bytes())
 
 
 def make(folder: Path) -> None:

@@ -564,7 +564,7 @@ class Meeting:
             try:
                 await self._look()
             except PASSING as fault:
-                log.warning("cannot look for seeks to pair", cause=type(fault).__name__)
+                log.warning("cannot look for seeks to pair; it is tried again", cause=type(fault).__name__)
 
     async def _look(self) -> None:
         """Pairs the pools whose seeks another process could not pair, and those whose time is up."""

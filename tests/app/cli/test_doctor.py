@@ -17,6 +17,7 @@ from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.games.test_deleting import everything
 from tests.app.store.one_of_each import add_damaged
 from tests.app.typed import interintent
+from tests.ports import steady_port
 
 
 async def doctor(url: str, *words: str, status: int = 0) -> list[dict[str, Any]]:
@@ -136,3 +137,20 @@ async def test_damage_of_the_file_is_found(tmp_path: Path) -> None:
         there.commit()
     found = await doctor(url, status=1)
     assert {one["kind"] for one in found} == {"file"}
+
+
+@pytest.mark.parametrize("command", [["doctor"], ["migrate"], ["backup", "copy"]])
+def test_a_database_that_cannot_be_used_is_named_with_the_cause_and_what_to_do(
+    tmp_path: Path, command: list[str]
+) -> None:
+    file = tmp_path / "games.sqlite"
+    file.write_bytes(b"no database" * 100)
+    away = f"postgresql://ann:secret@127.0.0.1:{steady_port()}/games"
+    for url, words in (
+        (f"sqlite:///{file}", (f"sqlite:///{file} cannot be used", "is damaged", "restore a backup")),
+        (away, ("postgresql://ann:***@127.0.0.1:", "/games cannot be used", "see that it runs")),
+    ):
+        said = interintent(*command, "--database-url", url)
+        assert said.exit_code == 2, said.output
+        assert all(word in said.stderr for word in words), said.stderr
+        assert "secret" not in said.output

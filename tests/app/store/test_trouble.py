@@ -368,7 +368,7 @@ def test_every_fault_of_a_database_has_its_sentence() -> None:
         (of_sqlite(sqlite3.SQLITE_CORRUPT), "damaged"),
         (asyncpg.DiskFullError("x"), "full"),
         (DBAPIError("x", None, OfPostgres("53100")), "full"),
-        (asyncpg.TooManyConnectionsError("x"), "away"),
+        (asyncpg.TooManyConnectionsError("x"), "crowded"),
         (asyncpg.LockNotAvailableError("x"), "locked"),
         (asyncpg.DeadlockDetectedError("x"), "locked"),
         (asyncpg.CannotConnectNowError("x"), "away"),
