@@ -183,6 +183,16 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         assert "wins" in said[0]
 
 
+async def test_who_is_too_late_is_told_that_the_default_was_played(served: Served, visit: Visits) -> None:
+    seats = [{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)]
+    game = await new_game(served, seats=seats, deadlines_s=dict.fromkeys(Kind, 5))
+    async with visit(await link_to(served, game, 1), viewport=PHONE) as page:
+        told = page.get_by_role("alert").filter(has_text="The default was played for you.")
+        await expect(told).to_be_visible(timeout=120_000)
+        await expect(told).to_contain_text(re.compile("At “[A-Z].+” no answer of yours came in time"))
+        assert await faults_of(page) == []
+
+
 async def test_a_friend_without_a_key_plays_and_sees_the_game_after_it(tmp_path: Path, visit: Visits) -> None:
     key = "ik_" + "k" * 43
     settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=key)
