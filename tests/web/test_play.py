@@ -183,6 +183,48 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         assert "wins" in said[0]
 
 
+async def test_who_is_too_late_is_told_that_the_default_was_played(served: Served, visit: Visits) -> None:
+    seats = [{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)]
+    game = await new_game(served, seats=seats, deadlines_s=dict.fromkeys(Kind, 5))
+    async with visit(await link_to(served, game, 1), viewport=PHONE) as page:
+        told = page.get_by_role("alert").filter(has_text="The default was played for you.")
+        await expect(told).to_be_visible(timeout=120_000)
+        await expect(told).to_contain_text(re.compile("At “[A-Z].+” no answer of yours came in time"))
+        assert await faults_of(page) == []
+
+
+async def test_a_friend_without_a_key_plays_and_sees_the_game_after_it(tmp_path: Path, visit: Visits) -> None:
+    key = "ik_" + "k" * 43
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=key)
+    async with (
+        running_server(settings) as served,
+        visit(f"{served.url}/ui/#/play", faults=("401",)) as host,
+    ):
+        await host.get_by_label("People, you included").select_option("2")
+        await host.get_by_role("button", name="Make the table").click()
+        await expect(host.get_by_role("heading", name="This server asks for a key")).to_be_visible()
+        await host.get_by_role("button", name="Enter a key").last.click()
+        await host.get_by_label("Key or token").fill(key)
+        await host.get_by_role("button", name="Use it").click()
+        await host.get_by_role("button", name="Make the table").click()
+        field = host.get_by_role("textbox", name="Seat")
+        await expect(field).to_have_value(re.compile("#/claim/"))
+        # The key went with the page, the seat and the links have stayed.
+        await host.reload()
+        link = await field.input_value()
+        await host.get_by_role("link", name="Take my seat").click()
+        async with visit(link, viewport=PHONE, faults=("401",)) as friend:
+            said = await asyncio.gather(plays_on(host), plays_on(friend))
+            assert said[0] == said[1]
+            for page in (host, friend):
+                await page.get_by_role("link", name="See the whole game").click()
+                await expect(page.get_by_role("slider", name="Moment of the game")).to_be_visible()
+                await expect(page.locator(".standing")).to_contain_text("wins")
+                await expect(page.get_by_label("Seen by").locator("option")).to_have_count(2)
+                await page.get_by_role("link", name="Read as text").click()
+                await expect(page.get_by_role("heading", name="Quest 1, proposal 1")).to_be_visible()
+
+
 async def test_links_to_a_table_stay_with_its_host_and_say_what_to_do_when_they_are_no_good(
     served: Served, visit: Visits
 ) -> None:

@@ -1,7 +1,8 @@
 /** A game of the server: what has happened, and what happens. */
-import { Stream, type Frame, type GameEvent, type GameView, type Seat, type SocketFrames, type Viewer } from "@interintent/client";
+import { ApiError, Server, Stream, type Frame, type GameEvent, type GameView, type Seat, type SocketFrames, type Viewer } from "@interintent/client";
 import { computed, signal } from "@preact/signals";
-import { key, server } from "../session.ts";
+import { tokenOf } from "../play/tokens.ts";
+import { server } from "../session.ts";
 
 const OVER: ReadonlySet<string> = new Set(["finished", "cancelled", "failed"]);
 
@@ -28,10 +29,10 @@ export class GameSource {
   async start(): Promise<void> {
     const { signal: stopped } = this.#stopped;
     try {
-      const view = await server.game(this.game, undefined, stopped);
+      const [asks, view] = await this.#first(stopped);
       const viewer = view.viewer as Viewer;
       if (OVER.has(view.status)) {
-        const log = await server.log(this.game, viewer, 0, stopped);
+        const log = await asks.log(this.game, viewer, 0, stopped);
         this.view.value = view;
         this.log.value = log;
         this.state.value = "over";
@@ -43,16 +44,28 @@ export class GameSource {
         viewer,
         sit: false,
         live: true,
-        token: key.value,
+        token: asks.key,
         onState: (state) => {
           if (state !== "connecting") this.state.value = state;
         },
       });
       await this.#stream.run((frame) => this.#hear(frame));
       // What became of it, and what it took.
-      if (!stopped.aborted) this.view.value = await server.game(this.game, viewer, stopped);
+      if (!stopped.aborted) this.view.value = await asks.game(this.game, viewer, stopped);
     } catch (error) {
       if (!stopped.aborted) this.fault.value = error;
+    }
+  }
+
+  /** Whom to ask, and the first answer. Who plays here and has no key looks on as the seat. */
+  async #first(stopped: AbortSignal): Promise<[Server, GameView]> {
+    try {
+      return [server, await server.game(this.game, undefined, stopped)];
+    } catch (error) {
+      const held = tokenOf(this.game);
+      if (!held || !(error instanceof ApiError) || error.status !== 401 || server.key !== undefined) throw error;
+      const seat = new Server(server.url, { key: held.token });
+      return [seat, await seat.game(this.game, undefined, stopped)];
     }
   }
 

@@ -7,7 +7,7 @@ import { TableView } from "../game/table-view.tsx";
 import { nameOf, namesOf, sentence } from "../game/words.ts";
 import { Speech } from "../parts/speech.tsx";
 import { Empty, Fault, Loading, Watching } from "../parts/states.tsx";
-import { Answer } from "../play/answer.tsx";
+import { ASKED, Answer } from "../play/answer.tsx";
 import { HowPlayed } from "../play/how-played.tsx";
 import { Knows } from "../play/knows.tsx";
 import { SeatSource } from "../play/seat.ts";
@@ -158,6 +158,11 @@ export const SeatPage = ({ game }: { game: string }): JSX.Element => {
         <TableView table={table} chosen={source.seat} />
       </div>
       <div class="mine">
+        {source.missed.value && table.phase !== "over" && (
+          <p class="panel warning" role="alert">
+            At “{ASKED[source.missed.value.kind]}” no answer of yours came in time, or none was legal. The default was played for you.
+          </p>
+        )}
         {request && <Answer key={request.request_id} source={source} request={request} table={table} />}
         <Waiting source={source} />
         <Knows table={table} seat={source.seat} />

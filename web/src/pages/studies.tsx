@@ -136,7 +136,7 @@ const Cell = ({ cell, batches }: { cell: string; batches: readonly BatchView[] }
         {!batches.some((one) => one.defaults) ? (
           <span class="muted">not shown to you</span>
         ) : decisions === 0 ? (
-          <span class="muted">no decision yet</span>
+          <span class="muted">none counted before a game is finished</span>
         ) : (
           <>
             <span class={defaulted ? "warning" : ""}>{((100 * defaulted) / decisions).toFixed(1)} %</span>

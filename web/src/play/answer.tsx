@@ -7,7 +7,7 @@ import type { Table } from "../game/fold.ts";
 import { nameOf, plural } from "../game/words.ts";
 import type { SeatSource } from "./seat.ts";
 
-const ASKED: Record<string, string> = {
+export const ASKED: Record<string, string> = {
   propose_team: "Choose a team",
   reconsider: "Keep the team, or change it",
   speak: "It is your turn to speak",

@@ -26,6 +26,9 @@ export class SeatSource {
   readonly watchers = signal(0);
   readonly state = signal<"loading" | "open" | "cut" | "over">("loading");
   readonly fault = signal<unknown>(undefined);
+  /** What was asked last and went away without an answer from here, so that its default was played. */
+  readonly missed = signal<Request | undefined>(undefined);
+  #answered: string | undefined;
   readonly #player: SeatPlayer;
 
   constructor(game: string, seat: Seat) {
@@ -47,6 +50,10 @@ export class SeatSource {
           this.log.value = [...this.log.value, ...events];
         },
         onRequest: (request) => {
+          const before = this.request.value;
+          if (before && before.request_id !== request?.request_id && before.request_id !== this.#answered) this.missed.value = before;
+          // It was asked again after a cut.
+          else if (request && request.request_id === this.missed.value?.request_id) this.missed.value = undefined;
           this.request.value = request;
           this.until.value = request?.ttl_ms == null ? undefined : Date.now() + request.ttl_ms;
         },
@@ -71,6 +78,12 @@ export class SeatSource {
   }
 
   act(request: Request, action: Action, thoughts: readonly Thought[]): Promise<Acknowledgement> {
-    return this.#player.act(request, action, thoughts);
+    this.#answered = request.request_id;
+    this.missed.value = undefined;
+    return this.#player.act(request, action, thoughts).catch((error: unknown) => {
+      this.#answered = undefined;
+      if (this.request.value?.request_id !== request.request_id) this.missed.value = request;
+      throw error;
+    });
   }
 }
