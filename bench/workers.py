@@ -24,6 +24,7 @@ from collections.abc import AsyncIterator, Sequence
 import psutil
 from sqlalchemy import text
 
+from app.edge.auth import Caller
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
 from app.main import Composition
@@ -78,7 +79,7 @@ def _cpu_s(processes: Sequence[psutil.Process]) -> float:
 async def _post(parts: Composition, games: int, owner: str) -> str:
     order = {"seats": DIRECT, "count": games, "seeds": {"from": 1}, "rules": {"max_rejections": 1}}
     new = NewGames.model_validate(order)
-    made = await parts.games.create(new, owner=owner)
+    made = await parts.games.create(new, by=Caller("test", owner=owner))
     await parts.games.lay_out(made.batch_id)
     return made.batch_id
 

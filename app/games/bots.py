@@ -88,7 +88,7 @@ class Bots:
             seats=[SeatSpec(agent=REMOTE)],
             labels={CHECK_LABEL: bot.bot_id},
         )
-        created: BatchCreated = await self._service.create(new_games, owner=caller.owner)
+        created: BatchCreated = await self._service.create(new_games, by=caller)
         game = (await self._tokens.with_tokens(created, caller)).games[0]
         await self._store.begin_check(bot.bot_id, game.game_id)
         return BotCheck(bot_id=bot.bot_id, game_id=game.game_id, profile=new.profile, seats=game.seats)

@@ -123,7 +123,6 @@ async def create_games(
     repeats: RepeatsDep,
     key: IdempotencyKey,
     response: Response,
-    audit: AuditDep,
 ) -> Any:
     """Creates a batch of games. `{}` creates one five-player game of scripted seats, driven to its end.
 
@@ -133,12 +132,11 @@ async def create_games(
     if (repeated := await _repeated(repeats, tokens, key, caller)) is not None:
         return repeated
     try:
-        created = await games.create(new, key, caller.owner)
+        created = await games.create(new, key, caller)
     except IntegrityError:
         if key is None:
             raise
         return await _settled(repeats, tokens, key, caller)
-    await audit.note(caller, "create", created.batch_id, games=new.count)
     response.status_code = 201 if new.count <= len(created.games) or new.count <= 200 else 202
     response.headers["Location"] = f"/batches/{created.batch_id}"
     response.headers.update(NO_STORE)
@@ -177,7 +175,6 @@ async def import_game(
     repeats: RepeatsDep,
     key: IdempotencyKey,
     response: Response,
-    audit: AuditDep,
 ) -> Any:
     """Replays an avalon-replay v1 record and stores it as a finished game.
 
@@ -188,12 +185,11 @@ async def import_game(
     if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
     try:
-        imported = await games.import_record(await request.json(), key, caller.owner)
+        imported = await games.import_record(await request.json(), key, caller)
     except IntegrityError:
         if key is None:
             raise
         return await _settled(repeats, tokens, key, caller)
-    await audit.note(caller, "import", imported.game_id)
     response.headers["Location"] = _location({"game_id": imported.game_id})
     return imported
 

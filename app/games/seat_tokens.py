@@ -260,7 +260,7 @@ class SeatTokens:
         began = time.monotonic()
         self._guesses.check(address, began)
         now = now_ms()
-        claimed = await self._codes.use(code, now)
+        claimed = await self._codes.use(code, now, ANYBODY)
         row = None if claimed is None else await self._store.game(claimed.game_id)
         if claimed is None or row is None:
             self._guesses.wrong(address, began)
@@ -277,7 +277,6 @@ class SeatTokens:
         expires = _now_s() + SEAT_S
         grant = Grant.for_seat(claimed.game_id, claimed.seat, epoch, expires, by=claimed.by or "")
         token = self._keys.mint(grant)
-        await self._audit.note(ANYBODY, "claim", claimed.game_id, seat=claimed.seat, code_by=claimed.by)
         return ClaimedSeat(
             game_id=claimed.game_id, seat=claimed.seat, token=token, expires_at=timestamp(expires * 1000)
         )

@@ -36,7 +36,7 @@ from app.base.pace import Pace
 from app.base.schemas import OnUnusable
 from app.base.sums import Sums
 from app.base.tasks import end_tasks
-from app.edge.auth import Caller
+from app.edge.auth import ANYBODY, Caller
 from app.edge.idempotency import RequestKey, keep
 from app.edge.quotas import Quotas
 from app.games.access import Sight
@@ -90,6 +90,7 @@ from app.seats.seating import (
     seat_agents,
     seated,
 )
+from app.store.audit import Audit
 from app.store.call import BUDGET_SPENT, Use
 from app.store.db import Conflict, Database
 from app.store.deleting import Deleted, Deleting
@@ -186,6 +187,7 @@ class Games:
         self._quotas = quotas
         self._pace = pace
         self._deleting = Deleting(database)
+        self._audit = Audit(database)
         self._defaults = Sums(self._count_defaults)
         # A lock lives as long as somebody steps its game or waits to step it.
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -194,12 +196,14 @@ class Games:
 
     # --- creating ---------------------------------------------------------------------------
 
-    async def create(self, new: NewGames, key: RequestKey | None = None, owner: str = "") -> BatchCreated:
-        """Creates a batch: every game of a small one, the first games of a large one. ``owner``: whose it is
-        (``Caller.owner``).
+    async def create(
+        self, new: NewGames, key: RequestKey | None = None, by: Caller = ANYBODY
+    ) -> BatchCreated:
+        """Creates a batch of ``by``: every game of a small one, the first games of a large one.
 
         Raises InvalidProfile, InvalidAgent, InvalidRequest or QuotaExceeded; then nothing is written.
         """
+        owner = by.owner
         self._quotas.check_batch(owner, new.count)
         new = self.dealer.with_models(new)
         self.dealer.check(new)
@@ -224,6 +228,7 @@ class Games:
             if self._store.jobs is not None and len(first) < new.count:
                 await self._store.jobs.lay_out(connection, batch_id)
             await self._quotas.take_games(connection, owner, new.count)
+            await self._audit.add(connection, by, "create", batch_id, games=new.count)
             await keep(connection, key, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
@@ -380,9 +385,9 @@ class Games:
         await end_tasks(*self._background)
 
     async def import_record(
-        self, data: object, key: RequestKey | None = None, owner: str = ""
+        self, data: object, key: RequestKey | None = None, by: Caller = ANYBODY
     ) -> GameImported:
-        """Stores a foreign record as a finished game of this owner.
+        """Stores a foreign record as a finished game of ``by``.
 
         Raises InvalidRecord, IllegalRecord or QuotaExceeded; then nothing is written.
         """
@@ -412,10 +417,11 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
-            batch = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=owner)
+            batch = BatchRow(batch_id, at, 1, "0", {"origin": "import"}, owner=by.owner)
             await self._store.insert_batch(connection, batch)
             await self._store.insert_games(connection, batch_id, [game], at)
-            await self._quotas.take_games(connection, owner, 1, opened=False)
+            await self._quotas.take_games(connection, by.owner, 1, opened=False)
+            await self._audit.add(connection, by, "import", game_id)
             await keep(connection, key, 201, imported)
 
         await self._database.writer.run(work)

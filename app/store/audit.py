@@ -12,7 +12,7 @@ from app.store.rows import Damaged, is_readable
 from app.store.tables import audit
 from engine.errors import AvalonError
 
-__all__ = ["Audit", "Deed"]
+__all__ = ["Audit", "Deed", "Doer"]
 
 
 class Deed(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.store.audit import Audit, Doer
 from app.store.db import Database
 from app.store.games import random_signs
 from app.store.keys import KeyStore
@@ -40,6 +41,7 @@ class ClaimCodes:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._keys = KeyStore(database)
+        self._audit = Audit(database)
 
     async def make(
         self, game_id: str, seat: int, epoch: int, expires_at: int, *, by: str, offers: bool = False
@@ -68,7 +70,7 @@ class ClaimCodes:
         await self._database.writer.run(work)
         return code
 
-    async def use(self, code: str, now: int) -> Claimed | None:
+    async def use(self, code: str, now: int, by: Doer) -> Claimed | None:
         """Uses the code up, unless it was used before or has expired. What it stands for, as it was before;
         None for an unknown code.
         """
@@ -101,6 +103,9 @@ class ClaimCodes:
                 if taken is not None and taken.get(str(found.seat)) == OFFERED:
                     taken = {**taken, str(found.seat): CLAIMED}
                     await connection.execute(update(games).where(game).values(taken=taken))
+                await self._audit.add(
+                    connection, by, "claim", found.game_id, seat=found.seat, code_by=found.by
+                )
             return found
 
         return await self._database.writer.run(work)

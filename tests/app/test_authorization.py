@@ -151,7 +151,7 @@ class World:
 
     async def _game(self, served: Served, **more: Any) -> tuple[str, str]:
         wish = NewGames.model_validate({"drive": "manual", "seats": [{"agent": "random"}], **more})
-        made = await served.services.games.create(wish, owner=LAB)
+        made = await served.services.games.create(wish, by=Checked("test", owner=LAB))
         return made.batch_id, made.games[0].game_id
 
     async def place(self, served: Served) -> Place:

@@ -1,8 +1,10 @@
 """Two owners on one server: each reaches what is its own, and what is the other's looks unknown."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from tests.app.real_server import Served, local_settings, running_server
 from tests.app.typed import interintent
 from tests.app.watcher import Watcher, watching
 
+RECORD = json.loads((Path(__file__).parents[1] / "records" / "last-team-goes.json").read_text("utf-8"))
 OPERATOR = "ik_" + "o" * 43
 REMOTE = [{"agent": "remote"}, {"agent": "remote"}, *[{"agent": "random"}] * 3]
 
@@ -416,4 +419,33 @@ async def test_a_deed_has_its_line_before_it_is_done_and_a_refused_one_has_none(
     assert await lines("delete") == [
         ("delete", other, {"broke_off": True}),
         ("delete", batch, {"games": 1}),
+    ]
+
+
+async def test_what_is_created_or_claimed_is_stored_with_its_line_or_not_at_all(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await key(caller)
+    batch, game, _ = await create(caller, ann, seats=REMOTE)
+    made = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
+    code = {"code": made.json()["code"]}
+
+    async def breaks(*_: Any, **__: Any) -> int:
+        raise RuntimeError("the machine broke")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Audit, "add", breaks)
+        for path, body in (("/games", {}), ("/games/import", RECORD), ("/claims", code)):
+            answer = await caller.post(path, json=body, headers=ann.header)
+            assert answer.status_code == 500, (path, answer.text)
+    listed = (await caller.get("/games", headers=ann.header)).json()["games"]
+    assert [one["game_id"] for one in listed] == [game]
+    assert (await caller.post("/claims", json=code)).status_code == 200
+    imported = await caller.post("/games/import", json=RECORD, headers=ann.header)
+    assert imported.status_code == 201
+    deeds, _ = await Audit(caller.services.database).deeds(actions=["create", "import", "claim"])
+    assert [(deed.action, deed.object) for deed in deeds] == [
+        ("create", batch),
+        ("claim", game),
+        ("import", imported.json()["game_id"]),
     ]

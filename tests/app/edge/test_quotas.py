@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from app.base.clock import DAY_MS, now_ms
 from app.base.errors import QuotaExceeded
 from app.base.pace import Pace
+from app.edge.auth import Caller as Checked
 from app.edge.auth import hash_of, new_key
 from app.edge.quotas import QUOTAS
 from app.games.schemas import NewGames
@@ -216,7 +217,9 @@ async def test_a_socket_beyond_the_quota_is_closed_with_its_name(tmp_path: Path)
         key_id, key = await make_key(store_of(served))
         await QuotaStore(served.services.database).change(f"key:{key_id}", {"sockets": 1}, frozenset())
         await served.services.quotas.read()
-        made = await served.services.games.create(NewGames.model_validate(GAME), owner=f"key:{key_id}")
+        made = await served.services.games.create(
+            NewGames.model_validate(GAME), by=Checked("test", owner=f"key:{key_id}")
+        )
         game = made.games[0].game_id
         async with watching(served.ws_url) as first, watching(served.ws_url) as second:
             await first.identify(game, token=key)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, update
 
+from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
 from app.main import Composition
 from app.store.games import ABSENT
@@ -33,7 +34,7 @@ async def paired(
     wish = NewGames.model_validate(
         {"count": number, "drive": "manual", "seats": [{"agent": "random"}], "profile": "official"}
     )
-    created = await services.games.create(wish, owner="server")
+    created = await services.games.create(wish, by=Checked("test", owner="server"))
     ids = [game.game_id for game in created.games]
     for game_id in ids:
         await services.games.step(game_id, "end", FULL, None)

@@ -13,6 +13,7 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
 from app.base.clock import Clock, timestamp, use_clock
+from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.store import jobs
@@ -155,7 +156,9 @@ async def test_owners_have_equal_shares_of_the_places_of_all_processes(url: str)
         async with calling_with(fake, url, runner=False) as caller:
             for owner, count in (("anna", 40), ("bert", 14), ("carl", 14)):
                 wish = {"seats": DIRECT, "count": count, "rules": {"max_rejections": 1}}
-                await caller.services.games.create(NewGames.model_validate(wish), owner=owner)
+                await caller.services.games.create(
+                    NewGames.model_validate(wish), by=Checked("test", owner=owner)
+                )
         async with (
             calling_with(fake, url, parallel_games=6) as one,
             calling_with(fake, url, parallel_games=6),
@@ -191,7 +194,7 @@ async def test_owners_take_turns_and_so_do_an_owners_batches(
 
         async def post(owner: str, count: int) -> list[str]:
             wish = NewGames.model_validate({"seats": RANDOM, "count": count})
-            made = await caller.services.games.create(wish, owner=owner)
+            made = await caller.services.games.create(wish, by=Checked("test", owner=owner))
             return await store.ids(made.batch_id)
 
         large = await post("anna", 12)
