@@ -4,10 +4,17 @@ import pytest
 
 from engine.actions import ProposeTeam, Reconsider, Speak, Summarise
 from engine.errors import IllegalAction
-from engine.events import BeliefsFormed, ChoiceExplained, SpeechDrafted, UtteranceMade, VoteCast
+from engine.events import (
+    BeliefsFormed,
+    ChoiceExplained,
+    IntentionsSelected,
+    SpeechDrafted,
+    UtteranceMade,
+    VoteCast,
+)
 from engine.rules import asked, default, legal, pending
 from engine.terms import Role
-from engine.thoughts import Belief
+from engine.thoughts import Belief, Choice
 from tests.engine.playing import Play, names
 
 
@@ -306,3 +313,28 @@ def test_a_servant_may_take_another_for_a_servant_only_where_the_deal_holds_two(
         else:
             with pytest.raises(IllegalAction, match="no other seat can hold servant"):
                 game.do((2, action))
+
+
+@pytest.mark.parametrize("discussion", ["before_proposal", "after_proposal"])
+def test_who_opens_a_discussion_may_choose_as_a_leader_too_and_speaks_of_failed_quests_from_round_2(
+    discussion: str,
+) -> None:
+    def opens(game: Play, intention: str) -> None:
+        chosen = (IntentionsSelected(game.leader, "first", (Choice(intention),), False),)
+        if game.kind == "speak":
+            game.do((game.leader, Speak("so", chosen)))
+        else:
+            size = game.profile.team_sizes[game.state.table.round - 1]
+            game.do((game.leader, ProposeTeam(tuple(range(1, size + 1)), "so", chosen)))
+
+    def game() -> Play:
+        return Play("servant percival merlin assassin morgana", discussion=discussion)
+
+    opens(game(), "defend_self")
+    again = game()
+    again.reject()
+    with pytest.raises(IllegalAction, match="not offered to this seat now"):
+        opens(again, "concern_failed_quest_member")
+    later = game()
+    later.round(fails=1)
+    opens(later, "concern_failed_quest_member")

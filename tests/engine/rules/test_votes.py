@@ -41,6 +41,16 @@ def test_nobodys_ballot_is_public_before_all_are_in() -> None:
     }
 
 
+def test_ballots_that_came_one_by_one_count_as_they_were_cast() -> None:
+    game = Play()
+    game.propose()
+    for seat, approve in ((3, False), (1, False), (2, True), (4, True)):
+        game.do((seat, CastVote(approve)))
+    revealed = game.do((5, CastVote(False)))[1][1]
+    assert revealed["votes"] == {"1": False, "2": True, "3": False, "4": True, "5": False}
+    assert revealed["approved"] is False
+
+
 def test_a_seat_votes_once() -> None:
     game = Play()
     game.propose()

@@ -92,6 +92,12 @@ def sample(*ids: str, **how: object) -> Guess:
     return Guess("i", frozenset(ids), **how)  # type: ignore[arg-type]
 
 
+def test_of_several_answers_in_a_reply_the_last_counts() -> None:
+    first, second = '{"intentions": ["defend_self"]}', '{"intentions": ["express_loyalty"]}'
+    for said in (f"{first} No, rather: {second}", f"{first}\n{second}\nI looked at {{}} and {{3}}."):
+        assert read_reply("i", said).intentions == {"express_loyalty"}
+
+
 def test_a_majority_keeps_what_more_than_half_of_the_samples_name() -> None:
     joined = majority([sample("a", "b"), sample("a", "c"), sample("a", "b"), sample("b"), sample("d")])
     assert joined.intentions == {"a", "b"}
@@ -104,6 +110,7 @@ def test_a_majority_keeps_what_more_than_half_of_the_samples_name() -> None:
 def test_unmapped_text_needs_a_majority_too() -> None:
     joined = majority([sample(unmapped=("Win!", "x")), sample(unmapped=("win",)), sample(unmapped=("y",))])
     assert joined.unmapped == ("Win!",)
+    assert majority([sample(unmapped=("win",)), sample()]).unmapped == ()  # exactly half is none
 
 
 def test_the_role_is_the_one_named_most_then_the_surer_one() -> None:

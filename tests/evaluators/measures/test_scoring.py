@@ -294,7 +294,9 @@ def test_unmapped_text_counts_as_predicted_and_is_shown_or_is_discarded() -> Non
     assert discarded.total == Counts(1, 1, 1)
     for scores in (counted, discarded):
         assert dict(scores.unmapped_texts) == {"win the game": 1, "be nice": 1}
-    assert counted.as_json()["unmapped"] == {"counted": True, "texts": 2, "different": 2}
+    for scores, are_counted in ((counted, True), (discarded, False)):
+        scores.add(made[1], answer(made[1], [], unmapped=("be nice",)))
+        assert scores.as_json()["unmapped"] == {"counted": are_counted, "texts": 3, "different": 2}
 
 
 def test_words_that_name_no_intention_are_not_confused_with_the_one_that_was_missed() -> None:
