@@ -224,14 +224,18 @@ async def _judged(asked: EvaluationAsked, item: Item, session: ModelSession) -> 
     ]
 
 
+_REASON: Final = 600
+"""The most characters of a guesser's reason: twice as many as it is asked for."""
+
+
 async def _guessed(asked: EvaluationAsked, item: Item, session: ModelSession) -> Sequence[Mapping[str, Any]]:
     # An answer without a known intention is an answer.
     intention = {"type": "string", "enum": [option.id for option in item.options]}
     listed = {"type": "array", "items": intention}
     schema = {
         "type": "object",
-        "properties": {"intentions": listed},
-        "required": ["intentions"],
+        "properties": {"reason": {"type": "string", "maxLength": _REASON}, "intentions": listed},
+        "required": ["reason", "intentions"],
         "additionalProperties": False,
     }
     form = Form(f"guess_{asked.dimension}", schema)

@@ -18,7 +18,7 @@ from app.models import metrics
 from app.models.account import Account
 from app.models.endpoints import Source
 from app.models.recording import another_question
-from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameStops, Stop
+from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameParks, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
 from app.store.db import PASSING, is_ours, passes
 from engine.errors import AvalonError
@@ -136,6 +136,18 @@ class _Flight:
     """Whether the call may have cost something, so that it must not be cancelled."""
 
 
+@dataclass(slots=True)
+class _Tries:
+    """The calls for one question that were not answered."""
+
+    answers: int
+    """How many questions the endpoint had answered before the first of them."""
+    began_ms: int
+    calls: int = 0
+    free: int = 0
+    """The requests of those that cost nothing; the stored call counts them."""
+
+
 class Flights:
     """The calls in flight of one process.
 
@@ -145,6 +157,8 @@ class Flights:
 
     def __init__(self) -> None:
         self._flights: dict[tuple[str, CallKey], _Flight] = {}
+        self.parked: dict[tuple[str, CallKey], _Tries] = {}
+        """What was tried for questions of games that are parked."""
 
     async def join(self, session: "_GameSession", question: StoredQuestion) -> Call:
         """The result of the call, or of a call in flight for the same game and key."""
@@ -388,25 +402,30 @@ class _GameSession:
         While the endpoint does not answer, the call waits and is made again: an outage is no answer. What
         such a try has cost is stored and counted at once. Raises Stop, see ``GameSessions``.
         """
-        health, tries = self._source.health, list[Call]()
-        answers, began_ms = health.answers, now_ms()
+        health, parked = self._source.health, self._sessions.flights.parked
+        place = (self.game, question.key)
+        tries = parked.pop(place, None) or _Tries(health.answers, now_ms())
         while True:
             # If the endpoint has answered other questions meanwhile, the fault may lie in this one.
             last = (
-                len(tries) + 1 >= MOST_TRIES
-                and now_ms() - began_ms >= PATIENCE_S * 1000
-                and health.answers > answers
+                tries.calls + 1 >= MOST_TRIES
+                and now_ms() - tries.began_ms >= PATIENCE_S * 1000
+                and health.answers > tries.answers
             )
-            call = await self._try(flight, question, tries, last=last)
+            try:
+                call = await self._try(flight, question, tries, last=last)
+            except GameParks:
+                parked[place] = tries
+                raise
             if call is not None:
                 return call
             flight.begun = False
             if health.outage is None:  # in an outage, the call waits for its turn instead
                 with metrics.calls_parked.labels(self._source.name).track_inprogress():
-                    await asyncio.sleep(health.pause_s(len(tries)))
+                    await asyncio.sleep(health.pause_s(tries.calls))
 
     async def _try(
-        self, flight: _Flight, question: StoredQuestion, tries: list[Call], *, last: bool
+        self, flight: _Flight, question: StoredQuestion, tries: _Tries, *, last: bool
     ) -> Call | None:
         """Makes one call. Returns the stored call, or None after a failure that may pass; the failed call has
         then been added to ``tries``. ``last``: such a failure now stops the game, and a judge goes without
@@ -430,7 +449,8 @@ class _GameSession:
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
                     if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
-                        tries.append(call)
+                        tries.calls += 1
+                        tries.free += 0 if call.is_paid else call.http_calls
                         if call.is_paid:
                             await self._keep_try(call)
                             account.add(self.game, call)
@@ -439,8 +459,7 @@ class _GameSession:
                             raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
                         raise
                     self._words[question.key] = ": ".join(filter(None, (fault.cause, fault.words)))
-                free = sum(one.http_calls for one in tries if not one.is_paid)
-                call = replace(call, http_calls=call.http_calls + free)
+                call = replace(call, http_calls=call.http_calls + tries.free)
                 stored = await self._stored(lambda: sessions.answers.keep(self.game, call))
                 # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)

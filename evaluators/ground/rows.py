@@ -76,7 +76,10 @@ _LINE_ENDS: Final = (("\x85", r"\u0085"), ("\u2028", r"\u2028"), ("\u2029", r"\u
 # --- the question --------------------------------------------------------------------------------
 
 
-_FORM: Final = 'Answer with one JSON object and nothing else: {"intentions": ["…", "…"]}'
+_FORM: Final = (
+    "Say first, in a sentence or two, what your choice rests on. "
+    'Answer with one JSON object and nothing else: {"reason": "…", "intentions": ["…", "…"]}'
+)
 
 
 def question(item: Item) -> str:

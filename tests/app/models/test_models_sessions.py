@@ -392,6 +392,28 @@ async def test_a_game_that_stops_does_not_forget_what_it_has_paid(
         assert sorted(rows) == [-2, -1, 1]
 
 
+async def test_a_game_that_was_parked_still_counts_what_it_tried(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "OPEN_AFTER", 1)
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 60.0)
+
+    def fail(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "rate_limited", Spent(Usage(0, 0, 0, True), 0.0, 1.0, 3), "outage")
+
+    def park() -> None:
+        raise GameParks("m1", "rate_limited", "it does not answer")
+
+    async with opened(database_url) as room:
+        for _ in range(2):
+            source = ScriptedSource(Scripted(fail))
+            with pytest.raises(GameParks):
+                await ask(await room.session(Scripted(), source=source, on_wait=park))
+        await ask(await room.session(Scripted()))
+        [row] = await room.rows()
+        assert row["http_calls"] == 3 + 3 + 1
+
+
 async def test_a_call_that_waits_for_an_endpoint_that_is_away_goes_on_with_its_first_answer(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

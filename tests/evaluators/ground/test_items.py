@@ -103,6 +103,9 @@ def test_every_items_id_is_its_own() -> None:
 def test_a_speech_is_guessed_by_every_other_seat_or_by_one_that_is_drawn() -> None:
     game = by_hand({"1.1.speak.2": chose(2, CONVINCE)})
     assert ids(game, "guessing") == [f"g/guessing/1.1.speak.2/final/{seat}" for seat in (1, 3, 4, 5)]
+    for item in items(game, "guessing"):  # a guesser reasons before it decides
+        asked = question(item)
+        assert asked.index('"reason"') < asked.index('"intentions"')
     (drawn,) = ids(game, "guessing", Variant(seed=1))
     assert drawn == ids(game, "guessing", Variant(seed=1))[0]
     readers = {parse_id(ids(game, "guessing", Variant(seed=seed))[0]).reader for seed in range(60)}
