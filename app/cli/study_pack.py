@@ -166,7 +166,7 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
         "frozen": None if frozen is None else {"at": frozen.at, "sha256": frozen.sha256},
         "planned": design.size,
         "games": state.done,
-        "questions": [one.model_dump(mode="json") for one in study.questions],
+        "questions": study.questions_asked(),
         "cells": [
             {
                 "cell": one.cell.id,

@@ -1,6 +1,7 @@
 """What the commands of a study share: its folder, its endpoints, and what there is of it."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,7 +22,13 @@ from app.runner.study_folder import (
 )
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
 from evaluators.ground.turns import Game
-from evaluators.report.columns import UnknownColumn, read_conditions, read_contrasts
+from evaluators.report.columns import (
+    GAME_COLUMNS,
+    SEAT_COLUMNS,
+    UnknownColumn,
+    read_conditions,
+    read_contrasts,
+)
 from evaluators.report.contrasts import figure_names, range_of
 from evaluators.study.design import Design, StudyCell
 from evaluators.study.file import EvaluationAsked, Study
@@ -61,7 +68,7 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
     try:
         study = folder.study()
         design = folder.design(study)
-        _check_questions(design)
+        _check_questions(folder, design)
     except StudyFault as fault:
         fail(str(fault).replace(":\n", ": ").replace("\n", "; "))
     return study, design
@@ -73,29 +80,73 @@ def pilot_study(study: Study, games: int) -> Study:
     return study.model_copy(update={"design": own})
 
 
-def _check_questions(design: Design) -> None:
+def _check_questions(folder: StudyFolder, design: Design) -> None:
     """Raises StudyFault for a question that no report could answer."""
-    for index, asked in enumerate(design.study.questions):
+    for index, asked in enumerate(design.study.questions_asked()):
         try:
-            contrasts = read_contrasts([asked.contrast])
-            read_conditions([] if asked.where is None else re.split(r"\s+and\s+", asked.where))
+            contrasts = read_contrasts([asked["contrast"]])
+            where = read_conditions([] if asked["where"] is None else _AND.split(asked["where"]))
         except UnknownColumn as fault:
             raise StudyFault(f"/questions/{index}: {fault}") from None
-        if asked.measure is not None and range_of(asked.measure) is None:
+        if asked["measure"] is not None and range_of(asked["measure"]) is None:
             raise StudyFault(
-                f"/questions/{index}/measure: no figure is called {asked.measure!r}; there are "
+                f"/questions/{index}/measure: no figure is called {asked['measure']!r}; there are "
                 f"{'; '.join(figure_names())}. Of seats won, name a side: seats won, evil"
             )
+        for condition in where:
+            _check_levels(folder, design, f"/questions/{index}/where", condition.column, condition.values)
         for contrast in contrasts:
+            at = f"/questions/{index}/contrast"
+            for condition in contrast.where:
+                _check_levels(folder, design, at, condition.column, condition.values)
             for factor in (contrast.factor, contrast.by):
-                values = {cell.labels.get(factor.column) for cell in design.cells} if factor else {None}
-                if factor is None or values == {None} or factor.column == "steps":
-                    continue
-                for level in (factor.first, factor.second):
-                    if level not in values:
-                        known = ", ".join(sorted(str(value) for value in values))
-                        words = f"no cell has {factor.column}={level}; they have {known}"
-                        raise StudyFault(f"/questions/{index}/contrast: {words}")
+                if factor is not None:
+                    _check_levels(folder, design, at, factor.column, (factor.first, factor.second))
+
+
+_AND: Final = re.compile(r"\s+and\s+")
+
+
+def _check_levels(folder: StudyFolder, design: Design, at: str, column: str, levels: Sequence[str]) -> None:
+    """Raises StudyFault for a column, or a value of it, that no game of the study will have."""
+    labels = {name for cell in design.cells for name in cell.labels}
+    name = column.removeprefix("label:")
+    if name not in labels:
+        if column not in (*GAME_COLUMNS, *SEAT_COLUMNS, "study", "cell"):
+            conditions = (
+                f"its conditions are {', '.join(sorted(labels))}" if labels else "it has no conditions"
+            )
+            columns = ", ".join((*GAME_COLUMNS, *SEAT_COLUMNS))
+            raise StudyFault(
+                f"{at}: no game of this study has {name!r}; {conditions}, other columns {columns}"
+            )
+        values = _models_asked(folder, design.study) if column == "model" else set()
+    elif name == "steps":
+        values = set()
+    else:
+        values = {cell.labels[name] for cell in design.cells if name in cell.labels}
+        if name == "players":
+            values = {f"{value} players" for value in values}
+    for level in levels:
+        if values and level not in values:
+            whose = "cell" if name in labels else "seat"
+            raise StudyFault(f"{at}: no {whose} has {name}={level}; they have {', '.join(sorted(values))}")
+
+
+def _models_asked(folder: StudyFolder, study: Study) -> set[str]:
+    """What the endpoints call the study's models, or the kind of agent of those that are none; empty if an
+    endpoint is not known here, as on a server.
+    """
+    endpoints = endpoints_of(folder)
+    names = set()
+    for name, model in study.models.items():
+        endpoint = endpoints.get(model.endpoint or name)
+        if model.agent == "llm" and model.model is None and endpoint is None:
+            return set()
+        names.add(
+            model.agent if model.agent != "llm" else model.model or (endpoint.model if endpoint else "")
+        )
+    return names
 
 
 def endpoints_of(folder: StudyFolder) -> dict[str, EndpointSettings]:

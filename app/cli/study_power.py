@@ -69,7 +69,7 @@ def finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
     have, and ModuleNotFoundError without scipy.
     """
     study = design.study
-    asked = questions_of({"questions": [one.model_dump() for one in study.questions]})
+    asked = questions_of({"questions": study.questions_asked()})
     alphas = [_ALPHA] if len(asked) < 2 else [_ALPHA, _ALPHA / len(asked)]
     if not asked:
         return [_difference("Any two cells", "", "", _assumed(design, "", study.design.games, alphas), [])]

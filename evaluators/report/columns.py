@@ -273,7 +273,7 @@ class Factor(NamedTuple):
     second: str
 
     def __str__(self) -> str:
-        return f"{self.column}: {self.first} − {self.second}"
+        return f"{self.column.removeprefix('label:')}: {self.first} − {self.second}"
 
 
 class Contrast(NamedTuple):

@@ -65,7 +65,7 @@ _PARTS: Final[tuple[tuple[str, Callable[[MixedRow], str]], ...]] = (
 
 _ROWS: Final = 300
 """The most rows that are taken as they are; of more, each game's mean is an observation. The search for the
-variances takes time that grows with the square of rows and games: some seconds for 300."""
+variances takes time that grows with the square of the rows that hang together: seconds if all 300 do."""
 
 _LEVELS: Final = 400
 """The most games, seeds and opponents together."""
@@ -174,24 +174,42 @@ def _fitted(
     return float(plain.params[1]), error, {"rest": float(plain.scale)}
 
 
+def _apart(parts: dict[str, list[str]]) -> list[int]:
+    """A number for each row: rows with different numbers have nothing in common, neither themselves nor by
+    way of other rows. So each group has a matrix of its own, and the time grows with their number alone.
+    """
+    group = list(range(len(next(iter(parts.values())))))
+    changed = True
+    while changed:
+        changed = False
+        for levels in parts.values():
+            least: dict[str, int] = {}
+            for level, number in zip(levels, group, strict=True):
+                least[level] = min(number, least.get(level, number))
+            joined = [least[level] for level in levels]
+            changed |= joined != group
+            group = joined
+    return group
+
+
 def _fit(y: Any, x: Any, parts: dict[str, list[str]]) -> tuple[Any, Any]:
     """The model and its result, or a sentence in its place."""
     import numpy as np
     from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
 
     names = sorted(parts)
-    tables = []
+    # statsmodels takes the number of a group for its place.
+    groups = np.unique(_apart(parts), return_inverse=True)[1]
+    tables: list[dict[int, Any]] = []
+    columns: list[list[list[str]]] = []
     for name in names:
-        levels, index = np.unique(parts[name], return_inverse=True)
-        tables.append(np.eye(len(levels))[index])
-    columns = [[[str(level) for level in range(table.shape[1])]] for table in tables]
-    # All rows are one group, since games, seeds and opponents cross.
-    model = MixedLM(
-        y,
-        x,
-        groups=np.zeros(len(y)),
-        exog_vc=VCSpec(names, columns, [{0.0: table} for table in tables]),
-    )
+        tables.append({})
+        columns.append([])
+        for group in np.unique(groups):
+            levels, index = np.unique(np.array(parts[name])[groups == group], return_inverse=True)
+            tables[-1][group] = np.eye(len(levels))[index]
+            columns[-1].append([str(level) for level in levels])
+    model = MixedLM(y, x, groups=groups, exog_vc=VCSpec(names, columns, tables))
     fault = "the search for the variances stopped before its end"
     for method in ("bfgs", "lbfgs", "nm"):
         try:

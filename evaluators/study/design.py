@@ -140,9 +140,14 @@ def designed(study: Study, prompts: Mapping[str, str]) -> Design:
             raise InvalidStudy([(at, f"the cells {same} play the same games: leave out one")])
         cells[cell.id] = cell
     design = Design(study, tuple(cells.values()))
+    played: dict[str, str] = {}
     for cell in design.cells:
-        for _ in design.games(cell, design.turns(cell)):
-            pass  # the specs of all roles and models can be made
+        seats = [game.seats for game in design.games(cell, design.turns(cell))]  # all roles and models
+        same = json.dumps([cell.profile.name, cell.profile.settings(), seats], sort_keys=True, default=str)
+        if same in played:
+            words = f"the cells {played[same]!r} and {cell.name!r} play the same games: what they differ in"
+            raise InvalidStudy([("/conditions", f"{words} changes no seat and no rule")])
+        played[same] = cell.name
     return design
 
 

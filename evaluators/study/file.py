@@ -290,6 +290,19 @@ class Study(_Part):
         )
         return "fixed" if given else self.design.seating
 
+    def questions_asked(self) -> list[dict[str, Any]]:
+        """The questions as reports take them. Where ``model`` is a condition, a question about models means
+        their names in the study, which games carry as a label, not what their endpoints call them.
+        """
+        by_name = any("model" in cell for cell in self.settings())
+        return [
+            {
+                name: _MODEL.sub("label:model=", value) if by_name and name in _COLUMNS and value else value
+                for name, value in question.model_dump(mode="json").items()
+            }
+            for question in self.questions
+        ]
+
     def profile(self, cell: Mapping[str, Any]) -> Profile:
         """The rules of the cell with these factors. Raises InvalidProfile."""
         table = self.table
@@ -298,6 +311,12 @@ class Study(_Part):
         return make_profile(
             cell.get("profile", table.profile), players, roles=cell.get("roles", table.roles), rules=rules
         )
+
+
+_COLUMNS: Final = ("contrast", "where")
+"""The parts of a question that name columns."""
+
+_MODEL: Final = re.compile(r"(?<![\w:.])model=")
 
 
 def target_of(factor: str) -> tuple[str | None, str]:

@@ -265,6 +265,21 @@ def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
             'measure = "wins"\ncontrast = "approval',
             "no figure is called 'wins'; there are seats won",
         ),
+        (
+            'contrast = "approval=',
+            'contrast = "mood=',
+            "/questions/0/contrast: no game of this study has 'mood'; its conditions are approval",
+        ),
+        (
+            'contrast = "approval',
+            'where = "tone=calm"\ncontrast = "approval',
+            "/questions/0/where: no game of this study has 'tone'",
+        ),
+        (
+            'contrast = "approval=strict_majority,at_least_half',
+            'contrast = "model=plan,blind',
+            "/questions/0/contrast: no seat has model=plan; they have random, scripted",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
@@ -275,6 +290,35 @@ def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
     assert done.exit_code == 2
     assert words in done.output
     assert not (folder / "frozen.json").exists()
+
+
+def test_models_that_are_a_condition_are_contrasted_by_their_names_in_the_study(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", MODELS_COMPARED)
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    assert interintent("study", "report", folder, "--out", folder / "r.json").exit_code == 0
+    report = json.loads((folder / "r.json").read_text())
+    contrasts = next(table for table in report["tables"] if table["name"] == "contrasts")
+    assert {row["labels"][0] for row in contrasts["rows"]} == {"model: plan − blind, side=evil"}
+    assert not [note for note in report["notes"] if "nothing to compare" in note]
+
+
+MODELS_COMPARED = """
+title = "Who plays evil better?"
+[models.plan]
+agent = "scripted"
+[models.blind]
+agent = "random"
+[table]
+seats = "plan"
+[design]
+games = 2
+[conditions]
+model = ["plan", "blind"]
+[[questions]]
+text = "Does a plan help?"
+contrast = "model=plan,blind"
+where = "side=evil"
+"""
 
 
 def test_a_folder_without_a_study_says_what_to_do(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from statsmodels.regression.mixed_linear_model import MixedLM
 
 from evaluators.statistics.mixed import Mixed, MixedRow, mixed
 
@@ -54,6 +55,25 @@ def test_it_is_the_model_that_statsmodels_makes_of_a_formula() -> None:
     assert found.p is not None
     assert found.low < found.effect < (found.high or 0)  # type: ignore[operator]
     assert (found.p < 0.05) is (found.low > 0)
+
+
+def test_rows_that_have_nothing_in_common_are_searched_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[int] = []
+    fit = MixedLM.fit
+
+    def noted(model: MixedLM, *args: Any, **kwargs: Any) -> Any:
+        groups.append(model.n_groups)
+        return fit(model, *args, **kwargs)
+
+    monkeypatch.setattr(MixedLM, "fit", noted)
+    apart = rows(6)
+    chained = [
+        row._replace(opponents=str(int(row.seed) // 2 if row.condition == "paper" else 9)) for row in apart
+    ]
+    for used, expected in ((apart, 6), (chained, 1)):
+        groups.clear()
+        assert mixed(used, "paper", "direct").effect is not None
+        assert groups[0] == expected
 
 
 def test_the_conditions_change_places_with_the_sign() -> None:

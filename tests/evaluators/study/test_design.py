@@ -129,6 +129,14 @@ def test_two_cells_that_play_the_same_games_are_refused() -> None:
         design(conditions={"discussion": ["after_proposal", "after_proposal"]})
 
 
+def test_cells_that_differ_in_what_no_seat_takes_are_refused() -> None:
+    scripts = {"clever": {"agent": "scripted"}}
+    with pytest.raises(InvalidStudy, match="changes no seat and no rule"):
+        design(models=scripts, table={"seats": "clever"}, conditions={"temperature": [0, 1]})
+    with pytest.raises(InvalidStudy, match="changes no seat and no rule"):
+        design(conditions={"mordred.memory": ["summaries", "speeches"]})
+
+
 # --- identity -----------------------------------------------------------------------------------------
 
 
