@@ -47,7 +47,7 @@ GAMES_AT_ONCE: Final = 8
 
 
 def rater_key(asked: EvaluationAsked) -> str:
-    """The name of the folder with a rater's work: whatever changes its answers is in it."""
+    """The name of the folder with a rater's work. Everything that changes its answers is part of it."""
     # What only judges of statements have is not in the names of other raters, which are older.
     others = set() if asked.dimension == STATEMENTS else {"planted"}
     values = asked.model_dump(mode="json", exclude={"name", *others})

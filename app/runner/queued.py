@@ -174,7 +174,7 @@ class Queued:
             )
 
     async def close(self) -> None:
-        """Gives back what was judged, and ends the beats."""
+        """Gives the judges back to the queue, and stops beating for jobs."""
         try:
             await self.claims.stop()
         except PASSING as fault:

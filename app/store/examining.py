@@ -176,7 +176,7 @@ def _advice(game_id: str) -> str:
 
 
 def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:
-    """What the log says of its index columns, and those that say something else: with both values."""
+    """The index columns as the log has them, and those that the row has otherwise, with both values."""
     fold(log)
     first, last = log[0], log[-1]
     assert isinstance(first, GameCreated)

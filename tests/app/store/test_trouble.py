@@ -166,7 +166,8 @@ async def test_a_full_disk_under_postgresql_is_said_waited_for_and_gone_on_after
                 await client.post("/games", json={"count": 200}), "the disk of the database is full"
             )
             # What is stored can be read.
-            assert (await client.get(f"/batches/{made['batch_id']}")).json()["status"] == "done"
+            shown = (await client.get(f"/batches/{made['batch_id']}")).json()
+            assert shown["status"] == "done", shown
             await be_full(False)
             await readyz(client, 200)
             if answer.status_code == 201:
