@@ -18,6 +18,7 @@ from app.base.errors import NotFound
 from app.base.problems import documented
 from app.edge.bodies import BodyRoute
 from app.edge.headers import PAGE_POLICY, SCRIPT_POLICY
+from app.pages.ui import prefers_page
 
 __all__ = ["LINKS", "router", "served_files"]
 
@@ -117,7 +118,7 @@ def _template(name: str) -> str:
 async def show_home(request: Request) -> Response:
     """Documentation, contracts and the first things to look at; a browser is led to the pages."""
     varying = {"Vary": "Accept"}
-    if _prefers_page(request.headers.get("accept", "")):
+    if prefers_page(request.headers.get("accept", "")):
         # Relative: behind a proxy the service may stand under a prefix.
         return Response(status_code=303, headers={**varying, "Location": "ui/"})
     body = Home(name=_NAME, socket="/ws", links=list(LINKS))
@@ -168,21 +169,3 @@ async def show_guide(name: Annotated[str, Path(max_length=64, description="E.g. 
     if file is None:
         raise NotFound("no guide has this name; / lists them")
     return Response(file.content, media_type=file.media_type, headers={"Cache-Control": "no-cache"})
-
-
-def _prefers_page(accept: str) -> bool:
-    """Whether the caller prefers HTML to JSON; one without a preference, such as ``curl``, gets JSON."""
-    wanted: dict[str, float] = {}
-    for part in accept.lower().split(","):
-        kind, *parameters = (word.strip() for word in part.split(";"))
-        quality = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
-        try:
-            wanted[kind] = float(quality)
-        except ValueError:
-            wanted[kind] = 0.0
-
-    def quality_of(kind: str) -> float:
-        group = f"{kind.partition('/')[0]}/*"
-        return next((wanted[name] for name in (kind, group, "*/*") if name in wanted), 0.0)
-
-    return quality_of("text/html") > quality_of("application/json")

@@ -5,14 +5,15 @@
 import gzip
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
+from urllib.parse import quote
 
-from fastapi import APIRouter, Header, Path, Response
+from fastapi import APIRouter, Header, Path, Request, Response
 
 from app.base.errors import NotFound
 from app.base.problems import documented
@@ -20,9 +21,27 @@ from app.edge.bodies import BodyRoute
 from app.edge.deps import matches
 from app.edge.headers import SCRIPT_POLICY
 
-__all__ = ["router", "ui_files"]
+__all__ = ["prefers_page", "router", "ui_files"]
 
-router = APIRouter(route_class=BodyRoute)
+
+class PageRoute(BodyRoute):
+    """A page whose address people pass on. What messengers add to it (`?fbclid=…`) is taken off again; the
+    browser keeps what stands behind `#`. Programs are told that the address takes no query.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def without_query(request: Request) -> Response:
+            if request.scope["query_string"] and prefers_page(request.headers.get("accept", "")):
+                name = request.scope["path"].rpartition("/")[2]
+                return Response(status_code=303, headers={"Location": f"./{quote(name)}", "Vary": "Accept"})
+            return await handle(request)
+
+        return without_query
+
+
+router = APIRouter(route_class=PageRoute)
 
 _MEDIA_TYPES: Final = {
     "css": "text/css; charset=utf-8",
@@ -131,6 +150,24 @@ async def show_ui(
     if packed is not None:
         headers["Content-Encoding"] = "gzip"
     return Response(file.content if packed is None else packed, media_type=file.media_type, headers=headers)
+
+
+def prefers_page(accept: str) -> bool:
+    """Whether the caller prefers HTML to JSON; one without a preference, such as ``curl``, gets JSON."""
+    wanted: dict[str, float] = {}
+    for part in accept.lower().split(","):
+        kind, *parameters = (word.strip() for word in part.split(";"))
+        quality = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
+        try:
+            wanted[kind] = float(quality)
+        except ValueError:
+            wanted[kind] = 0.0
+
+    def quality_of(kind: str) -> float:
+        group = f"{kind.partition('/')[0]}/*"
+        return next((wanted[name] for name in (kind, group, "*/*") if name in wanted), 0.0)
+
+    return quality_of("text/html") > quality_of("application/json")
 
 
 def _takes_gzip(accepted: str) -> bool:

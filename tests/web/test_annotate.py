@@ -124,6 +124,32 @@ async def test_what_could_not_be_saved_is_kept_and_sent_again(served: Served, vi
     assert len({(one["game_id"], one["request_id"]) for one in stored}) == 1
 
 
+async def test_a_screen_reader_is_told_what_is_to_be_judged(served: Served, visit: Visits) -> None:
+    batch = await a_batch(served)
+    async with visit(f"{served.url}/ui/#/annotate?rater=fay&batch={batch}") as page:
+        await expect(page.locator("main")).to_match_aria_snapshot(
+            """
+            - main "Judge":
+              - paragraph:
+                - progressbar "Progress"
+                - text: Speech 1 of 10
+                - status
+                - button "Undo u" [disabled]
+              - region "What the seat knew":
+                - heading /What seat \\d knew/ [level=2]
+                - group "The record"
+              - region "What is asked":
+                - heading [level=1]
+                - textbox "Note (if you like)"
+              - region "What it thought and said":
+                - heading "Its thinking" [level=2]
+              - group: Guidelines and examples
+              - region "Everybody so far":
+                - heading "Everybody so far" [level=2]
+            """
+        )
+
+
 async def test_axe_finds_nothing_where_people_judge(served: Served, visit: Visits) -> None:
     batch = await a_batch(served)
     url = f"{served.url}/ui/#/annotate?rater=eve&batch={batch}&limit=2"

@@ -183,6 +183,58 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         assert "wins" in said[0]
 
 
+async def test_a_screen_reader_is_told_what_is_asked_and_what_the_seat_knows(
+    served: Served, visit: Visits
+) -> None:
+    game = await new_game(
+        served,
+        seats=[{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)],
+        seeds={"from": 1},
+        guessable_seeds=True,
+        deadlines_s=dict.fromkeys(Kind, 3600),
+    )
+    async with visit(await link_to(served, game, 1)) as page:
+        asked = page.get_by_role("region", name="What is asked")
+        await expect(asked).to_match_aria_snapshot(
+            """
+            - region "What is asked":
+              - heading "Choose a team" [level=2]
+              - timer "Time left": /left/
+              - group "2 seats, 0 chosen":
+                - list:
+                  - listitem:
+                    - checkbox "Player 1"
+                  - listitem:
+                    - checkbox "Player 2"
+              - textbox "What you say about it (if you like)"
+              - button "Propose this team" [disabled]
+              - group: Record what I think (only you and the researcher see it)
+            """
+        )
+        await expect(asked.get_by_role("heading")).to_be_focused()
+        await expect(page.locator("main")).to_match_aria_snapshot(
+            """
+            - main "Your seat":
+              - heading "Seat 1, Player 1" [level=1]
+              - region "The table":
+                - list "Seats":
+                  - listitem:
+                    - button "Seat 1 Player 1 Evil Assassin leads" [disabled] [pressed]
+                  - listitem:
+                    - button "Seat 2 Player 2" [disabled]
+              - region "What is asked"
+              - region "What I know":
+                - heading "You are Evil Assassin" [level=2]
+                - paragraph: "With you against the table: Player 5."
+              - textbox "My notes (they stay in this tab)"
+              - group: How Avalon is played
+              - log "What was said and done":
+                - list:
+                  - listitem: Player 1 leads.
+            """
+        )
+
+
 async def test_who_is_too_late_is_told_that_the_default_was_played(served: Served, visit: Visits) -> None:
     seats = [{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)]
     game = await new_game(served, seats=seats, deadlines_s=dict.fromkeys(Kind, 5))
@@ -264,7 +316,8 @@ async def test_links_to_a_table_stay_with_its_host_and_say_what_to_do_when_they_
     async with visit(f"{served.url}/livez", viewport=PHONE, faults=("404", "410", "ERR_")) as page:
         # Nothing is lost when the server cannot be reached at first.
         await page.route("**/claims", lambda route: route.abort())
-        await page.goto(newer)
+        # A messenger has added something to the address.
+        await page.goto(newer.replace("/ui/#", "/ui/?fbclid=x#"))
         await expect(page.get_by_role("heading", name="The server cannot be reached")).to_be_visible()
         await page.unroute("**/claims")
         await page.get_by_role("button", name="Try again").click()

@@ -101,6 +101,17 @@ async def test_an_address_without_a_hash_leads_to_the_view(caller: Caller, path:
 
 
 @pytest.mark.parametrize(
+    ("path", "place"), [("/ui/?fbclid=1", "./"), ("/ui/index.html?a", "./index.html"), ("/ui?a=%0D", "./ui")]
+)
+async def test_what_messengers_add_to_a_link_is_taken_off_for_browsers_alone(
+    caller: Caller, path: str, place: str
+) -> None:
+    answer = await caller.get(path, headers={"accept": "text/html,*/*;q=0.8"})
+    assert (answer.status_code, answer.headers["location"]) == (303, place)
+    problem(await caller.get(path), 422, "invalid-request")
+
+
+@pytest.mark.parametrize(
     "path",
     ["assets/", "nothing.js", "..%2Froutes.py", "%2e%2e%2fui.py", "//evil.example", "/play", "a b", "%00"],
 )
