@@ -10,6 +10,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -73,7 +74,7 @@ _TOGETHER: Final = 4
 """How many reports are made at a time; others wait."""
 
 _OF_AN_OWNER: Final = 2
-"""How many reports are made, or wait to be made, for one owner."""
+"""How many reports are made for one owner, by all processes together. Each lets no more than that wait."""
 
 _AGAIN_S: Final = 5.0
 """What Retry-After says to an owner with as many."""
@@ -266,6 +267,12 @@ class Reports:
             return making
         return await self._form(making.task.result(), format_)
 
+    def _turn(self, owner: str) -> AbstractAsyncContextManager[None]:
+        """Waits until a report may be made for this owner: all processes together make as many as one."""
+        if owner in EXEMPT:
+            return contextlib.nullcontext()
+        return self._models.endpoints.leases.works("reports", owner, _OF_AN_OWNER).calls.turn()
+
     def _refuse_many(self, owner: str) -> None:
         of_owner = sum(making.owner == owner for making in self._making.values())
         if owner not in EXEMPT and of_owner >= _OF_AN_OWNER:
@@ -326,7 +333,7 @@ class Reports:
     # --- making -----------------------------------------------------------------------------
 
     async def _make(self, key: _Key, making: Making) -> Report:
-        async with self._slots:
+        async with self._turn(making.owner), self._slots:
             batches = "batch" if len(key.batches) == 1 else "batches"
             builder = ReportBuilder(
                 f"Report of {batches} {_names(key)}",

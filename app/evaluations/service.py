@@ -89,7 +89,9 @@ class Evaluations:
         self.games = FinishedGames(games, reader)
         sets = SetStore(database)
         self.gold = Gold(games, self.games, self.store, sets, KeyStore(database))
-        self.sets = EvaluationSets(database, games, self.games, sets, self.gold, quotas)
+        self.sets = EvaluationSets(
+            database, games, self.games, sets, self.gold, quotas, models.endpoints.leases
+        )
         self.items = Items(self.games, self.store)
         self.tasks = Tasks(database, self.games, self.store, games, self.gold)
         self.reports = Reports(games, reader, self.store, models, self.gold)

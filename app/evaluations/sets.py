@@ -61,6 +61,7 @@ from app.evaluations.set_schemas import (
     SetVariantView,
     SetView,
 )
+from app.models.leases import Leases
 from app.store.audit import Audit
 from app.store.db import Database
 from app.store.games import GameStore, new_id
@@ -120,6 +121,7 @@ class EvaluationSets:
         sets: SetStore,
         gold: Gold,
         quotas: Quotas,
+        leases: Leases,
     ) -> None:
         self._database = database
         self._rows = rows
@@ -127,10 +129,11 @@ class EvaluationSets:
         self._sets = sets
         self._gold = gold
         self._quotas = quotas
+        self._leases = leases
         self._audit = Audit(database)
         self._scoring: dict[str, asyncio.Task[None]] = {}
         self._drawing: set[str] = set()
-        """Owners for whom a set is being drawn."""
+        """Owners for whom this process draws a set, or waits until another has drawn one."""
 
     async def stop(self) -> None:
         """Ends the scoring that goes on; whoever looks at the set next begins it again."""
@@ -167,7 +170,10 @@ class EvaluationSets:
             await self._database.writer.run(
                 lambda connection: self._quotas.take(connection, owner, "submissions_a_day")
             )
-            return await self._draw(new, caller, closes_at, key)
+            if owner in EXEMPT:
+                return await self._draw(new, caller, closes_at, key)
+            async with self._leases.works("sets", owner, 1).calls.turn():
+                return await self._draw(new, caller, closes_at, key)
         finally:
             self._drawing.discard(owner)
 

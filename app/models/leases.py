@@ -1,4 +1,5 @@
-"""Limits that all processes on a database keep together: an endpoint's calls and rates, a batch's budget.
+"""Limits that all processes on a database keep together: an endpoint's calls and rates, a batch's budget, an
+owner's works that take long.
 
 What a process may use is leased in blocks (``app/store/leases.py``), renewed by one task in the background. A
 call that finds a free place asks nobody. Without other processes (SQLite, a command) nothing is leased: this
@@ -6,10 +7,12 @@ process has it all.
 """
 
 import asyncio
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
 import structlog
 from prometheus_client import Gauge
@@ -174,6 +177,7 @@ class Leases:
         self._leases: dict[str, _Lease] = {}
         """By name, those that are held or wanted."""
         self._endpoints: dict[str, AdaptiveLimit] = {}
+        self._works: WeakValueDictionary[str, AdaptiveLimit] = WeakValueDictionary()
         self._short = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
 
@@ -206,10 +210,21 @@ class Leases:
 
     def calls(self, batch_id: str) -> AdaptiveLimit:
         """The limit of a batch's calls at the same time. It has to be told how many they may be."""
-        none = Parallel(1, 1, 1)
+        return self._limit(f"calls {batch_id}", Parallel(1, 1, 1))
+
+    def works(self, kind: str, owner: str, most: int) -> AdaptiveLimit:
+        """The limit of an owner's works of this kind, a short word, at the same time."""
+        # Owners have longer names than the column takes.
+        name = f"{kind} {hashlib.sha256(owner.encode()).hexdigest()[:40]}"
+        limit = self._works.get(name)
+        if limit is None:
+            limit = self._works[name] = self._limit(name, Parallel(most, most, most))
+        return limit
+
+    def _limit(self, name: str, parallel: Parallel) -> AdaptiveLimit:
         if self._storage is None:
-            return AdaptiveLimit(none)
-        limit = AdaptiveLimit(none, lambda: self._want(f"calls {batch_id}", lease))
+            return AdaptiveLimit(parallel)
+        limit = AdaptiveLimit(parallel, lambda: self._want(name, lease))
         lease = _Lease(limit, None)
         return limit
 

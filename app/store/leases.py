@@ -1,9 +1,9 @@
 """Leases on PostgreSQL: how much of a limit each process may use, so that all processes keep it together.
 
-A limit is named: by a model's endpoint (places in flight, and shares of its rates), or by a batch (places,
-and blocks of its budget). Each process that uses it has a row, which expires by the database's clock unless
-it is renewed. What is granted never exceeds what the live rows of the others leave. A process that dies, or
-hangs, loses its row after LEASE_S.
+A limit is named: by a model's endpoint (places in flight, and shares of its rates), by a batch (places, and
+blocks of its budget), or by an owner and a kind of work (places). Each process that uses it has a row, which
+expires by the database's clock unless it is renewed. What is granted never exceeds what the live rows of the
+others leave. A process that dies, or hangs, loses its row after LEASE_S.
 """
 
 import hashlib

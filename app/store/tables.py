@@ -261,7 +261,7 @@ class ModelLeasesTable(SQLModel, table=True):
     __tablename__ = "model_leases"
 
     name: str = Field(primary_key=True, max_length=64)
-    """An endpoint, or the id of a batch."""
+    """An endpoint, the id of a batch, or an owner's works of a kind."""
     process: str = Field(primary_key=True, max_length=32)
     places: int
     wanted: int

@@ -7,13 +7,14 @@ import multiprocessing
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
-from app.store.tables import events
+from app.store.tables import events, model_leases
 from engine.terms import Side
 from evaluators.ground.items import Variant, items
-from tests.app.calling import WITHIN_S, Caller, calling, problem
+from tests.app.calling import WITHIN_S, Caller, calling, problem, until
 from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
+from tests.postgres import PostgresServer, fresh_database
 
 AGENTS = [{"agent": kind} for kind in ("scripted", "random", "scripted", "random", "scripted")]
 
@@ -234,6 +235,52 @@ async def test_an_owner_has_two_reports_made_at_a_time_and_others_need_not_wait(
         for above in ("0.1", "0.2", "0.3"):
             answer = await report_of(caller, batches["ann"], ann, exclude_above=above)
             assert answer.status_code == 200, answer.text
+
+
+async def test_two_processes_together_make_two_reports_for_an_owner(
+    postgres: PostgresServer, laid_out_postgres: str
+) -> None:
+    with fresh_database(postgres, laid_out_postgres) as url:
+        async with (
+            calling(url, api_key=OPERATOR) as one,
+            calling(url, laid_out=False, api_key=OPERATOR) as other,
+        ):
+            ann = bearer((await make_key(store_of(one)))[1])
+            made = await one.post("/games", json={"drive": "manual"}, headers=ann)
+            batch = made.json()["batch_id"]
+            goes_on, at_once = asyncio.Event(), [0]
+
+            def hold(reports: Any) -> None:
+                count = reports._count_beside_games
+
+                async def counting(*given: Any) -> None:
+                    at_once.append(at_once[-1] + 1)
+                    await goes_on.wait()
+                    await count(*given)
+                    at_once.append(at_once[-1] - 1)
+
+                reports._count_beside_games = counting
+
+            for process in (one, other):
+                hold(process.services.evaluations.reports)
+            for process, above in ((one, "0.1"), (one, "0.2"), (other, "0.3"), (other, "0.4")):
+                answer = await report_of(process, batch, ann, exclude_above=above, wait_s="0")
+                assert answer.status_code == 202
+            rows = one.services.database.rows
+            await until(lambda: at_once[-1] == 2)
+
+            async def both_want() -> bool:
+                return len(await rows(select(model_leases.c.wanted).where(model_leases.c.wanted == 2))) == 2
+
+            async with asyncio.timeout(WITHIN_S):
+                while not await both_want():  # noqa: ASYNC110  # there is no event to wait for
+                    await asyncio.sleep(0.05)
+            assert at_once[-1] == 2
+            goes_on.set()
+            for process, above in ((one, "0.1"), (one, "0.2"), (other, "0.3"), (other, "0.4")):
+                answer = await report_of(process, batch, ann, exclude_above=above, wait_s="60")
+                assert answer.status_code == 200
+            assert max(at_once) == 2
 
 
 async def test_reports_that_are_being_made_end_with_the_service(

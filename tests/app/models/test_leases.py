@@ -500,3 +500,26 @@ async def test_no_call_takes_a_place_that_was_told_to_be_free() -> None:
 async def _holding(limit: AdaptiveLimit) -> None:
     async with limit.calls.turn():
         pass
+
+
+async def test_an_owners_works_of_a_kind_are_one_limit_of_all_processes(database: Database) -> None:
+    async with processes(database, 2) as (one, other):
+        order: list[str] = []
+
+        async def works(leases: Leases, name: str, kind: str, owner: str) -> None:
+            async with leases.works(kind, owner, 1).calls.turn():
+                order.append(name)
+
+        async with one.works("sets", "project:" + "a" * 90, 1).calls.turn():
+            waiting = asyncio.create_task(works(other, "second", "sets", "project:" + "a" * 90))
+            # Others, and other works of the same owner, need not wait for it.
+            await works(other, "another's", "sets", "ann")
+            await works(other, "another work", "reports", "project:" + "a" * 90)
+            await works(one, "here", "sets", "ann")
+            assert not waiting.done()
+        await waiting
+        assert order[-1] == "second"
+    # Without other processes nothing is leased, and the limit is the same.
+    alone = Leases()
+    async with alone.works("sets", "ann", 1).calls.turn():
+        assert alone.works("sets", "ann", 1).now == alone.works("sets", "ann", 1).used == 1

@@ -167,20 +167,24 @@ async def _seek_on(
 async def _examine(database: Database, told: Mapping[str, str], found: Pairings) -> None:
     rows = {row["seek_id"]: row for row in await database.mappings(select(seeks))}
     players = await database.mappings(select(game_players))
-    heads = dict(await database.rows(select(games.c.game_id, games.c.head)))
-    logs = dict(await database.rows(select(events.c.game_id, func.count()).group_by(events.c.game_id)))
-    found.seeks, found.games = len(told), len(heads)
+    # In one statement: the last games are still played.
+    length = select(func.count()).where(events.c.game_id == games.c.game_id).scalar_subquery()
+    whole = {
+        game_id: head == count
+        for game_id, head, count in await database.rows(select(games.c.game_id, games.c.head, length))
+    }
+    found.seeks, found.games = len(told), len(whole)
     seats = {(row["game_id"], row["seat"]): row["seek_id"] for row in players}
     found.twice = len(players) - len({row["seek_id"] for row in players})
     for seek_id, game_id in told.items():
         row = rows.get(seek_id)
         if row is None or row["status"] != "paired" or row["game_id"] != game_id:
             found.lost += 1
-        elif logs.get(game_id) != heads.get(game_id) or seats.get((game_id, row["seat"])) != seek_id:
+        elif not whole.get(game_id) or seats.get((game_id, row["seat"])) != seek_id:
             found.without_game += 1
     # A seek whose answer was cut off is not among those that were told, and has its game all the same.
     known = {row["game_id"] for row in rows.values()}
-    found.orphans = sum(1 for game_id in heads if game_id not in known)
+    found.orphans = sum(1 for game_id in whole if game_id not in known)
 
 
 def main() -> int:
