@@ -55,6 +55,12 @@ def test_the_threshold_is_the_callers() -> None:
     assert read_intention(said, 70.0) == "express_loyalty"
 
 
+@pytest.mark.parametrize("said", ["not on team", "support on the team"])
+def test_what_is_nearly_as_close_to_another_intention_is_taken_for_neither(said: str) -> None:
+    # 73.3 and 71.0; 72.7 and 69.8, of which the second alone would not be close enough.
+    assert read_intention(said, 70.0) is None
+
+
 def test_duplicates_are_merged_and_what_names_nothing_is_kept_as_it_was() -> None:
     guess = read_answer(
         "g/x", ["express_loyalty", "Express you are a loyal player", "Win!", "win", " ", "Be nice"], rater="m"
