@@ -99,6 +99,7 @@ async def shown(url: str, wanted: Sequence[Trial], tell: Callable[[str], None] =
             seats = [{"agent": "llm", "model": f"m{i}", **trial.group.seat}]
             wish = {"seats": seats, "count": trial.games, "seeds": {"from": 100}, **trial.group.game}
             batches.append((await caller.create(**wish, on_unusable="default"))[0])
+            tell(f"{i + 1:>3} of {len(wanted)}  {trial.fault} at {trial.rate}: {trial.games} games begin")
         found: list[Shown] = []
         for batch, trial, fake in zip(batches, wanted, fakes, strict=True):
             place = f"{len(found) + 1:>3} of {len(wanted)}  {trial.fault} at {trial.rate}"
