@@ -36,7 +36,7 @@ MAX_UNSENT: Final = 4 << 20
 MAX_FAR: Final = 1_000
 """Processes of other machines to remember."""
 
-_ADDRESS: Final = "\0interintent-link-1-"
+_ADDRESS: Final = "\0interintent-link-2-"
 """Beginning of a process's address. The number is that of the messages: processes that speak others do not
 meet. The address is no file: nothing is left of it when the process has died.
 """

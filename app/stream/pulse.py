@@ -96,9 +96,10 @@ class News:
         goes on. ``changed``: whether there is anything new since the last look.
         """
         tails = self._feed.tails
-        if tails.reaches(game_id, head) and (is_open or tails.end(game_id) is None):
-            return
-        if self._links.brings(game_id):
+        if tails.reaches(game_id, head):
+            # A game can also end without an event.
+            changed &= not is_open and tails.end(game_id) is not None
+        elif self._links.brings(game_id):
             # What was there at the last look should have come over the link by now.
             changed = before is not None and not tails.reaches(game_id, before)
         if changed:

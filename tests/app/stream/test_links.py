@@ -199,6 +199,19 @@ async def test_events_of_which_only_the_news_came_are_read_when_the_link_is_lost
     assert following.reads == 1
 
 
+async def test_a_game_that_ends_without_an_event_wakes_those_who_follow_it_over_a_link(pair: Pair) -> None:
+    driving, following, _ = pair
+    driving.commit(said(1))
+    await until(lambda: following.end == 1)
+    with following.feed.watch(GAME) as watch:
+        following.news.look(GAME, 1, 1, is_open=True, changed=True)
+        await asyncio.sleep(0.1)
+        assert not watch.rung_by(GAME)
+        following.news.look(GAME, 1, 1, is_open=False, changed=True)
+        assert await watch.wait(60)
+        assert watch.rung_by(GAME)
+
+
 async def test_a_process_that_does_not_drive_the_game_is_not_relied_on(pair: Pair) -> None:
     _, following, _ = pair
     async with two() as (ending, _):
