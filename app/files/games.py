@@ -37,6 +37,7 @@ GAMES: Final = 25
 NO_GOLD: Final = "no deal in it: not a full export (export --view full, ?view=full)"
 NOT_OVER: Final = "not finished"
 DAMAGED: Final = "damaged where it was stored"
+INCOMPLETE: Final = "a line of its log cannot be read"
 
 
 @dataclass(slots=True)
@@ -97,9 +98,15 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
     log: list[Event] = []
     game_id = ""
     provenance: Provenance | None = None
+    torn = incomplete = False  # an unreadable line came last; the game lacks a line
+
+    def finished() -> Game | Unusable:
+        return Unusable(game_id, INCOMPLETE) if incomplete else _game(game_id, log, provenance)
+
     for document in bundle.lines:
         if isinstance(document, FileFault):
             yield Unusable(str(document.place), f"{document.rule}: found {document.found}")
+            torn = True
             continue
         if isinstance(document, PassedOver):
             yield Unusable(str(document.place), document.reason)
@@ -111,27 +118,31 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
                 continue
             if isinstance(value, dict) and value.get("type") == PROVENANCE:
                 if log:
-                    yield _game(game_id, log, provenance)
-                    log = []
+                    yield finished()
+                    log, torn, incomplete = [], False, False
                 provenance = Provenance.read(value)
                 continue
             line = None if isinstance(value, dict) and "schema" in value else log_line(value)
         except orjson.JSONDecodeError:
             yield Unusable(str(document.place), f"unreadable: {json_fault_of(document.text)}")
+            torn = True
             continue
         except AvalonError as fault:
             yield Unusable(str(document.place), f"unreadable: {_first(str(fault))}")
+            torn = True
             continue
         if line is None:
             yield _record(document)
             continue
         if line[0] != game_id and log:
-            yield _game(game_id, log, provenance)
-            log = []
+            yield finished()
+            log, incomplete = [], False
+        incomplete |= torn and bool(log)
+        torn = False
         game_id = line[0]
         log.append(line[1])
     if log:
-        yield _game(game_id, log, provenance)
+        yield finished()
 
 
 def _first(text: str) -> str:

@@ -968,7 +968,7 @@ class ReportBuilder:
                     names = ", ".join(sorted(versions))
                     yield f"{cell}: {model} was served as {names}, and these are pooled (column served)."
         if self.games and not any(self.items.values()):
-            yield "No items: no game holds thoughts. Imported games, bots and the preset direct have none."
+            yield "No items: no game holds thoughts; imported games, bots and the preset direct have none."
 
 
 class _ReadOnce:

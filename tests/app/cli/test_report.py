@@ -256,3 +256,18 @@ def test_a_file_of_judgements_that_does_not_read_names_its_line(games: Path, tmp
     done = interintent("report", games, "--answers", answers)
     assert done.exit_code == 2
     assert f"{answers.name}:1: intentions" in done.output.replace("\n", "")
+
+
+def test_a_game_with_a_torn_line_is_left_out_and_others_stay(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.ndjson"
+    assert interintent("simulate", "-n", "3", "--seed", "1", "--out", whole).exit_code == 0
+    lines = whole.read_text().splitlines()
+    of_second = [at for at, line in enumerate(lines) if '"g_sim2' in line]
+    # Without this line the game can still be read, and what was said in it is gone.
+    torn = next(at for at in of_second if '"type":"utterance_made"' in lines[at])
+    lines[torn] = lines[torn][:40]
+    broken = tmp_path / "broken.ndjson"
+    broken.write_text("\n".join(lines) + "\n")
+    done = interintent("report", broken, "--out", tmp_path / "r.json")
+    assert "a line of its log cannot be read" in done.output
+    assert json.loads((tmp_path / "r.json").read_text())["made_of"]["games"] == 2
