@@ -154,7 +154,11 @@ async def test_a_signal_lets_watchers_go_with_1012_and_ends_the_process(
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        url = (await asyncio.wait_for(process.stdout.readline(), 200)).decode().strip()
+        url = ""
+        while not url.startswith("http"):  # the log comes this way, too
+            line = await asyncio.wait_for(process.stdout.readline(), 200)
+            assert line, "it ended before it served"
+            url = line.decode().strip()
         async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=WITHIN_S) as client:
             batch: dict[str, Any] = (await client.post("/games", json={"drive": "manual"})).json()
             game = batch["games"][0]["game_id"]
