@@ -251,9 +251,9 @@ class CompletionReader:
         try:
             # A proxy may have added something of its own.
             read, end = _DECODER.raw_decode(text)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError) as fault:
             # An object without its end was cut off, whatever length the server stated.
-            if not text or (text.startswith("{") and not text.endswith("}")):
+            if not text or (text.startswith("{") and _lacks_its_end(text, fault)):
                 return Broken("truncated")
             return Broken("malformed_json" if text.startswith("{") else "not_json")
         if end < len(text) and not (isinstance(read, dict) and "choices" in read):
@@ -415,6 +415,14 @@ def _read_fast(data: bytes) -> Any:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
+
+
+def _lacks_its_end(text: str, fault: Exception) -> bool:
+    if not text.endswith("}"):
+        return True
+    return isinstance(fault, json.JSONDecodeError) and (
+        fault.pos >= len(text) or fault.msg.startswith("Unterminated")
+    )
 
 
 def _is_error(chunk: Mapping[str, Any]) -> bool:

@@ -141,6 +141,8 @@ BROKEN = {
     "said to be compressed": (http(WHOLE, JSON, "Content-Encoding: gzip"), "reset"),
     "shorter than it says": (http(WHOLE, JSON, longer=10), "truncated"),
     "cut where it says": (http(WHOLE[:-10], JSON), "truncated"),
+    "cut behind an object in it": (http(WHOLE[: WHOLE.rindex(b"}", 0, -1) + 1], JSON), "truncated"),
+    "cut behind a brace in a text": (http(WHOLE[: WHOLE.index(b"}") + 1], JSON), "truncated"),
     "a chunk that is shorter than it says": (
         chunked(STREAM[:50]).replace(b"32\r\n", b"39\r\n", 1), "truncated"
     ),
