@@ -61,11 +61,11 @@ class _Texts:
     def __init__(self, refused: bytes, raw: bytes, taken: bytes) -> None:
         self.raw = raw
         self.taken = taken
-        # As many escapes and other characters as are taken.
+        # As many escapes and other characters as are taken. Python 3.11.2 errs on possessive repetition.
         self.sound = re.compile(
-            rb"(?:[^\\\x00-\x08\x0b\x0c\x0e-\x1f%b]++"
+            rb"(?:[^\\\x00-\x08\x0b\x0c\x0e-\x1f%b]+"
             rb"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-            rb'|\\(?!u[dD][89a-fA-F]|%b)(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+' % (raw, refused)
+            rb'|\\(?!u[dD][89a-fA-F]|%b)(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*' % (raw, refused)
         )
 
 

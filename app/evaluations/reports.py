@@ -425,6 +425,7 @@ class Reports:
             for game_id in ids:
                 row, models = rows.get(game_id), frozenset[Seat]()
                 served: Mapping[Seat, Collection[str]] = {}
+                source: str | None = None
                 try:
                     if row is None:
                         raise CorruptLog(f"the row of {game_id} cannot be read")
@@ -440,6 +441,8 @@ class Reports:
                     )
                     if models:
                         served = await self._models.calls.served(game_id)
+                    if row.forked_from is not None:
+                        source = row.forked_from["game_id"]
                 except (CorruptLog, *UNREADABLE):
                     # Without a log the game is left out and named, as if its log were unreadable.
                     logs[game_id], specs, agents = [("", "")], (), None
@@ -458,7 +461,7 @@ class Reports:
                         specs,
                         models,
                         row is not None and row.invalid is not None,
-                        None if row is None or row.forked_from is None else row.forked_from["game_id"],
+                        source,
                         served,
                         not in_full,
                         [damaged for damaged in work.damaged if damaged.game_id == game_id],

@@ -16,13 +16,12 @@ from pydantic import BaseModel
 
 from app.base.errors import NotFound
 from app.base.problems import documented
-from app.edge.bodies import BodyRoute
 from app.edge.headers import PAGE_POLICY, SCRIPT_POLICY
-from app.pages.ui import prefers_page
+from app.pages.ui import PageRoute, prefers_page
 
 __all__ = ["LINKS", "router", "served_files"]
 
-router = APIRouter(route_class=BodyRoute)
+router = APIRouter(route_class=PageRoute)
 
 _NAME: Final = "InterIntent Server"
 

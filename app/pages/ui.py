@@ -21,7 +21,7 @@ from app.edge.bodies import BodyRoute
 from app.edge.deps import matches
 from app.edge.headers import SCRIPT_POLICY
 
-__all__ = ["prefers_page", "router", "ui_files"]
+__all__ = ["PageRoute", "prefers_page", "router", "ui_files"]
 
 
 class PageRoute(BodyRoute):

@@ -101,7 +101,14 @@ async def test_an_address_without_a_hash_leads_to_the_view(caller: Caller, path:
 
 
 @pytest.mark.parametrize(
-    ("path", "place"), [("/ui/?fbclid=1", "./"), ("/ui/index.html?a", "./index.html"), ("/ui?a=%0D", "./ui")]
+    ("path", "place"),
+    [
+        ("/ui/?fbclid=1", "./"),
+        ("/ui/index.html?a", "./index.html"),
+        ("/ui?a=%0D", "./ui"),
+        ("/?utm_source=x", "./"),
+        ("/docs?a", "./docs"),
+    ],
 )
 async def test_what_messengers_add_to_a_link_is_taken_off_for_browsers_alone(
     caller: Caller, path: str, place: str
