@@ -27,6 +27,7 @@ from rich.table import Table
 from app.runner.simulate import Plan, run
 from bench.bots import bot_rows
 from bench.crowd import crowd_rows
+from bench.errands import port_in
 from bench.floor import random_game
 from bench.models import model_rows
 from bench.reports import report_rows
@@ -207,13 +208,12 @@ class Service:
             env={k: v for k, v in os.environ.items() if not k.startswith("INTERINTENT_")},
         )
         assert self._process.stderr is not None
-        line = self._process.stderr.readline().decode()
-        self.port = int(line.split("http://")[1].split("/")[0].split()[0].rsplit(":", 1)[1])
+        self.port = port_in(self._process.stderr)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=30)
+        self._process.wait(timeout=30)
 
     def peak_mib(self) -> float:
         status = Path(f"/proc/{self._process.pid}/status").read_text()

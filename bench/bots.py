@@ -19,7 +19,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from typing import Any, Final
 import orjson
 import psutil
 
-from bench.errands import Helper
+from bench.errands import Helper, port_in
 from bench.onlookers import masked
 from bench.row import Row
 from bench.watchers import percentile
@@ -242,10 +241,7 @@ class Servers:
         env = {name: value for name, value in os.environ.items() if not name.startswith("INTERINTENT_")}
         process = subprocess.Popen(self._command, stderr=subprocess.PIPE, env=env)
         assert process.stderr is not None
-        line = process.stderr.readline().decode()
-        self.ports.append(int(line.split("http://")[1].split("/")[0].split()[0].rsplit(":", 1)[1]))
-        # Nobody reads its log: a full pipe would stop the service.
-        threading.Thread(target=process.stderr.read, daemon=True).start()
+        self.ports.append(port_in(process.stderr))
         self._processes.append(process)
 
     def cpu_s(self) -> float:

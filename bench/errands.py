@@ -3,15 +3,28 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Final, Self
 
 import psutil
 
-__all__ = ["Helper", "answer", "errands"]
+__all__ = ["Helper", "answer", "errands", "port_in"]
+
+_ADDRESS: Final = re.compile(rb"Server on http://[^/ ]*:(\d+)")
+
+
+def port_in(log: IO[bytes]) -> int:
+    """The port that a service names in its log. The rest is read in the background: a full pipe would stop
+    the service. Raises StopIteration if it ends without serving.
+    """
+    [port] = next(found for line in log if (found := _ADDRESS.findall(line)))
+    threading.Thread(target=log.read, daemon=True).start()
+    return int(port)
 
 
 async def errands() -> AsyncIterator[dict[str, Any]]:
