@@ -121,11 +121,11 @@ def read_json(
         except Unparsable:
             _parse_as_sent(text)  # knows the place in all of the body
             raise
-        _read_doubles(short)
-        return _read_doubles(body)  # which rounds long integers
+        _read_numbers(short)
+        return _read_numbers(body)  # which rounds long integers
     # A number can be invalid only by an exponent.
     if b"e" in body or b"E" in body:
-        _read_doubles(body)
+        _read_numbers(body)
     # Python's own parser takes half the time for all but plain ASCII, and twice the time for objects.
     plain = body.isascii() and marks.count(b"\\") * _SPARSE <= len(body)
     return _parse_as_sent(text) if few_objects and not plain else _parse(body)
@@ -238,7 +238,7 @@ def _check_elements(structure: bytes) -> None:
         )
 
 
-def _read_doubles(body: bytes) -> Any:
+def _read_numbers(body: bytes) -> Any:
     """The value. Raises InvalidRequest for a number beyond a double."""
     try:
         return orjson.loads(body)
