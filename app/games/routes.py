@@ -81,8 +81,9 @@ def _location(created: Mapping[str, Any]) -> str:
 async def _repeated(
     repeats: Repeats, tokens: SeatTokens, key: RequestKey | None, caller: Caller
 ) -> Response | None:
-    answer = await repeats.find(key)
-    return None if answer is None else await _again(answer, tokens, caller)
+    if key is None or (answer := await repeats.find(key)) is None:
+        return None
+    return await _again(answer, tokens, caller)
 
 
 async def _again(answer: KeptAnswer, tokens: SeatTokens, caller: Caller) -> Response:
