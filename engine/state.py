@@ -477,7 +477,7 @@ def apply(state: State, events: Iterable[Event]) -> None:
         events = events[players:]
     for event in events:
         kind = type(event)
-        # A chain of tests, the most frequent events first: a dict of handlers costs more (RECIPES).
+        # A chain of tests, the most frequent events first: a dict of handlers costs more.
         if kind is TeamProposed:
             public.append(event)
             _on_team_proposed(table, event)  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ SEAT_S: Final = 7 * 24 * 3600
 MAX_SEAT_S: Final = 30 * 24 * 3600
 
 MAX_WATCH_S: Final = 24 * 3600
-"""The longest lifetime of a watch token (PROTOCOL 2)."""
+"""The longest lifetime of a watch token."""
 
 
 @dataclass(frozen=True, slots=True)

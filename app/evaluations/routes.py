@@ -1,4 +1,4 @@
-"""Items, evaluations and annotations over HTTP (PROTOCOL, sections 3 and 5)."""
+"""Items, evaluations and annotations over HTTP."""
 
 import math
 from collections.abc import AsyncIterator, Sequence

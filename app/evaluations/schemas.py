@@ -84,7 +84,7 @@ class VariantSpec(Strict):
     context: View = "seat"
     followed: bool = Field(
         False,
-        description="Score only what was followed, according to the judgements that are stored (PAPER 3).",
+        description="Score only what was followed, according to the judgements that are stored.",
     )
     unmapped: Literal["count", "discard"] = Field(
         "count",

@@ -1,4 +1,4 @@
-"""Games and batches over HTTP (PROTOCOL, section 3)."""
+"""Games and batches over HTTP."""
 
 import re
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""The socket: one connection, one viewer, one game (PROTOCOL 4).
+"""The socket: one connection, one viewer, one game.
 
 The log is the queue. A connection has a spot in its viewer's stream, and sends the page after that
 spot whenever the last write has drained. Nothing is buffered for the connection, so a slow reader costs the

@@ -1,4 +1,4 @@
-"""The close codes of the socket, and whether a client reconnects after each: PROTOCOL's table."""
+"""The close codes of the socket, and whether a client reconnects after each."""
 
 from typing import Final, NamedTuple
 

@@ -31,7 +31,7 @@ PING_S: Final = 20.0
 
 UNREAD_S: Final = 15.0
 """After this many seconds, the kernel drops a connection whose peer acknowledges nothing, and all its unsent
-data. Without this limit, uvicorn still held such sockets after 100 s (RELIABILITY 6)."""
+data. Without this limit, uvicorn still held such sockets after 100 s."""
 
 KEEP_ALIVE_S: Final = 75
 """Seconds that an HTTP connection may be idle: longer than the usual 60 s of load balancers, which would

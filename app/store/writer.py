@@ -48,7 +48,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 GROUP: Final = 50
-"""The most appends that share a commit (RECIPES: 10 to 17 times more appends than one by one)."""
+"""The most appends that share a commit (10 to 17 times more appends a second than one by one)."""
 
 LOCK_WITHIN_S: Final = 10
 """Seconds that a write waits for a lock of somebody else's, before it fails with words that say so."""

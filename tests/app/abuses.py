@@ -1,4 +1,4 @@
-"""What a client may do to the socket, and how each ends (F11, RELIABILITY 6).
+"""What a client may do to the socket, and how each ends.
 
 ``python -m tests.app.abuses --times 1000`` does each so often against one service, and prints how the
 connections ended and whether anything was left over.

@@ -1,4 +1,4 @@
-"""A flood of messages from many sockets while games are played (F11).
+"""A flood of messages from many sockets while games are played.
 
 ``python -m tests.app.flood --seconds 60`` prints what the flood sent, how its connections ended, and what a
 bot and a watcher of the same service noticed: it should be nothing. It fails if a stream differs, a default
@@ -127,7 +127,7 @@ def violated(found: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """The command. Exits with 1 if something is wrong."""
-    parser = argparse.ArgumentParser(description="A flood from many sockets (F11).")
+    parser = argparse.ArgumentParser(description="A flood from many sockets.")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--sockets", type=int, default=60)
     given = parser.parse_args()

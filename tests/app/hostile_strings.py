@@ -1,4 +1,4 @@
-"""Sends hostile text through every field that stores text: it comes back unchanged, or is refused (F13).
+"""Sends hostile text through every field that stores text: it comes back unchanged, or is refused.
 
 ``python -m tests.app.hostile_strings 500000 --seed 7`` sends this many texts, on SQLite or with
 ``--database-url`` on another database, and prints what happened as JSON. It fails if a stored text differs
@@ -147,7 +147,7 @@ PIECES: Final = (
 
 
 def is_sound(text: str, least: int, most: int) -> bool:
-    """PROTOCOL's rule for texts, written again: a length in characters, no control character except tab and
+    """The rule for texts, written again: a length in characters, no control character except tab and
     newline, no U+0000, no lone surrogate.
     """
     return least <= len(text) <= most and not any(
@@ -567,7 +567,7 @@ async def _items(caller: Caller, game: str, dimension: str) -> list[dict[str, An
 
 def main() -> int:
     """The command. Exits with 1 if something is wrong."""
-    parser = argparse.ArgumentParser(description="Hostile text through every field (F13).")
+    parser = argparse.ArgumentParser(description="Hostile text through every field.")
     parser.add_argument("strings", type=int, nargs="?", default=2000, help="How many. [2000]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--database-url", help="Left out: a SQLite file that is gone afterwards.")

@@ -1,4 +1,4 @@
-"""Each idempotency key has one effect, although the service is killed during the requests (F15).
+"""Each idempotency key has one effect, although the service is killed during the requests.
 
 ``python -m tests.app.once --keys 100`` prints what happened as JSON, and fails if a key had two effects or
 two answers. Each key is sent eight times at once. The service is killed at a random moment and started again,

@@ -1,4 +1,4 @@
-"""The leaks that twins must find (RELIABILITY 3), each put into the service while a block lasts.
+"""The leaks that twins must find, each put into the service while a block lasts.
 
 Each leak replaces one function of the service from here, so no setting of the service can turn one on.
 """

@@ -1,4 +1,4 @@
-"""Explores what a credential reaches by any chain of calls (F19).
+"""Explores what a credential reaches by any chain of calls.
 
 An explorer starts with one credential, in a laboratory of games in which every hidden fact is known. It
 makes every possible call about every game that it can name, and goes on with every credential and game that

@@ -55,7 +55,7 @@ WITHIN_MS = 250
 
 @dataclass
 class Kills:
-    """The figures after kills of the service (F4)."""
+    """The figures after kills of the service."""
 
     games: int = 0
     kills: int = 0
@@ -186,7 +186,7 @@ async def _lines(client: httpx.AsyncClient, game: str, **query: Any) -> list[Fra
 
 @dataclass
 class Races:
-    """The figures after answers raced deadlines on two processes (F14)."""
+    """The figures after answers raced deadlines on two processes."""
 
     races: int = 0
     answers_won: int = 0
@@ -282,7 +282,7 @@ def _ms(at: str) -> int:
 
 @dataclass
 class Cuts:
-    """The figures after the connections of seats were cut at random bytes (F7)."""
+    """The figures after the connections of seats were cut at random bytes."""
 
     clients: int = 0
     cuts: int = 0

@@ -1,4 +1,4 @@
-"""A service under games and viewers that come and go: nothing grows, nothing is left over (F12).
+"""A service under games and viewers that come and go: nothing grows, nothing is left over.
 
 ``python -m tests.app.soak --seconds 300`` prints what was done, the memory over time, and the sockets,
 tasks, files and database connections before and after. The first third is for warming up. The command fails
@@ -119,7 +119,7 @@ def violated(found: dict[str, Any]) -> list[str]:
 
 def main() -> int:
     """The command. Exits with 1 if something is wrong."""
-    parser = argparse.ArgumentParser(description="Games and viewers that come and go (F12).")
+    parser = argparse.ArgumentParser(description="Games and viewers that come and go.")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--at-once", type=int, default=6, help="Games at once. [6]")
     parser.add_argument("--database-url", help="Left out: a SQLite file that is gone afterwards.")

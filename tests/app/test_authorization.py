@@ -1,4 +1,4 @@
-"""Every route and every message with every credential, against a hand-written table (F9)."""
+"""Every route and every message with every credential, against a hand-written table."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""A flood of messages from many sockets that no player or viewer notices (F11)."""
+"""A flood of messages from many sockets that no player or viewer notices."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Hostile text in every field comes back as sent or is refused with its place (F13)."""
+"""Hostile text in every field comes back as sent or is refused with its place."""
 
 import json
 from pathlib import Path

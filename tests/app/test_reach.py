@@ -1,4 +1,4 @@
-"""No chain of calls shows more than the credential at its start may see (F19)."""
+"""No chain of calls shows more than the credential at its start may see."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager

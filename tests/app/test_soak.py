@@ -1,4 +1,4 @@
-"""Games and viewers that come and go leave nothing behind (F12).
+"""Games and viewers that come and go leave nothing behind.
 
 ``python -m tests.app.soak`` runs longer.
 """

@@ -1,4 +1,4 @@
-"""What a viewer may not know changes no byte that it is sent, over sockets and HTTP (F3, F16).
+"""What a viewer may not know changes no byte that it is sent, over sockets and HTTP.
 
 ``python -m tests.app.twins`` compares more sets. With ``--planted`` it shows which kinds find which leak.
 """

@@ -1,4 +1,4 @@
-"""Twin games over the wire: what a viewer is sent must be equal byte for byte (F3).
+"""Twin games over the wire: what a viewer is sent must be equal byte for byte.
 
 The engine's twins (tests/engine/twins.py) fix what happens in both games. Here two services store the two
 games, and everything that one viewer can get over sockets and HTTP is compared as it arrives: frames,

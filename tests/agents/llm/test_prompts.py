@@ -24,7 +24,7 @@ from tests.agents.llm.models import FunctionModel, Sent, WatchedSession, noise, 
 FIVE = make_profile("interintent", 5)
 DEAL = (Role.PERCIVAL, Role.MERLIN, Role.SERVANT, Role.ASSASSIN, Role.MORGANA)
 
-# What PAPER section 2 demands of each step, by the words that our templates' comments use.
+# What the paper's section 2 demands of each step, by the words that our templates' comments use.
 DEMANDED: Mapping[str, set[str]] = {
     "system": {
         "the rules",

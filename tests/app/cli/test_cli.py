@@ -339,7 +339,7 @@ async def test_a_simulation_plays_the_games_of_the_service(tmp_path: Path, profi
 
 def test_a_simulation_prints_the_papers_figures_beside_ours() -> None:
     text = _run("simulate", "-n", "20", "--agents", "random", "--seed", "1").stdout
-    for figure in ("18.0", "82.0", "59.1", "71.4", "86.7"):  # PAPER, section 4
+    for figure in ("18.0", "82.0", "59.1", "71.4", "86.7"):  # the paper, section 4
         assert figure in text
     assert "20 games" in text
 

@@ -210,7 +210,7 @@ CLIENTS, CUTS = 20, 20
 
 @postgres_in_long_tier
 async def test_streams_cut_at_random_and_resumed_have_no_gap_and_no_repeat(served: Served) -> None:
-    """F7 in small: 20 clients, each cut 20 times without a goodbye, while the game goes on."""
+    """20 clients, each cut 20 times without a goodbye, while the game goes on."""
     game = await new_game(served, drive="manual")
     chance = random.Random(20)
 

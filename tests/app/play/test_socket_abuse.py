@@ -1,4 +1,4 @@
-"""What a client may do wrong on a socket (RELIABILITY 6): each fault gets its code, and others are served."""
+"""What a client may do wrong on a socket: each fault gets its code, and others are served."""
 
 import asyncio
 import contextlib

@@ -37,7 +37,7 @@ RULES = {"max_rejections": 1}
 QUICK = {**RULES, "discussion": "none", "summaries": False}
 
 TAKEOVERS = 5
-"""How often a process is frozen and wakes up to games that others have ended (F22)."""
+"""How often a process is frozen and wakes up to games that others have ended."""
 
 
 class Worker:

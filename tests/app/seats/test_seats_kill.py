@@ -1,4 +1,4 @@
-"""A service that is killed again and again loses no acknowledged answer (F4)."""
+"""A service that is killed again and again loses no acknowledged answer."""
 
 import random
 from pathlib import Path

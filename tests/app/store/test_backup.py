@@ -206,7 +206,7 @@ async def test_the_kinds_of_databases_are_not_mixed_up(postgres: PostgresServer,
 async def test_a_backup_taken_under_load_restores_to_games_that_all_go_on(
     database_url: str, other_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F23: scripted games, games of a model, games that people step, and a lobby, at every stage at once."""
+    """Scripted games, games of a model, games that people step, and a lobby, at every stage at once."""
     file = tmp_path / "games.zip"
     monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
     async with faking() as fake:
