@@ -52,7 +52,7 @@ cluster: install ## PostgreSQL, two APIs, workers, nginx and Prometheus on this 
 	@scripts/machine
 	@$(IN_VENV) -m tests.cluster $(ARGS)
 
-golden: install ## write the golden playthroughs anew; say why in the commit
+golden: install ## write the golden playthroughs again; say why in the commit
 	$(IN_VENV) -m tests.golden $(ARGS)
 
 bench: install ## print the table of speeds
@@ -62,7 +62,7 @@ replay: runtime ## show a log as a readable playthrough (GAME=file or id)
 	@test -n "$(GAME)" || { echo 'make replay GAME=...' >&2; exit 2; }
 	@$(IN_VENV) -m app.cli replay show "$(GAME)" $(ARGS)
 
-openapi: install ## write openapi/openapi.json and openapi/asyncapi.json anew
+openapi: install ## write openapi/openapi.json and openapi/asyncapi.json again
 	$(IN_VENV) -m app.cli.openapi openapi/openapi.json
 	$(IN_VENV) -m app.protocol.asyncapi openapi/asyncapi.json
 
@@ -72,7 +72,7 @@ web: install ## build the pages in web/ into app/pages
 audit: install ## ask for known weaknesses of all locked packages (3: a database cannot be reached)
 	@$(IN_VENV) -m scripts.audit
 
-lock: ## resolve the dependencies anew (ARGS=--upgrade for the newest)
+lock: ## resolve the dependencies again (ARGS=--upgrade for the newest)
 	scripts/lock $(ARGS)
 
 clean: ## remove the environment and every cache

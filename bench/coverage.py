@@ -38,9 +38,9 @@ from evaluators.statistics.intervals import (
     limits,
     pooled_f1,
     ratio,
+    score_limits,
     student_quantile,
 )
-from evaluators.statistics.rates import score_limits
 
 __all__ = ["MODELS", "covered"]
 

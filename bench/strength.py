@@ -17,7 +17,7 @@ from engine.profile import Profile, make_profile
 from engine.rules import create
 from engine.state import State, fold
 from engine.terms import Side, side_of
-from evaluators.statistics.rates import wilson
+from evaluators.statistics.intervals import wilson
 
 PAIRS = (("random", "random"), ("scripted", "random"), ("random", "scripted"), ("scripted", "scripted"))
 """(loyal, evil)."""

@@ -104,7 +104,7 @@ class LlmAgent:
         self._preparation = Preparation()
 
     def _take_preparation(self, turn: ModelTurn) -> Preparation:
-        """The preparation of this turn. It is used only once: after a refused answer the turn starts anew."""
+        """The preparation of this turn. It is used only once: a refused answer starts the turn again."""
         if self._preparation.request_id == turn.request.id:
             self._turn_preparation, self._preparation = self._preparation, Preparation()
         return self._turn_preparation

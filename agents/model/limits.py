@@ -171,7 +171,7 @@ class AdaptiveLimit:
         return self._slots[-1]
 
     def resize(self, parallel: Parallel) -> None:
-        """Replaces the bounds. A limit that is not shared then begins anew."""
+        """Replaces the bounds. A limit that is not shared then starts again."""
         if parallel != self.bounds:
             self.bounds = parallel
             if self.on_short is None:

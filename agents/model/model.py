@@ -50,7 +50,7 @@ class Form:
     schema: Mapping[str, Any]
     """JSON Schema 2020-12 of an object."""
     aloud: bool = False
-    """Whether the reply becomes the action, so that a speech in it is said to all."""
+    """Whether the reply becomes the action, so that everybody at the table hears a speech in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ __all__ = ["Listener", "SpokenText", "listening", "spoken_path"]
 SPEAK: Final = "speak"
 """The field of an answer that is said aloud."""
 FINAL: Final = "final"
-"""The part of an answer with several drafts whose speech is said aloud."""
+"""In an answer with several drafts, the part whose speech is said aloud."""
 
 
 class Listener(Protocol):

@@ -31,7 +31,7 @@ _AFTER_END_S: Final = 0.25
 _SESSION: Final = "X-Session-Id"
 
 _NAP: Final = 0.05
-"""The time between two looks for pieces of an answer, as a share of the time since its request was sent."""
+"""The time between checks for pieces of an answer, as a share of the time since its request was sent."""
 
 _LONGEST_NAP_S: Final = 0.25
 

@@ -18,7 +18,7 @@ AvalonError                (engine.errors)
     ├── StillNeeded        something that is not over needs what is to be deleted
     ├── AlreadyJudged      a rater's second judgement of the same thing
     ├── AlreadySeen        a guess about something that the caller was shown
-    ├── SetSealed          what is told of a set after its date alone
+    ├── SetSealed          what a set shows only after its date
     ├── SetClosed          answers to a set after its date
     ├── TooManyRaters      an owner's fourth rater of a set
     ├── NotComparable      two raters with no item in common
@@ -207,7 +207,7 @@ class AlreadySeen(_RefusedPart):
 
 
 class SetSealed(RefusedRequest):
-    """Nothing is told of the set's answers and gold before its date."""
+    """The set's answers and gold are not shown before its date."""
 
 
 class SetClosed(RefusedRequest):

@@ -100,7 +100,7 @@ def configure(level: int = logging.INFO) -> None:
     structlog.configure(
         processors=[*shared, *render],
         logger_factory=structlog.WriteLoggerFactory(cast(TextIO, stderr)),
-        # What every game says of an outage is told once, for all of them.
+        # What every game says of an outage is logged once, for all of them.
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )
     handler = logging.StreamHandler(stderr)

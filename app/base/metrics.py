@@ -45,7 +45,7 @@ ProcessCollector(registry=REGISTRY)
 GCCollector(registry=REGISTRY)
 
 LOOK_S: Final = 0.5
-"""Seconds between two looks at how late the event loop is."""
+"""Seconds between measurements of how late the event loop is."""
 
 _build = Gauge(
     "interintent_build_info", "1; the labels say what runs", ["version", "python"], registry=REGISTRY

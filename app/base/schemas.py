@@ -79,8 +79,8 @@ FEW = BeforeValidator(_few)
 
 
 def in_pieces(most: int) -> WrapValidator:
-    """A validator of lists of up to ``most`` items. Faults are those of the first hundred items that have
-    any: naming those of all takes much longer than parsing them.
+    """A validator of lists of up to ``most`` items. It names the faults of the first hundred wrong items
+    only: naming the faults of all items takes much longer than parsing them.
     """
 
     def validate(value: Any, read: ValidatorFunctionWrapHandler) -> Any:

@@ -12,7 +12,7 @@ __all__ = ["Sums"]
 T = TypeVar("T")
 
 SMALL: Final = 200
-"""Sums over batches with no more games than this are always made anew."""
+"""Sums over batches with no more games than this are computed again each time."""
 
 PAUSE: Final = 20
 """A sum is reused for so many times as long as it took to make."""

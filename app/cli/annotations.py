@@ -69,11 +69,11 @@ def import_(
         ),
     ],
     rater: Annotated[
-        str | None, typer.Option(help="The rater of every line. Left out: the column rater.")
+        str | None, typer.Option(help="The rater of every line. If omitted: the column rater.")
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option(help="human, model or program, for every line. Left out: the column kind, or human."),
+        typer.Option(help="human, model or program, for every line. If omitted: the column kind, or human."),
     ] = None,
     revise: Annotated[
         bool,

@@ -323,7 +323,7 @@ def export(
     judgements: Annotated[
         Path | None,
         typer.Option(
-            help="Judgements for the annotation files, one per line. Left out: those of stored games."
+            help="Judgements for the annotation files, one per line. If omitted: those of stored games."
         ),
     ] = None,
     database_url: DatabaseUrl = None,

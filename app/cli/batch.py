@@ -67,7 +67,7 @@ def resume(
 ) -> None:
     """Let a paused or suspended batch go on after its last stored event, with the answers paid for so far.
 
-    A running server goes on within a second, and reads its models file and key files anew. A key in an
+    A running server goes on within a second, and reads its models file and key files again. A key in an
     environment variable stays as it was when the server started.
     """
     settings = read_settings(database_url)

@@ -22,7 +22,7 @@ def doctor(
         bool,
         typer.Option(
             "--mend",
-            help="Write anew what follows from the logs, and delete what belongs to no game. Take a backup "
+            help="Rewrite what follows from the logs, and delete what belongs to no game. Take a backup "
             "first.",
         ),
     ] = False,

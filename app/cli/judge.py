@@ -24,7 +24,7 @@ __all__ = ["commands", "judged"]
 commands = typer.Typer()
 
 _POLL_S: Final = 0.5
-"""Seconds between two looks at the progress."""
+"""Seconds between checks of the progress."""
 
 OnProgress = Callable[[str, int, int], None]
 """Takes the evaluation's id, the number of games that are done, and the total number of games."""

@@ -133,16 +133,18 @@ def create(
     project: Annotated[
         str | None,
         typer.Option(
-            help="Keys of one project own together what each of them makes. Left out: the key owns alone.",
+            help="Keys of one project share what each of them makes. If omitted: the key shares nothing.",
             show_default=False,
         ),
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="When the key expires: 30d, 12h, or a time in UTC. Left out: never.")
+        str | None, typer.Option(help="When the key expires: 30d, 12h, or a time in UTC. If omitted: never.")
     ] = None,
     quotas: Annotated[
         list[str] | None,
-        typer.Option("--quota", help="NAME=LIMIT, as in `keys quota`; repeatable. Left out: the settings'."),
+        typer.Option(
+            "--quota", help="NAME=LIMIT, as in `keys quota`; repeatable. If omitted: the settings'."
+        ),
     ] = None,
     database_url: DatabaseUrl = None,
     as_json: AsJson = False,

@@ -46,8 +46,8 @@ def try_command(
     """Ask a model one question of each form that seats ask for, and say what works, how fast, and at what
     cost.
 
-    The questions are those of a seeded game, so their sizes are real. From the answers it reckons what a game
-    of five such seats takes with each preset. Nothing is stored.
+    The questions are those of a seeded game, so their sizes are real. It estimates from the answers what a
+    game of five such seats takes with each preset. Nothing is stored.
 
     Status 1: the endpoint refuses or cannot be reached, or no answer can be used.
 

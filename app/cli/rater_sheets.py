@@ -343,7 +343,9 @@ def take_command(
     ],
     rater: Annotated[
         str | None,
-        typer.Option(help="The rater of every row. Left out: the column rater, or Label Studio's annotator."),
+        typer.Option(
+            help="The rater of every row. If omitted: the column rater, or Label Studio's annotator."
+        ),
     ] = None,
     kind: Annotated[str, typer.Option(help="human, model or program.")] = "human",
     out: Annotated[

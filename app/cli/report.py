@@ -72,13 +72,13 @@ def report_command(
     batch: Batches = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="report.html, .json, .csv or .tex. Left out: standard output."),
+        typer.Option(help="report.html, .json, .csv or .tex. If omitted: standard output."),
     ] = None,
     form: Annotated[
         str | None,
         typer.Option(
             "--format",
-            help="html, json, csv or latex (the paper's tables). Left out: as --out ends, else json.",
+            help="html, json, csv or latex (the paper's tables). If omitted: by --out's ending, else json.",
         ),
     ] = None,
     figures: Annotated[
@@ -95,8 +95,9 @@ def report_command(
     contrast: Annotated[
         list[str] | None,
         typer.Option(
-            help="Test a difference: preset=paper,direct, by any column. Crossed, how it differs: "
-            "'preset=paper,direct x model=a,b'. Repeatable: p is adjusted for all contrasts."
+            help="Test a difference between values of any column: preset=paper,direct. Or whether that "
+            "difference differs by another column: 'preset=paper,direct x model=a,b'. Repeatable: p is "
+            "adjusted for all contrasts."
         ),
     ] = None,
     agents: Annotated[
@@ -410,7 +411,7 @@ def compare_command(
     judgements: Judgements = None,
     rater: Annotated[
         list[str] | None,
-        typer.Option(help="Only pairs with this rater; given twice: only this pair. Left out: every pair."),
+        typer.Option(help="Only pairs with this rater; given twice: only this pair. If omitted: every pair."),
     ] = None,
     contrast: Annotated[
         list[str] | None,

@@ -45,13 +45,13 @@ def simulate(
     ] = "scripted",
     rotate: Annotated[bool, typer.Option(help="Move the agents by one seat after each game.")] = False,
     roles: Annotated[
-        str | None, typer.Option(help="The roles, separated by commas. Left out: the profile's.")
+        str | None, typer.Option(help="The roles, separated by commas. If omitted: the profile's.")
     ] = None,
     rule: Annotated[
         list[str] | None, typer.Option(help="Change a rule, e.g. --rule discussion=none. Repeatable.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Game k has the seed SEED + k. Left out: random, and printed.")
+        int | None, typer.Option(min=0, help="Game k has the seed SEED + k. If omitted: random, and printed.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -344,7 +344,7 @@ def _resumed(path: Path, plan: Plan, profile: Profile, models: "ModelRun | None"
             try:
                 log.append(read_event(type_, without_place(type_, values)))
             except AvalonError as fault:
-                fail(f"{path} holds something else: {fault}")
+                fail(f"{path} holds something other than games: {fault}")
             if isinstance(log[-1], GameCreated) and log[-1].profile != profile:
                 fail(f"{another} has other rules")
             if isinstance(log[-1], AgentsSeated):

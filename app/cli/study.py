@@ -50,7 +50,7 @@ STOPPED: Final = 3
 """Exit status if the budget is spent or a model refuses: the same command goes on later."""
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before anything is spent.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend without asking first.")]
 
 
 @study_app.command("new")
@@ -81,7 +81,9 @@ def plan_command(
     directory: Dir,
     try_models: Annotated[
         bool,
-        typer.Option("--try", help="Try each model first (20 questions each), and reckon with its answers."),
+        typer.Option(
+            "--try", help="Try each model first (20 questions each), and base the estimate on its answers."
+        ),
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -161,8 +163,8 @@ def _check_seats(folder: StudyFolder, design: Design, endpoints: Any) -> None:
 
 @study_app.command("freeze")
 def freeze_command(directory: Dir) -> None:
-    """Write down hash and date of the study file, before the first game. What is changed later is told as a
-    deviation in status and report.
+    """Write down hash and date of the study file, before the first game. What is changed later is reported as
+    a deviation in status and report.
     """
     folder = folder_of(directory)
     _, design = opened(folder)
@@ -426,7 +428,7 @@ def pack_command(
     ] = None,
 ) -> None:
     """Pack a study for others: one folder and one archive with games, items, judgements, stored answers,
-    report, versions and checksums, and with the command that makes the report anew. Keys are never in it.
+    report, versions and checksums, and with the command that makes the report again. Keys are never in it.
 
     Packed twice from the same run, both are equal byte by byte.
 

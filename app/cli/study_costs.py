@@ -210,7 +210,7 @@ def _hours(
     seats: Mapping[tuple[str, str, str], int],
     games: int,
 ) -> Range:
-    """Hours of the games that are left, so many at a time."""
+    """How many hours the remaining games take, as many at a time as the study allows."""
     if not games:
         return Range()
     played = (one for cell in state.cells for one in cell.records)

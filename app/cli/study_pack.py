@@ -1,6 +1,6 @@
 """The files of a study for others: its games, judgements, answers, items and report, and all of it packed.
 
-The report is made by ``interintent report`` from these files alone, so anybody can make it anew.
+The report is made by ``interintent report`` from these files alone, so anybody can make it again.
 """
 
 import gzip
@@ -383,7 +383,7 @@ judgements.json   judgements of people and models; answers.jsonl: guesses and su
 calls/            every stored answer of the games' models; rater-calls/: of judges and guessers
 report.*          the report, and its plots in figures/
 dataset/          the games as tables; its README.md says what every column means
-make-report.sh    makes report, plots and data set anew from these files (sh make-report.sh)
+make-report.sh    makes report, plots and data set again from these files (sh make-report.sh)
 versions.json     the programs that made this pack
 SHA256SUMS        sha256sum -c SHA256SUMS checks every file
 """

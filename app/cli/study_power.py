@@ -64,7 +64,7 @@ class _Smallest:
 def finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
     """For each contrast of the questions: the smallest difference that the design finds in each figure.
 
-    Figures that pilot games have are reckoned from their variance and pairing; others, and all without pilot
+    Figures that pilot games have are estimated from their variance and pairing; others, and all without pilot
     games, in the worst case, and say so. Raises StudyFault for a deciding figure that the pilot games do not
     have, and ModuleNotFoundError without scipy.
     """

@@ -30,7 +30,7 @@ from evaluators.study.file import Study
 __all__ = ["RunProgress", "RunResult", "Shard", "check_endpoints", "run_study"]
 
 _LOOK_S: Final = 0.5
-"""Seconds between two looks at what was used."""
+"""Seconds between checks of what was used."""
 
 _EARLIER: Final = UseKey("", "", "earlier")
 

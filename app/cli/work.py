@@ -23,7 +23,7 @@ __all__ = ["commands"]
 commands = typer.Typer()
 
 LOOK_S = 0.5
-"""Seconds between two looks whether there is work left."""
+"""Seconds between checks whether there is work left."""
 
 
 @commands.command()
@@ -88,7 +88,7 @@ async def _work(settings: Settings, port: int | None, *, until_empty: bool) -> N
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, asked, one)
     async with on_database(settings, writes=True, makes=True):
-        pass  # a database that cannot be used is told in a sentence
+        pass  # a database that cannot be used is reported in a sentence
     parts = Composition(settings, end_process)
     async with AsyncExitStack() as stack:
         if port is not None:

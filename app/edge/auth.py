@@ -94,7 +94,7 @@ class Caller:
     scopes: frozenset[str] = frozenset()
     """Whoever has a scope's ``:any`` form also has the scope."""
     owner: str = ""
-    """To whom belongs what it makes: ``project:NAME`` or ``key:ID`` for a key, ``operator``, ``keyless``. A
+    """The owner of what it makes: ``project:NAME`` or ``key:ID`` for a key, ``operator``, ``keyless``. A
     token has the owner of the key that it came from; empty: unknown, and then nothing is its own.
     """
     key_id: str | None = None
@@ -155,7 +155,7 @@ ANYBODY: Final = Caller("anybody")
 
 
 def owner_of(key: ApiKey) -> str:
-    """To whom belongs what is made with this key: its project, or the key itself."""
+    """The owner of what is made with this key: its project, or the key itself."""
     return f"{KEY}{key.key_id}" if key.project is None else f"{PROJECT}{key.project}"
 
 

@@ -33,7 +33,7 @@ class QuotaView(BaseModel):
     limit: float | None = Field(description="Null: no limit.")
     used: float
     left: float | None = Field(description="Null: no limit.")
-    resets_at: str | None = Field(description="When the count begins anew; null: never, or all the time.")
+    resets_at: str | None = Field(description="When the count resets; null: never, or all the time.")
 
 
 class MeView(BaseModel):

@@ -36,10 +36,10 @@ __all__ = ["EXEMPT", "QUOTAS", "Quota", "QuotaCheck", "QuotaUse", "Quotas"]
 log = structlog.get_logger()
 
 FRESH_S: Final = 2.0
-"""Seconds after which a changed quota counts, and what this process has counted in memory is stored."""
+"""Seconds after which a changed quota holds, and after which counts in memory are stored."""
 
 BURST_S: Final = 1.0
-"""An owner that was quiet may send the requests of so many seconds at once."""
+"""After a pause, an owner may send as many requests at once as its quota allows in this many seconds."""
 
 FOR_TOKENS: Final = 3
 """How many times the quota ``requests`` all tokens of an owner have together."""
@@ -48,7 +48,7 @@ EXEMPT: Final = frozenset({"", "keyless", "operator", "server"})
 """Owners for which the settings' quotas do not hold."""
 
 SPENT_S: Final = 1.0
-"""Seconds between two looks at what models have cost an owner, while they are asked."""
+"""Seconds between checks of what models have cost an owner, while they are asked."""
 
 _FORGET_AT: Final = 10_000
 
@@ -121,7 +121,7 @@ class QuotaUse:
     """None: no limit."""
     used: float
     resets_ms: int | None
-    """When the count begins anew, in ms since 1970; None: never, or at once."""
+    """When the count resets, in ms since 1970; None: never, or at once."""
 
 
 class Quotas:
@@ -199,7 +199,7 @@ class Quotas:
         quota = QUOTAS[name]
         if wait_s is None:
             wait_s = (DAY_MS - now_ms() % DAY_MS) / 1000
-            hint = hint or "it begins anew at midnight UTC"
+            hint = hint or "it resets at midnight UTC"
         quota_refusals.labels(name).inc()
         message = (
             f"your quota {name} allows {limit:,.10g} ({quota.of}); {hint or 'GET /me shows your quotas'}"
@@ -210,8 +210,8 @@ class Quotas:
 
     def admit(self, owner: str, *, by_token: bool = False) -> None:
         """Counts one request. Raises QuotaExceeded if there were too many in this second. ``by_token``: the
-        tokens of an owner are counted apart, so that who holds one cannot use up what its keys need; bots
-        may send more than programs that look on.
+        owner's tokens have a count of their own, so that the holder of a token cannot use up what the owner's
+        keys need; bots may send more than programs that only watch.
         """
         limit = self.limit(owner, "requests")
         if limit is None:
@@ -286,12 +286,12 @@ class Quotas:
     async def take_games(
         self, connection: AsyncConnection, owner: str, count: int, *, opened: bool = True
     ) -> None:
-        """Counts games that the caller's transaction has just stored. Raises QuotaExceeded if that are too
-        many on this day or, unless they are over (``opened``), too many at once.
+        """Counts games that the caller's transaction has just stored. Raises QuotaExceeded if there are now
+        too many of this day or, if they are still to be played (``opened``), too many open games.
         """
         if not self.has_any(owner):
             return
-        # Raising the day's count makes other processes wait that create games for this owner.
+        # Other processes that create games for this owner wait until this transaction ends.
         await self.take(connection, owner, "games_a_day", count)
         limit = self.limit(owner, "open_games")
         if limit is not None and opened and await self._store.open_games(owner, connection) > limit:

@@ -23,7 +23,7 @@ MAX_TOKEN: Final = 2048
 """The most characters of a token; ours have about 300."""
 
 REMEMBERED: Final = 4096
-"""Tokens whose signatures are not checked anew."""
+"""Tokens whose signatures are not checked again."""
 
 SEAT_S: Final = 7 * 24 * 3600
 """The default lifetime of a seat token: the longest game between people, and a weekend."""

@@ -39,7 +39,7 @@ class EstimateView(_Figures):
         Annotated[
             float | None,
             Field(
-                description="Of a share: its variance over games as a multiple of that of as many "
+                description="For a share: its variance over games as a multiple of that of as many "
                 "independent items. Null where no game has several items."
             ),
         ]
@@ -48,7 +48,7 @@ class EstimateView(_Figures):
         Annotated[
             float | None,
             Field(
-                description="Of a share: the intraclass correlation, what items of one game have in common."
+                description="For a share: the intraclass correlation, what items of one game have in common."
             ),
         ]
     ]

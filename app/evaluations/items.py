@@ -124,7 +124,7 @@ class FinishedGames:
         return played
 
     async def origin(self, game_id: str) -> str:
-        """The game from which this game was forked at last; the game itself if it is no fork."""
+        """The game at the beginning of this game's forks; the game itself if it is no fork."""
         return (await self.lineage(game_id))[-1]
 
     async def lineage(self, game_id: str) -> list[str]:

@@ -232,8 +232,8 @@ async def agreement(
 ) -> tuple[dict[str, Any] | None, bool]:
     """The agreement of this evaluation's judge with people in the same games, and whether it is enough.
 
-    The agreement is computed anew each time, since later judgements of people count too. Following scores are
-    grouped as in the paper (1-3, 4-5). Only callers who may read the games in full
+    The agreement is computed again each time, since later judgements of people count too. Following scores
+    are grouped as in the paper (1-3, 4-5). Only callers who may read the games in full
     (``sees_all``) get the figures. ``people``: whose people; None: anybody's.
     """
     dimension = row.dimension

@@ -147,7 +147,7 @@ class _Ready(NamedTuple):
 
 
 class StoredRatings:
-    """The ladder of the database. It is made anew only when there are other games than the last time."""
+    """The ladder of the database. It is computed again only when there are other games than the last time."""
 
     def __init__(self, store: RatingStore) -> None:
         self._store = store
@@ -159,7 +159,7 @@ class StoredRatings:
         if find_spec("scipy") is None:
             raise NotReady(MISSING)
         if self._made is not None and self._lock.locked():
-            return self._made[1]  # it is being made anew: nobody waits for that
+            return self._made[1]  # it is being computed again: nobody waits for that
         async with self._lock:
             state = await self._store.state()
             if self._made is None or self._made[0] != state:

@@ -115,7 +115,7 @@ class _Key(NamedTuple):
 
     batches: tuple[str, ...]
     in_full: bool
-    """Whether it is for callers who may read the games in full; else it has what is public."""
+    """Whether it is for callers who may read the games in full; else it shows only what is public."""
     split: Split
     exclude_above: float
     whose: Whose | None
@@ -123,7 +123,7 @@ class _Key(NamedTuple):
 
 
 class _State(NamedTuple):
-    """How much is stored about one batch. When any of these numbers changes, the report is made anew."""
+    """How much is stored about one batch. When any of these numbers changes, the report is made again."""
 
     games: tuple[tuple[str, int], ...]
     """The number of games for each status."""
@@ -240,7 +240,7 @@ class Reports:
             games = [game for batch in batches for game in await self._games.ids(batch, status=("finished",))]
             in_full = not await self._gold.unread(caller, games)
         if split != _WHOLE and not in_full:
-            raise Forbidden("who sat where is told to whoever may read the games in full: not all are yours")
+            raise Forbidden("you may not read all of these games in full, so you may not know who sat where")
         if raters_of and not in_full:
             raise Forbidden(RATERS_OF)
         _check_columns(split, labels)

@@ -179,7 +179,7 @@ class ModelJudge(Strict):
     kind: Literal["model"]
     model: ModelName = Field(description="An endpoint of this server.")
     name: RaterName | None = Field(
-        None, description="The rater of its judgements. Left out: `judge` and the endpoint's name."
+        None, description="The rater of its judgements. If omitted: `judge` and the endpoint's name."
     )
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] = 0.0
     max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000), AS_WHOLE] = 2000
@@ -226,7 +226,7 @@ class NewJudging(Strict):
     batch: Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")] | None = None
     budget: JudgeBudget | None = None
     regrade_of: EvaluationId | None = Field(
-        None, description="An evaluation of the same judge, whose items are judged anew. It is not changed."
+        None, description="An evaluation of the same judge, whose items are judged again. It is not changed."
     )
 
 

@@ -65,7 +65,7 @@ PRACTICE: Final = "practice"
 """In the spec of answers: their gold was the caller's to read."""
 
 
-_PER_ITEM: Final = "item by item, answers are shown to whoever may read the gold"
+_PER_ITEM: Final = "answers are shown item by item only to callers who may read the gold"
 
 
 class Evaluations:
@@ -308,9 +308,9 @@ class Evaluations:
         """Whether the caller may read the gold of all these items."""
         unread = await self.gold.unread(caller, {parse_id(item).game_id for item in items})
         hidden = {item for item in items if parse_id(item).game_id in unread}
-        # What was followed depends on more than the gold that a set publishes.
-        opened = set() if followed else await self.gold.of_closed_sets(hidden, options)
-        return not hidden - opened
+        if followed or not hidden:
+            return not hidden  # what was followed depends on more than the gold that a set publishes
+        return hidden <= await self.gold.of_closed_sets(hidden, options)
 
     async def judge(
         self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
@@ -518,8 +518,8 @@ class Evaluations:
         for row in rows:
             if row.dimension in ("guessing", "summarisation") and not (_in_full(row, caller)):
                 raise Forbidden(
-                    "one of these was handed in to games whose gold was not yours to read: what it scored "
-                    "stands, and more is not told"
+                    "you could not read the gold of one of these evaluations when it was made: it shows its "
+                    "scores, and cannot be compared item by item"
                 )
         return await self._comparisons.evaluations(
             rows[0], rows[1], exclude_above, partial(self.whose, caller)

@@ -222,7 +222,7 @@ async def list_receipts(
     response: Response,
     answers: Annotated[bool, Query(description="Whether to give back the answers, too.")] = False,
 ) -> OwnReceipts:
-    """The last answers of each rater of the caller's owner. They are told to nobody else before the date."""
+    """The last answers of each rater of the caller's owner. Nobody else sees them before the date."""
     response.headers["Cache-Control"] = "no-store"
     return await evaluations.sets.receipts(set_id, caller, with_answers=answers)
 

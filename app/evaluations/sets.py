@@ -1,7 +1,7 @@
 """Sealed sets: items that raters are compared on, drawn by the server and sealed until a date.
 
 Whoever may read some games in full may seal items of them. Everybody may read the items of a set, and answer
-it until its date; until then nothing is told, to nobody, but to each rater the receipt of its own answers.
+it until its date. Until then nobody sees anything of the answers; a rater gets a receipt for its own.
 Answers are stored as they come and are not looked at: no gold is read before the date, so no answer, error or
 delay can depend on it. After the date the set is opened, the last answers of each rater are scored once, and
 scores, gold and each item's results are open to all.
@@ -150,7 +150,7 @@ class EvaluationSets:
         closes_at = _moment(new.closes_at)
         if not now < closes_at <= now + LONGEST_MS:
             raise InvalidRequest(
-                f"a set is sealed until a date from now on, 400 days at most: now it is {timestamp(now)}",
+                f"a set is sealed until a date in the next 400 days; now it is {timestamp(now)}",
                 "/closes_at",
                 "closes_at",
             )
@@ -158,7 +158,7 @@ class EvaluationSets:
             batch = await self._rows.batch(batch_id)
             if batch is None or not caller.may("export:full", batch.owner):
                 raise NotFound(
-                    "a set publishes gold at its date, so it is made by whoever may read that: "
+                    "a set publishes gold at its date, so only callers who may read the gold can make it: "
                     f"/batches/{place} is no batch of yours"
                 )
         owner = caller.owner
@@ -203,9 +203,9 @@ class EvaluationSets:
             free = [one for one in candidates if _is_free(taken, one.origin, closes_at)]
             if len(free) < new.items:
                 raise InvalidRequest(
-                    f"these batches have {len(free)} items to draw, {new.items} are needed. What counts are "
-                    "finished games whose gold is not public, that were not marked as invalid, and that are "
-                    "in no set of another date; of each game, what one seat sees",
+                    f"these batches have {len(free)} items to draw from, {new.items} are needed. A game "
+                    "counts if it has finished, its gold is not public, it is not marked as invalid, and no "
+                    "set of another date has it; of each game, the items that one seat sees",
                     "/items",
                     "too_few_items",
                 )
@@ -334,7 +334,9 @@ class EvaluationSets:
         row = await self._looked_at(set_id)
         _refuse_withdrawn(row)
         if row.opened_at is None:
-            raise SetSealed(f"this set is sealed until {timestamp(row.closes_at)}: nothing is told before")
+            raise SetSealed(
+                f"this set is sealed until {timestamp(row.closes_at)}; it shows scores and gold then"
+            )
         return row
 
     async def items(

@@ -151,8 +151,8 @@ def checked(
     columns: Mapping[str, str],
     refuse: Callable[[str, str], InvalidRequest],
 ) -> M:
-    """Reads what a line holds. Raises what ``refuse`` makes of the column and the fault of the first field
-    that is wrong. ``columns``: where a field stands, unless in the column of its name.
+    """Reads the fields of a line. For the first wrong field, raises the error that ``refuse`` makes of its
+    column and its fault. ``columns``: the column of each field that is not in a column of its own name.
     """
     try:
         return model.model_validate(given)

@@ -559,7 +559,7 @@ def _no_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     read = dict(pairs)
     if len(read) != len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise NotJson(f"the key {ascii(twice)[:60]} twice in an object")
+        raise NotJson(f"an object has the key {ascii(twice)[:60]} twice")
     return read
 
 

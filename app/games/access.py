@@ -15,11 +15,25 @@ from engine.errors import InvalidInput
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import read_viewer, viewer_name
 
-__all__ = ["Access", "Sight", "needs_or_watches", "sight_of"]
+__all__ = ["Access", "Sight", "known_batch", "known_game", "needs_or_watches", "sight_of"]
 
 
 _SEES_A_SEAT: Final = frozenset({"export:full", "tokens:mint", "bots:play"})
 """With any of these, a key sees the seats that are its owner's in games of others."""
+
+
+def known_game(row: GameRow | None) -> GameRow:
+    """The row of a game. Raises NotFound if there is none."""
+    if row is None:
+        raise NotFound("no such game for this caller")
+    return row
+
+
+def known_batch(row: BatchRow | None) -> BatchRow:
+    """The row of a batch. Raises NotFound if there is none."""
+    if row is None:
+        raise NotFound("no such batch for this caller")
+    return row
 
 
 def needs_or_watches(scope: str, caller: Caller) -> None:
@@ -39,8 +53,8 @@ class Sight:
     answers: AbstractSet[Seat] = frozenset()
     """For which seats it may answer, and so may have tokens of."""
     is_bound: bool = False
-    """Whether it may see no more since the game has remote seats of others. A game that has failed may go on,
-    so only one that has finished or was cancelled has ended.
+    """Whether it may not see more because others have remote seats in the game. A game that has failed may
+    go on, so only one that has finished or was cancelled has ended.
     """
 
     def shows(self, viewer: Viewer) -> bool:
@@ -155,8 +169,8 @@ class Access:
         return row
 
     async def sees_batch(self, caller: Caller, batch: BatchRow) -> bool:
-        """Whether the caller sees every game of the batch in full. A key does not while others sit at one
-        that has not ended, unless it may see all games of everybody and sits at none of them.
+        """Whether the caller sees every game of the batch in full. A key does not as long as others have
+        seats in one that has not ended, unless the key may see everybody's games and has no seat in these.
         """
         return caller.may("export:full", batch.owner) and not await self.is_bound(caller, batch)
 

@@ -33,7 +33,7 @@ CHECK_LABEL: Final = "bot-check"
 
 
 CUT: Final = "1.1.vote."
-"""How the requests begin whose acknowledgement a check cuts off."""
+"""The beginning of the ids of requests whose acknowledgement a check cuts off."""
 
 
 class Bots:

@@ -249,7 +249,7 @@ async def list_game_events(
     viewer_name: ViewerName = None,
     after: After = 0,
     limit: Annotated[
-        int | None, Query(ge=1, le=200, description="The most events to send. Left out: all.")
+        int | None, Query(ge=1, le=200, description="The most events to send. If omitted: all.")
     ] = None,
     follow: Annotated[
         bool,
@@ -291,7 +291,7 @@ async def step_game(
     row = await access.game(caller, game_id, "games:step")
     viewer = (await access.sight(caller, row)).viewer
     head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match, viewer)
-    appended, state = await games.step(game_id, step.until, viewer, head)
+    appended, state = await games.stepper.step(game_id, step.until, viewer, head)
     row = await games.row(game_id)
     seen = len(stream(state, viewer))
     response.headers["ETag"] = _etag(viewer, seen, row)
@@ -362,7 +362,7 @@ async def cancel_game(
     """Ends a game now. Its events stay."""
     await access.game(caller, game_id, "games:cancel")
     async with audit.noted(caller, "cancel", game_id):
-        await games.cancel(game_id)
+        await games.canceller.cancel(game_id)
     return Cancelled()
 
 
@@ -584,7 +584,7 @@ async def resume_batch(
     audit: AuditDep,
 ) -> Resumed:
     """Lets the batch, and its games that were suspended alone, go on after the last stored event. The
-    operator's endpoints and keys are read anew; what was answered and paid for is used again.
+    operator's endpoints and keys are read again; what was answered and paid for is used again.
     """
     await access.batch(caller, batch_id, "games:create")
     async with audit.noted(caller, "resume", batch_id):

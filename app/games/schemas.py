@@ -126,9 +126,9 @@ class SeatSpec(Strict):
     model: ModelName | None = Field(
         None,
         description="For `llm`, and kinds of packages that ask a model: one of `models`, or a model endpoint "
-        "of this server. Left out: the only one there is.",
+        "of this server. If omitted: the only one there is.",
     )
-    mechanism: Mechanism | None = Field(None, description="`llm` only. Left out: `paper`.")
+    mechanism: Mechanism | None = Field(None, description="`llm` only. If omitted: `paper`.")
     options: Annotated[dict[str, ReadJson], Field(max_length=50), FEW] = Field(
         default_factory=dict, description="Options of that kind of agent."
     )
@@ -149,7 +149,7 @@ Deadlines = Annotated[
     ],
     Field(
         description="Seconds that remote seats have to answer, by kind of request, counted from the commit "
-        "that opened the request; then the default is played. Left out: "
+        "that opened the request; then the default is played. If omitted: "
         + ", ".join(f"`{kind}` {seconds:g}" for kind, seconds in ALLOWANCE_S.items())
         + ". Games that are stepped by hand have no deadlines."
     ),
@@ -181,7 +181,7 @@ OnUnusableField = Annotated[
     Field(
         description="What happens if no answer of a model can be used for a seat's decision. `suspend`: "
         "the batch waits until it is resumed. `default`: the default is played, and marked. `fail`: the game "
-        "fails. Left out: `suspend` if more than half of the endpoint's last 20 answers could not be used, "
+        "fails. If omitted: `suspend` if more than half of the endpoint's last 20 answers could not be used, "
         "else `default`."
     ),
 ]
@@ -240,14 +240,14 @@ class NewGames(Strict):
 
     count: Annotated[int, Field(ge=1, le=MAX_COUNT), AS_WHOLE] = 1
     seeds: Seeds | None = Field(
-        None, description="Left out: 128 random bits for each game, shown to the full viewer only."
+        None, description="If omitted: 128 random bits for each game, shown to the full viewer only."
     )
     profile: Literal["interintent", "official"] = "interintent"
     players: Annotated[int, Field(ge=5, le=10), AS_WHOLE] | None = Field(
-        None, description="Left out: as many as `seats`, `roles` or `deal` name, else 5."
+        None, description="If omitted: as many as `seats`, `roles` or `deal` name, else 5."
     )
     roles: Annotated[list[RoleName], Field(min_length=5, max_length=10), FEW] | None = Field(
-        None, description="The deck, dealt at random. Left out: the profile's."
+        None, description="The deck, dealt at random. If omitted: the profile's."
     )
     deal: Annotated[dict[SeatKey, RoleName], Field(min_length=5, max_length=10), FEW] | None = Field(
         None, description="Which seat holds which role, in every game of the batch."
@@ -258,7 +258,7 @@ class NewGames(Strict):
         description="One spec for each seat, or a single spec for all seats.",
     )
     models: Models = Field(default_factory=dict, description="The models that seats name.")
-    budget: NewBudget | None = Field(None, description="Left out: no limit.")
+    budget: NewBudget | None = Field(None, description="If omitted: no limit.")
     on_unusable: OnUnusableField = None
     rotate: bool = Field(False, description="Move the specs by one seat from game to game.")
     names: Annotated[dict[SeatKey, Name], Field(max_length=10), FEW] = Field(
@@ -271,7 +271,7 @@ class NewGames(Strict):
     stand_in_after: Annotated[int, Field(ge=1, le=20), AS_WHOLE] | None = Field(
         None,
         description="After this many missed deadlines in a row a `remote` seat counts as absent: its tokens "
-        "are revoked, and a scripted stand-in plays it to the end. Left out: defaults are played on.",
+        "are revoked, and a scripted stand-in plays it to the end. If omitted: defaults are played on.",
     )
     guessable_seeds: bool = Field(
         False,
@@ -317,16 +317,16 @@ class ForkGame(Strict):
     ]
     seats: Annotated[list[SeatSpec], Field(min_length=1, max_length=10), FEW] | None = Field(
         None,
-        description="The agents from there on. Left out: the same agents, which repeat the original. "
+        description="The agents from there on. If omitted: the same agents, which repeat the original. "
         "Language models are asked again.",
     )
     models: Models = Field(
         default_factory=dict, description="In addition to the models of the original's batch."
     )
-    budget: NewBudget | None = Field(None, description="Left out: that of the original's batch, unspent.")
+    budget: NewBudget | None = Field(None, description="If omitted: that of the original's batch, unspent.")
     on_unusable: OnUnusableField = None
     drive: Literal["auto", "manual"] = "auto"
-    deadlines_s: Deadlines | None = Field(None, description="Left out: those of the original's batch.")
+    deadlines_s: Deadlines | None = Field(None, description="If omitted: those of the original's batch.")
     labels: Labels = Field(
         default_factory=dict,
         description="In addition to those of the original's batch; an equal name replaces its value.",
@@ -410,7 +410,7 @@ class NewGameToken(Strict):
     )
     ttl_s: Annotated[int, Field(ge=1, le=MAX_SEAT_S), AS_WHOLE] | None = Field(
         None,
-        description=f"Seconds that the token is valid. Left out: {SEAT_S} for a seat; {MAX_WATCH_S}, "
+        description=f"Seconds that the token is valid. If omitted: {SEAT_S} for a seat; {MAX_WATCH_S}, "
         "the most that is allowed, for watching.",
     )
     raise_epoch: bool = Field(

@@ -5,7 +5,6 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 import orjson
 import structlog
@@ -14,21 +13,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.kinds import asks_model
-from agents.model.model import ModelUnavailable
-from agents.remote import RemoteAgent
-from agents.table import step
 from app.base import metrics
 from app.base.clock import now_ms, random_bits
 from app.base.errors import (
     AlreadyOver,
-    BudgetSpent,
-    DrivenAutomatically,
     Forbidden,
     InvalidRequest,
-    NotAnswered,
     NotFound,
     NotSuspended,
-    Stale,
     Unfinished,
 )
 from app.base.off_loop import off_loop
@@ -39,7 +31,8 @@ from app.base.tasks import end_tasks
 from app.edge.auth import ANYBODY, Caller
 from app.edge.idempotency import RequestKey, keep
 from app.edge.quotas import Quotas
-from app.games.access import Sight
+from app.games.access import Sight, known_batch, known_game
+from app.games.cancelling import Canceller
 from app.games.dealing import (
     Dealer,
     dealt,
@@ -75,11 +68,9 @@ from app.games.schemas import (
     NewGames,
     PlayedAnew,
 )
+from app.games.stepping import Stepper
 from app.models.registry import ModelRegistry, Spending
-from app.models.stops import Stop
-from app.runner.drive import TellingJournal
 from app.runner.local import Ended, LocalRunner
-from app.runner.metering import GameMeter
 from app.runner.pickup import Driver
 from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
@@ -91,8 +82,8 @@ from app.seats.seating import (
     seated,
 )
 from app.store.audit import Audit
-from app.store.call import BUDGET_SPENT, Use
-from app.store.db import Conflict, Database
+from app.store.call import Use
+from app.store.db import Database
 from app.store.deleting import Deleted, Deleting
 from app.store.games import (
     OPEN,
@@ -104,27 +95,24 @@ from app.store.games import (
     Tallied,
     new_id,
 )
-from app.store.inbox import no_answer
-from app.store.log import EXPORT_DAMAGED, SHORT_LOG, GameLog, LogReader, export_texts
+from app.store.log import EXPORT_DAMAGED, SHORT_LOG, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, GameRow, whole
 from app.store.writer import whose
-from app.stream.feed import Feed, request_name
-from engine.actions import Action
+from app.stream.feed import Feed
 from engine.errors import CorruptLog
-from engine.events import ActionDefaulted, AgentsSeated, Event, GameEnded
+from engine.events import AgentsSeated, Event
 from engine.foreign.record import SCHEMA, Record, read_record
 from engine.foreign.replay import replay
-from engine.rules import Request, cancel, decide, pending
-from engine.state import State, apply, fold
+from engine.state import State, fold
 from engine.terms import FULL, Seat, Viewer
-from engine.view import observe, project
+from engine.view import project
 from evaluators.ground.provenance import (
     catalogue_digest,
     package_version,
     provenance_of,
     public_provenance,
 )
-from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
+from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = ["Games", "Laid", "batch_status"]
 
@@ -160,7 +148,7 @@ class Laid:
 
 
 class Games:
-    """Creates, lists, steps, forks, cancels and exports games."""
+    """Creates, imports, forks, exports and deletes games; pauses, resumes and cancels batches."""
 
     def __init__(
         self,
@@ -181,7 +169,6 @@ class Games:
         self._feed = feed
         self._models = models
         self.dealer = Dealer(models)
-        self._inboxes = inboxes
         self._runner = runner
         self._pickup = pickup
         self._quotas = quotas
@@ -189,9 +176,8 @@ class Games:
         self._deleting = Deleting(database)
         self._audit = Audit(database)
         self._defaults = Sums(self._count_defaults)
-        # A lock lives as long as somebody steps its game or waits to step it.
-        self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._cancelling: set[str] = set()
+        self.canceller = Canceller(database, store, reader, feed, inboxes, runner)
+        self.stepper = Stepper(database, store, reader, feed, models, inboxes, pace, self.canceller)
         self._background: set[asyncio.Task[None]] = set()
 
     # --- creating ---------------------------------------------------------------------------
@@ -514,17 +500,11 @@ class Games:
 
     async def row(self, game_id: str) -> GameRow:
         """The game's row. Raises NotFound."""
-        row = await self._store.game(game_id)
-        if row is None:
-            raise NotFound("no such game for this caller")
-        return row
+        return known_game(await self._store.game(game_id))
 
     async def batch_row(self, batch_id: str) -> BatchRow:
         """The batch's row. Raises NotFound."""
-        row = await self._store.batch(batch_id)
-        if row is None:
-            raise NotFound("no such batch for this caller")
-        return row
+        return known_batch(await self._store.batch(batch_id))
 
     async def state(self, game_id: str) -> State:
         """The full state of a game. To show one viewer's part, callers must fold that part themselves."""
@@ -611,155 +591,7 @@ class Games:
             )
         return [provenance.line(full=True), *texts]
 
-    # --- stepping and cancelling -------------------------------------------------------------
-
-    async def step(
-        self, game_id: str, until: str, viewer: Viewer, head: int | None
-    ) -> tuple[list[tuple[int, int, Event]], State]:
-        """Steps a manual game. Returns (position, commit time, event) of each appended event that the
-        viewer sees, in the viewer's own numbering, and the state after them. ``head``: the length that the
-        viewer's stream must have, else Stale is raised; None: any. Raises NotAnswered if a remote seat
-        holds up the first action, DrivenAutomatically, AlreadyOver, and Stale if somebody else wrote to the
-        log or cancels the game.
-        """
-        lock = self._stepping.setdefault(game_id, asyncio.Lock())
-        async with lock:
-            return await self._step(game_id, until, viewer, head)
-
-    async def _step(
-        self, game_id: str, until: str, viewer: Viewer, head: int | None
-    ) -> tuple[list[tuple[int, int, Event]], State]:
-        row = await self.row(game_id)
-        if row.drive != "manual":
-            raise DrivenAutomatically("the service drives this game; create it with drive manual to step it")
-        if row.status not in OPEN:
-            raise AlreadyOver(f"this game is {row.status}; there is nothing left to step")
-        events = await self._reader.events(game_id)
-        seen = len(project(events, viewer))
-        if head is not None and head != seen:
-            raise Stale(f"the stream has {seen} events, If-Match names {head}")
-        state = fold(events)
-        if state.table.over:
-            raise AlreadyOver("this game has just ended; there is nothing left to step")
-        models: ModelSeats | None = None
-        batch = await self.batch_row(row.batch_id)
-        if has_models(row.seats):
-            models = await self._models.seats(row, batch)
-        agents = seat_agents(row.seats, row.seed, models, self._inboxes.of(row, batch))
-        journal = TellingJournal(
-            GameLog(self._database, game_id, len(events), DecisionCounter(events)),
-            self._feed,
-            game_id,
-            row.batch_id,
-        )
-        start = (state.table.round, state.table.attempt, state.table.phase)
-        only_scripts = models is None and not remote_seats(row.seats)
-        while requests := pending(state):
-            if only_scripts:  # which never wait by themselves
-                await self._pace.turn(batch.owner)
-            if game_id in self._cancelling:
-                raise Stale("this game is being cancelled")
-            # In seat order, as everywhere: a seat that has not answered holds up the seats after it.
-            if missing := await self._missing(row, requests[:1] if until == "action" else requests):
-                if len(state.log) == len(events):
-                    raise NotAnswered(f"not answered yet: {', '.join(missing)}")
-                break
-            try:
-                await step(state, agents, journal, alone=until == "action")
-            except Stop as stop:
-                raise ModelUnavailable(str(stop), stop.cause) from None
-            except BudgetSpent:
-                broken_off = cancel(BUDGET_SPENT)
-                await journal.append(broken_off)
-                apply(state, broken_off)
-                break
-            except Conflict:
-                raise Stale("somebody else has moved this game on; read it again") from None
-            here = (state.table.round, state.table.attempt, state.table.phase)
-            if until == "action" or (until == "phase" and here != start):
-                break
-            if until == "round" and here[0] != start[0]:
-                break
-        new = await self._reader.lines(game_id, viewer, len(events), len(state.log) - len(events))
-        return [(seq, line.at, state.log[line.seq - 1]) for seq, line in enumerate(new, seen + 1)], state
-
-    async def _missing(self, row: GameRow, requests: Sequence[Request]) -> list[str]:
-        """Ids of the requests that remote seats have not answered yet."""
-        remote = remote_seats(row.seats)
-        keys = [(row.game_id, request.id) for request in requests if request.seat in remote]
-        settled = await self._inboxes.store.settled(keys)
-        return [request_id for game_id, request_id in keys if (game_id, request_id) not in settled]
-
-    async def cancel(self, game_id: str) -> None:
-        """Ends a game now. Raises AlreadyOver when it has ended already."""
-        # A step until the end would win every race for the next position.
-        self._cancelling.add(game_id)
-        try:
-            await self._cancel(game_id)
-        finally:
-            self._cancelling.discard(game_id)
-
-    async def _cancel(self, game_id: str) -> None:
-        for _ in range(20):
-            row = await self._open_row(game_id)
-            await self._runner.release(game_id)
-            if self._store.jobs is not None:
-                await self._store.jobs.release(game_id)
-            head, last = await self._last_words(row)
-            # A game that ended before its log was read is refused here; one that ends later is a conflict.
-            await self._open_row(game_id)
-            if last and isinstance(last[-1], GameEnded):
-                over = last  # the answers already accepted have ended it
-            else:
-                over = [*last, *cancel("cancelled by its owner")]
-            game_log = GameLog(self._database, game_id, head, await self._decisions(game_id))
-            meter = GameMeter(row, timed=False)
-            journal = TellingJournal(game_log, self._feed, game_id, row.batch_id, meter=meter)
-            try:
-                await journal.append(over)
-            except Conflict:
-                continue  # a step in flight was committed first
-            if over is last:
-                raise AlreadyOver("this game has just finished")
-            return
-        raise Stale("the game moves on faster than it can be cancelled; try again")
-
-    async def _open_row(self, game_id: str) -> GameRow:
-        row = await self.row(game_id)
-        if row.status not in OPEN:
-            raise AlreadyOver(f"this game is {row.status} already")
-        return row
-
-    async def _decisions(self, game_id: str) -> DecisionCounter | None:
-        """The decisions so far; None for a log that cannot be read, which can be cancelled all the same."""
-        try:
-            return DecisionCounter(await self._reader.events(game_id))
-        except CorruptLog:
-            return None
-
-    async def _last_words(self, row: GameRow) -> tuple[int, list[Event]]:
-        """Closes the open requests of remote seats. Returns the log's length, and the events still to be
-        written: the answers already accepted, and a cancellation for each other request.
-        """
-        game_id, remote = row.game_id, remote_seats(row.seats)
-        if not remote:
-            return len(await self._reader.seqs(game_id, FULL, 0)), []
-        log = await self._reader.events(game_id)
-        state = fold(log)
-        inbox = self._inboxes.of(row, await self.batch_row(row.batch_id))
-        answers: list[tuple[Seat, Action]] = []
-        closed: list[Event] = []
-        for request in pending(state):
-            if request.seat not in remote:
-                continue
-            broken_off = no_answer(request.seat, "cancelled")
-            stored = await self._inboxes.store.settle(game_id, request.id, broken_off)
-            self._feed.hint(request_name(game_id, request.id))
-            if stored.cause == "cancelled":
-                closed.append(ActionDefaulted(request.seat, request.id, "cancelled"))
-            else:
-                answers.append((request.seat, await RemoteAgent(inbox).act(observe(state, request))))
-        return len(log), [*(decide(state, answers) if answers else ()), *closed]
+    # --- excluding and deleting --------------------------------------------------------------
 
     async def invalidate(self, game_id: str, reason: str | None, *, by: str) -> GameRow:
         """Excludes a game from reports and items, or, without a reason, takes it in again. Returns its row.
@@ -787,6 +619,8 @@ class Games:
         for name in (*game_ids, batch_id):
             self._feed.hint(name)
         return DeletedView(games=total.games, events=total.events, said=total.from_raters, bytes=total.bytes)
+
+    # --- a batch as a whole ------------------------------------------------------------------
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
@@ -897,7 +731,7 @@ class Games:
     async def _cancel_games(self, batch_id: str) -> None:
         for game_id in await self._store.ids(batch_id, status=OPEN):
             try:
-                await self.cancel(game_id)
+                await self.canceller.cancel(game_id)
             except AlreadyOver:
                 continue  # it ended by itself in the meantime
         self._feed.hint(batch_id)

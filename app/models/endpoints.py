@@ -130,7 +130,7 @@ class Endpoints:
         outages: Outages | None = None,
         leases: Leases | None = None,
     ) -> None:
-        """``read``: reads the settings anew. ``outages``: what other processes know; None: there are no
+        """``read``: reads the settings again. ``outages``: what other processes know; None: there are no
         other processes. ``leases``: this process's part of what all processes may use; None: all of it.
         Raises what ``read`` raises.
         """
@@ -144,7 +144,7 @@ class Endpoints:
         """Sources of earlier settings, which games that began with them may still use."""
 
     async def read_again(self) -> None:
-        """Reads the settings anew: a key or an address may have changed. Games that begin from now on use
+        """Reads the settings again: a key or an address may have changed. Games that begin from now on use
         them. Settings that cannot be read leave everything as it is.
         """
         try:

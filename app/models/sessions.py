@@ -359,7 +359,7 @@ class _GameSession:
 
     async def unanswered(self, request_id: str) -> None:
         """Raises BatchStops or GameFails unless the default may be played. Before it raises, it puts the
-        unusable answers aside, so that the model is asked anew when the game goes on.
+        unusable answers aside, so that the model is asked again when the game goes on.
         """
         unusable, answers = self._source.health.unusable
         act = self._sessions.on_unusable

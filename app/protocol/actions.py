@@ -327,7 +327,7 @@ class ExplanationThought(_OwnThought):
 
     type: Literal["choice_explained"]
     about: Annotated[Kind, Field(strict=False)] | None = Field(
-        None, description="The kind of request. Left out: the kind of the answered request."
+        None, description="The kind of request. If omitted: the kind of the answered request."
     )
     text: Text
 

@@ -129,7 +129,7 @@ class Identify(Strict):
     sit: bool | None = Field(
         None,
         description="Whether this connection holds the seat and answers for it, or only watches. "
-        "Left out: it holds the seat if its token is the seat's own.",
+        "If omitted: it holds the seat if its token is the seat's own.",
     )
     client: Annotated[str, StringConstraints(max_length=128)] | None = Field(
         None, description="Your program and its version."

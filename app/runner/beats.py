@@ -89,7 +89,7 @@ class Beats:
                 await self._beat_on()
             except Exception as fault:
                 log.warning(
-                    "cannot tell the queue that this process is alive: soon others take over its games",
+                    "cannot tell the queue that this process is alive: others will soon take over its games",
                     after_s=self._stale_s,
                     cause=type(fault).__name__,
                 )

@@ -166,8 +166,8 @@ def _plain(values: Any) -> Any:
 
 
 class _InspectModel:
-    """The model under test, as our agents ask it. The form of an answer is told in words, which every model
-    understands; what it answers is read as from any other server.
+    """The model under test, as our agents ask it. The form of an answer is described in words, which every
+    model understands; what it answers is read as from any other server.
     """
 
     def __init__(self) -> None:

@@ -41,7 +41,7 @@ __all__ = ["LayOut", "Queued"]
 log = structlog.get_logger()
 
 LOOK_S: Final = 0.5
-"""Seconds between two looks for jobs, unless the queue says that there is a new one."""
+"""Seconds between searches for jobs, unless the queue says that there is a new one."""
 
 GATHER_S: Final = 0.01
 """Seconds in which places that become free are gathered, so that one look serves several."""
@@ -56,7 +56,7 @@ LAYOUTS: Final = 2
 """The most batches that a process lays out at once, beside its games."""
 
 WATCH_S: Final = 1.0
-"""Seconds between two looks whether this process's games may go on, unless it is told that some may not."""
+"""Seconds between checks whether this process's games may go on, unless it hears that some may not."""
 
 SWEEP_S: Final = 30.0
 """Seconds between two searches for games without a job."""

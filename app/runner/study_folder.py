@@ -158,10 +158,10 @@ class StudyFolder:
         """Writes hash and date of the study. Raises StudyFault if it is frozen, or games are there."""
         if (known := self.frozen()) is not None:
             raise StudyFault(
-                f"the study is frozen since {known.at}; what you change now is told as a deviation"
+                f"the study has been frozen since {known.at}; what you change now is reported as a deviation"
             )
         if any(self.games()):
-            raise StudyFault("games were played before the study was frozen; begin anew in another folder")
+            raise StudyFault("games were played before the study was frozen; start again in another folder")
         values = design.study.model_dump(mode="json", exclude_unset=True)
         frozen = Frozen(
             at,

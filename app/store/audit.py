@@ -23,7 +23,7 @@ class Deed(NamedTuple):
     by: str
     """The credential's public name, or the user of the operating system."""
     owner: str
-    """To whom belongs what that credential makes."""
+    """The owner of what that credential makes."""
     action: str
     object: str
     """The id of what it was done to."""

@@ -34,7 +34,7 @@ _FORMAT: Final = "interintent-backup"
 _ABOUT: Final = "backup.json"
 _SQLITE: Final = "games.sqlite"
 _QUEUE: Final = "pgqueuer"
-"""Tables of the queue are not backed up: it is filled anew from the games that are not over."""
+"""Tables of the queue are not backed up: it is filled again from the games that are not over."""
 
 _PIECE: Final = 1 << 20
 _PAGES: Final = 2_000
@@ -270,7 +270,7 @@ def _opened(file: Path) -> Iterator[tuple[zipfile.ZipFile, BackupManifest]]:
 
 
 class _Checked:
-    """A member that is being read: its end is refused if it is not what the manifest says."""
+    """A member that is being read. Its last piece is refused unless the whole is what the manifest says."""
 
     def __init__(self, members: zipfile.ZipFile, name: str, part: BackupPart, meter: _Meter) -> None:
         self._name = name
@@ -408,7 +408,7 @@ DO $$ DECLARE one record; BEGIN
   END LOOP;
 END $$
 """
-"""COPY brings its own numbers: the next ones begin after them."""
+"""COPY stores rows with the numbers that they had; this makes new rows count on from the highest."""
 
 
 async def _make_room(connection: AsyncConnection, *, replace: bool) -> None:

@@ -51,7 +51,7 @@ __all__ = [
 log = structlog.get_logger()
 
 IN_LIST: Final = 500
-"""Values in one IN."""
+"""The most values in one ``IN``."""
 
 MIGRATION_TRIES: Final = 10
 """How often a migration is tried on PostgreSQL that waits for a lock in vain, or in a circle with others."""
@@ -66,7 +66,7 @@ PROBE_S: Final = 1.0
 """Seconds between two tries whether a database that did not work works again."""
 
 LOOK_S: Final = 30.0
-"""Seconds between two looks whether a newer release has taken the schema away."""
+"""Seconds between checks whether a newer release has taken the schema away."""
 
 
 PASSING: Final = (
@@ -162,7 +162,7 @@ class Database:
             yield connection
 
     async def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
-        """Everything that a query finds. ``values``: of its bound parameters, by name: building a query anew
+        """Everything that a query finds. ``values``: of its bound parameters, by name: building a query again
         takes longer than running it.
         """
         if working_alone.get():

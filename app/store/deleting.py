@@ -279,7 +279,7 @@ async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
                 f"the evaluation {evaluation_id} is judging {first}: cancel it first, or wait for its end"
             )
     for some in _parts(list(game_ids)):
-        # Who played or read the source of a set's fork is told from the source's rows.
+        # Who played or read the source of a set's fork is known from the source's rows.
         for needed_game, what in ((set_items.c.game_id, ""), (set_items.c.origin, "a fork of ")):
             in_sets = (
                 select(needed_game, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)

@@ -29,7 +29,7 @@ _NAMED: Final = 20
 """The most orphans of one table that are named."""
 
 _FROM_BACKUP: Final = "restore it from a backup (interintent restore into a database of its own, then export)"
-_BY_MEND: Final = "interintent doctor --mend writes it anew from the log"
+_BY_MEND: Final = "interintent doctor --mend rewrites it from the log"
 
 
 @dataclass(frozen=True, slots=True)

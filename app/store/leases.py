@@ -303,7 +303,7 @@ def _block(most: float | None, spent: float, others: float, last: float) -> floa
 
 
 def _adapted(demand: Demand, stored: Mapping[Any, Any] | None, now: int) -> tuple[dict[str, Any], bool]:
-    """The limit of all processes after this report, and whether its row changes. It begins anew when the
+    """The limit of all processes after this report, and whether its row changes. It starts again when the
     settings change.
     """
     assert demand.bounds is not None

@@ -423,7 +423,7 @@ class SetRow:
     set_id: IdKey
     created_at: Moment
     closes_at: Moment
-    """Until then answers are taken, and nothing is told."""
+    """Until then the set takes answers, and shows neither scores nor gold."""
     owner: str
     """Who made it."""
     name: Annotated[str, ColumnSpec(String(80))]
@@ -433,7 +433,7 @@ class SetRow:
     items: int
     """How many items were drawn."""
     opened_at: Moment | None = None
-    """When somebody first looked after its date. From then on no answer is taken, and everything is told."""
+    """When somebody first looked after its date. From then on it takes no answer, and shows everything."""
     scored_at: Moment | None = None
     """When its answers were scored. Until then its games are kept."""
     excluded: JsonOrNone = None
@@ -455,7 +455,7 @@ class SetItemRow:
     item_id: Annotated[str, ColumnSpec(String(160))]
     game_id: Id
     origin: Id
-    """The game from which its game was forked at last; its game itself if it is no fork."""
+    """The game at the beginning of its game's forks; its game itself if it is no fork."""
     request_id: Id
     seat: Annotated[int, ColumnSpec(SmallInteger())]
     """The only seat whose view the set's items show of this game."""
@@ -508,7 +508,7 @@ class JudgementRow:
     at: Moment = 0
     kind: RaterKind
     evaluation_id: Id | None = None
-    """Of a model judge: the evaluation that asked it."""
+    """For a model judge: the evaluation that asked it."""
     reasonable: Annotated[bool | None, ColumnSpec(BooleanColumn())] = None
     think: Annotated[int | None, ColumnSpec(SmallInteger(), values=_SCORES)] = None
     speak: Annotated[int | None, ColumnSpec(SmallInteger(), values=_SCORES)] = None
@@ -543,7 +543,7 @@ class StatementsRow:
     control_speeches: Annotated[
         Mapping[str, int] | None, ColumnSpec(JsonColumn(dict, none_as_null=True), name="planted")
     ] = None
-    """Of a control speech: how often rules and judge agree or differ about its statements."""
+    """For a control speech: how often rules and judge agree or differ about its statements."""
 
 
 @_stored("api_keys")

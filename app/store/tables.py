@@ -424,7 +424,7 @@ class AuditTable(SQLModel, table=True):
     by: str = Field(max_length=100)
     """The credential's public name, or the user of the operating system."""
     owner: str = Field(max_length=100)
-    """To whom belongs what that credential makes."""
+    """The owner of what that credential makes."""
     action: str = Field(max_length=40)
     object: str = Field(max_length=100, index=True)
     """The id of the game, batch, evaluation, token or key."""

@@ -51,7 +51,7 @@ class TokenStore:
         self._database = database
 
     async def add(self, connection: AsyncConnection, token: StoredToken) -> None:
-        """Stores a token, in the caller's transaction, and drops those that have expired long ago."""
+        """Stores a token, in the caller's transaction, and drops those that expired long ago."""
         values = {name: getattr(token, name) for name in StoredToken.__slots__}
         await connection.execute(delete(tokens).where(tokens.c.expires_at < token.created_at - KEPT_MS))
         await connection.execute(insert(tokens), [values])

@@ -203,7 +203,7 @@ def _check_selection(table: Table, hand: Hand, note: IntentionsSelected, where: 
         sensible = opening_menu(hand.role, first_quest=table.round == 1, proposes=proposes)
         on_offer = tuple(dict.fromkeys((*on_offer, *sensible)))
     if len({choice.id for choice in note.intentions}) != len(note.intentions):
-        raise IllegalAction(hand.seat, "an intention is selected once", f"{where}/intentions")
+        raise IllegalAction(hand.seat, "an intention may be selected only once", f"{where}/intentions")
     for place, choice in enumerate(note.intentions):
         if choice.id not in on_offer:
             raise IllegalAction(

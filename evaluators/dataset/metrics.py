@@ -49,7 +49,7 @@ def counted(
     """
     for name, metric in metrics.items():
         for row in rows:
-            # Whatever other people's code raises is told as its failure; the report goes on.
+            # Whatever other people's code raises is reported as its failure; the report goes on.
             try:
                 value = metric(row)
             except Exception as fault:

@@ -419,8 +419,8 @@ def _with_intervals(by_game: dict[str, Counts]) -> dict[str, Any]:
 
 
 def estimate_as_json(found: Estimate) -> dict[str, Any]:
-    """Value, 95 % interval, number of games, and how much the items of one game hang together; None where
-    undefined.
+    """Value, 95 % interval, number of games, and how much the items of one game depend on each other; None
+    where undefined.
     """
     interval = found.interval
     effect, icc = found.clustering or (None, None)

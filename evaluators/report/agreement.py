@@ -99,7 +99,7 @@ def _figure(
     value: float, counts: GameCounts, statistic: Statistic, behind: Collection[str], within: Range = SIGNED
 ) -> Figure:
     """A coefficient with its interval over games. It is a function of counts that add up over games, so
-    games can be left out. ``behind`` names the intentions of stages that were judged in common.
+    games can be left out. ``behind``: the intentions of stages that all of these raters judged.
     """
     if isnan(value):
         return nothing(_UNDEFINED)

@@ -223,7 +223,7 @@ def _of_agents(
     game: Game, specs: Sequence[Mapping[str, Any]] | None, served: Mapping[Seat, Collection[str]]
 ) -> dict[str, tuple[str, ...]]:
     """What the log says of the agents, else what the specs do. A seat that has no value of a column, as
-    scripts have no model, is told by its kind of agent.
+    scripts have no model, is named by its kind of agent.
     """
     seated = _seated(game)
     if seated is not None:

@@ -12,7 +12,7 @@ __all__ = ["warnings"]
 
 
 _DEFAULTED: Final = 0.01
-"""The least share of defaulted decisions that is told of an agent."""
+"""The least share of defaulted decisions that is reported of an agent."""
 
 _SIGNED: Final = ("difference", "minus", "change")
 """Words in the names of columns whose sign matters."""

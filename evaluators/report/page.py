@@ -69,7 +69,7 @@ def _template() -> Template:
 
 
 def _svg(plot: Any) -> Markup:
-    """The drawing with its words for those who do not see it. vl-convert draws our own specification and
+    """The plot as SVG, with a text for readers who cannot see it. vl-convert draws our own specification and
     escapes all text in it.
     """
     start, svg = plot.svg.split("<svg", 1)
@@ -114,7 +114,7 @@ def _number(value: float) -> str:
 
 
 def _together(figure: Figure) -> str:
-    """How much the items of one game hang together."""
+    """How much the items of one game depend on each other."""
     return f"design effect {figure.design_effect:.2f}, intraclass correlation {figure.icc:.2f}"
 
 

@@ -441,7 +441,9 @@ def _within_ends(u: Figure) -> Figure:
 
 
 def _above_by_winner(tally: FigureTally, of: str, unit: str) -> Clusters:
-    """By game: how often evil's r was above, of how many, won by loyal; then the same, won by evil."""
+    """By game: of the units that loyal won, in how many evil's r was the higher one, and how many they are;
+    then both numbers of the units that evil won.
+    """
     by_winner = [
         tally.clusters(FigureKey("link", of, unit, f"{unit}s won by {side.value}", "above")) for side in Side
     ]
@@ -456,7 +458,7 @@ def _above_by_winner(tally: FigureTally, of: str, unit: str) -> Clusters:
 
 
 def _u_of_relation(sums: Sequence[float]) -> float:
-    """Of evil's r above, and all, where loyal won; then where evil won."""
+    """U of what ``_above_by_winner`` counts, summed over games."""
     above, loyal_won, above_lost, evil_won = sums
     return theils_u(
         {

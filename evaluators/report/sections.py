@@ -422,7 +422,7 @@ def _worth_columns(kind: Kind) -> list[CountedColumn]:
 
 
 def _sign_test(tally: FigureTally, aspect: str, turns: str) -> Figure:
-    """Over games, since turns of one game hang together."""
+    """Over games, since turns of one game depend on each other."""
     better = tally.figure(FigureKey("correction_worth", "", aspect, turns, "games better"), "share", "")
     moved = int(better.den or 0)
     p = sign_test(int(better.num or 0), moved - int(better.num or 0))
@@ -554,7 +554,7 @@ def _excluded(tally: FigureTally, above: float) -> ReportTable:
         "Of all games with this agent or in this group: those whose models defaulted more than "
         f"{100 * above:g} % of their decisions, and those that were marked as invalid. No figure counts "
         "them; where they change one, it stands a second time, with them in. What makes a model fail may "
-        "hang together with what is compared: look whether the groups lose equally many.",
+        "depend on what is compared: look whether the groups lose equally many.",
         _BY,
         [CountedColumn("excluded"), *(CountedColumn(reason) for reason in get_args(Exclusion))],
         empty="no games",

@@ -54,8 +54,8 @@ ONLY_EXCLUDED: Final = "only in excluded games"
 """The note of a figure that no other game has."""
 
 ONLY_WITHOUT: Final = "not listed with excluded games"
-"""The note of a second figure that there is not: only a game that was played anew has the first, or it is no
-longer one of the largest.
+"""The note in place of a second figure that is missing: only a game that was played anew has the first, or
+the second is no longer one of the largest.
 """
 
 IMPACTFUL_BY: Final = "impactful by"

@@ -5,7 +5,7 @@
     contrast((paper, direct), "share", paired=True).difference
 
 A level of a condition is given by its counts in each unit. A unit is a game, or all games of one seed: games
-of one deal hang together. Two levels are compared by their difference; four cells (two levels of one
+of one deal are alike. Two levels are compared by their difference; four cells (two levels of one
 condition under two of another) by their interaction, the difference of two differences.
 
 Test. Unpaired: whole games are exchanged between the levels, and the difference is compared with its standard
@@ -34,8 +34,7 @@ from math import comb, isnan, nan, sqrt
 from typing import TYPE_CHECKING, Final, Literal
 
 from evaluators.statistics.figures import MEANS, RULES, Kind
-from evaluators.statistics.intervals import Counts, jackknife, limits
-from evaluators.statistics.rates import Interval, wilson
+from evaluators.statistics.intervals import Counts, Interval, jackknife, limits, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -566,7 +565,7 @@ def _residuals(
     value: float, errors: "Sequence[Array]", *, paired: bool, seed: int, drawn: int
 ) -> tuple[float, Test]:
     """The interaction of four cells. Paired: the sign of what each unit gives is turned. Unpaired: what the
-    units of each cell deviate is dealt to the cells anew.
+    units of each cell deviate is dealt to the cells again.
     """
     import numpy as np
 

@@ -22,8 +22,15 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Final, NamedTuple
 
-from evaluators.statistics.intervals import SHARE, Counts, IntervalMethod, Statistic, jackknife, limits
-from evaluators.statistics.rates import Interval
+from evaluators.statistics.intervals import (
+    SHARE,
+    Counts,
+    Interval,
+    IntervalMethod,
+    Statistic,
+    jackknife,
+    limits,
+)
 
 __all__ = ["LEAST_GAMES", "CorrectedShare", "Correction", "Overlap", "corrected"]
 

@@ -36,8 +36,8 @@ from evaluators.statistics.intervals import (
     pooled_f1,
     pooled_recall,
     ratio,
+    wilson,
 )
-from evaluators.statistics.rates import wilson
 
 __all__ = [
     "BLOCKS",

@@ -1,7 +1,7 @@
 """Intervals of figures whose independent trials are games.
 
-What happens within one game hangs together, so a figure is given by its counts in each game (for example
-matched, guessed, gold) and a statistic of their sums; most are a ratio of two sums. There is one rule:
+What happens within one game depends on the rest of it, so a figure is given by its counts in each game (for
+example matched, guessed, gold) and a statistic of their sums; most are a ratio of two sums. One rule holds:
 
 1. The variance is the jackknife's: each game is left out in turn. For a ratio this is the delta method with
    the cluster-robust correction CR3. It needs no chance, and the order of the games does not matter.
@@ -27,8 +27,6 @@ from math import atan, cos, fsum, inf, isnan, nan, pi, sin, sqrt, tan
 from statistics import NormalDist
 from typing import Final, Literal, NamedTuple
 
-from evaluators.statistics.rates import Interval, score_limits
-
 __all__ = [
     "RATE",
     "SCORE",
@@ -37,6 +35,7 @@ __all__ = [
     "Clustering",
     "Counts",
     "Estimate",
+    "Interval",
     "IntervalMethod",
     "Range",
     "Spread",
@@ -48,9 +47,11 @@ __all__ = [
     "pooled_f1",
     "pooled_recall",
     "ratio",
+    "score_limits",
     "share",
     "student_p",
     "student_quantile",
+    "wilson",
 ]
 
 Counts = Sequence[float]
@@ -87,6 +88,47 @@ def pooled_f1(sums: Sequence[float]) -> float:
     """F1 from summed (matched, predicted, gold); nan if predicted and gold are both 0."""
     matched, predicted, gold = sums
     return 2 * matched / (predicted + gold) if predicted + gold else nan
+
+
+# --- independent trials -----------------------------------------------------------------------------
+
+
+class Interval(NamedTuple):
+    low: float
+    high: float
+
+
+def wilson(k: int, n: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval for ``k`` of ``n``: shares in [0, 1]; (0, 1) if ``n`` is 0.
+
+    Raises ValueError unless 0 <= k <= n and 0 < confidence < 1.
+    Source: Wilson, JASA 22 (1927); Brown, Cai and DasGupta, Statistical Science 16 (2001).
+    """
+    if not 0 <= k <= n:
+        raise ValueError(f"a share must be k of n with 0 <= k <= n, got {k} of {n}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
+    return score_limits(k / n if n else nan, n, _z(confidence))
+
+
+def score_limits(share: float, trials: float, quantile: float) -> Interval:
+    """Wilson's interval of a share in [0, 1] for any number of trials, an effective one too, and for any
+    quantile; (0, 1) without trials.
+    """
+    if not trials:
+        return Interval(0.0, 1.0)
+    spread = quantile * quantile / trials
+    middle = (share + spread / 2) / (1 + spread)
+    half = quantile / (1 + spread) * sqrt(share * (1 - share) / trials + spread / (4 * trials))
+    # The formula gives 0 and 1 at the ends, except for rounding.
+    return Interval(
+        0.0 if share <= 0 else max(0.0, middle - half), 1.0 if share >= 1 else min(1.0, middle + half)
+    )
+
+
+@lru_cache(maxsize=16)
+def _z(confidence: float) -> float:
+    return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 # --- the variance over games ----------------------------------------------------------------------
@@ -167,14 +209,11 @@ def limits(
     if known and 0 < place < 1:
         trials, method = place * (1 - place) * width * width / variance, "wilson, design effect"
     elif within == SHARE or place in (0, 1):
-        trials, quantile, method = max(games, 1), _NORMAL.inv_cdf((1 + confidence) / 2), "wilson"
+        trials, quantile, method = max(games, 1), _z(confidence), "wilson"
     else:
         return None, "none"
     found = score_limits(place, trials, quantile)
     return Interval(low + width * found.low, low + width * found.high), method
-
-
-_NORMAL: Final = NormalDist()
 
 
 def _around(value: float, half: float) -> tuple[Interval, IntervalMethod]:
@@ -193,7 +232,7 @@ def _above(value: float, low: float, squared: float) -> tuple[Interval | None, I
 
 
 class Clustering(NamedTuple):
-    """How much the items of one game hang together."""
+    """How much the items of one game depend on each other."""
 
     design_effect: float
     """How many times as large the variance is as that of as many independent items."""
@@ -235,7 +274,7 @@ class Estimate:
     """The number of games with counts."""
     method: IntervalMethod
     clustering: Clustering | None = None
-    """Of shares; None where nothing hangs together, since each game is a single trial."""
+    """Of shares; None where each game is a single trial."""
 
 
 def estimate(
@@ -267,7 +306,7 @@ def share(games: Mapping[str, Counts], *, confidence: float = 0.95) -> Estimate:
     hits, trials = (fsum(column) for column in zip((0, 0), *counting, strict=True))
     if trials == len(counting):  # n is a whole number, and at least 1
         value = hits / trials if trials else nan
-        known = score_limits(value, trials, _NORMAL.inv_cdf((1 + confidence) / 2))
+        known = score_limits(value, trials, _z(confidence))
         return Estimate(value, known, confidence, len(counting), "wilson")
     spread = jackknife(counting, ratio)
     interval, method = limits(spread, SHARE, confidence)

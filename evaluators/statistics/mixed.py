@@ -65,7 +65,7 @@ _PARTS: Final[tuple[tuple[str, Callable[[MixedRow], str]], ...]] = (
 
 _ROWS: Final = 300
 """The most rows that are taken as they are; of more, each game's mean is an observation. The search for the
-variances takes time that grows with the square of the rows that hang together: seconds if all 300 do."""
+variances takes time that grows with the square of the rows that depend on each other: seconds for all 300."""
 
 _LEVELS: Final = 400
 """The most games, seeds and opponents together."""

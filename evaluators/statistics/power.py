@@ -36,7 +36,7 @@ WORST_SD: Final = 0.5
 """The largest standard deviation that a share can have over games: half of them at each end."""
 
 FEWEST: Final = 4
-"""Units of each level, and pairs of them, from which variation and pairing are reckoned."""
+"""Units of each level, and pairs of them, from which variation and pairing are estimated."""
 
 _MOST_GAMES: Final = 1_000_000
 

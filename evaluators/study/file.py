@@ -91,7 +91,7 @@ class StudyModel(_Part):
         "llm", description="`llm`, or another kind of agent: `scripted`, `random`, a package's."
     )
     endpoint: Name | None = Field(
-        None, description="The endpoint in the models file. Left out: the name of this table."
+        None, description="The endpoint in the models file. If omitted: the name of this table."
     )
     model: str | None = Field(
         None,
@@ -109,7 +109,7 @@ class StudyTable(_Part):
 
     profile: Literal["interintent", "official"] = "interintent"
     players: int = Field(5, ge=5, le=10)
-    roles: list[str] | None = Field(None, description="The deck. Left out: the profile's.")
+    roles: list[str] | None = Field(None, description="The deck. If omitted: the profile's.")
     rules: dict[str, Any] = Field(
         default_factory=dict, description="Rules that differ from the profile's, e.g. `discussion`."
     )
@@ -172,7 +172,9 @@ class EvaluationAsked(_Part):
     )
     dimension: Literal["selection", "following", "statements", "guessing", "summarisation"] | None = None
     model: Name | None = Field(None, description="An endpoint of the models file.")
-    name: str | None = Field(None, description="The rater's name in the report. Left out: from the model's.")
+    name: str | None = Field(
+        None, description="The rater's name in the report. If omitted: from the model's."
+    )
     attempts: int = Field(3, ge=1, le=5, description="Attempts per question, until an answer is usable.")
     temperature: float = Field(0.0, ge=0, le=2)
     max_output_tokens: int = Field(2048, ge=16, le=1_000_000)
@@ -230,7 +232,7 @@ class ContrastAsked(_Part):
         None, pattern=r"^[a-z][a-z0-9_]*=[^=]+", description="Only these, e.g. `role=merlin`."
     )
     measure: str | None = Field(
-        None, description="The one figure that decides. Left out: every figure is contrasted."
+        None, description="The one figure that decides. If omitted: every figure is contrasted."
     )
 
     @field_validator("contrast", "where", mode="before")

@@ -1,4 +1,4 @@
-"""What a study will take: calls, tokens, money and hours as ranges, and from what they are reckoned.
+"""What a study will take: calls, tokens, money and hours as ranges, and what these estimates are based on.
 
 A range from measured games is the expected sum, less and more two standard errors of a sum of that many games
 that was estimated from that many. Sums of ranges are sums of their ends, so they are wider than need be.

@@ -51,7 +51,7 @@ class Target:
     async def end_games(self) -> None:
         for game in self.seated:
             with contextlib.suppress(AlreadyOver):
-                await self.served.services.games.cancel(game)
+                await self.served.services.games.canceller.cancel(game)
         self.seated.clear()
 
     def token(self, seat: int = 2, *, game: str | None = None, epoch: int = 1, for_s: int = 600) -> str:
@@ -205,7 +205,7 @@ async def _vanish_in_a_frame(target: Target) -> str:
 
 async def _vanish_during_a_commit(target: Target) -> str:
     wires = [await _welcomed(target) for _ in range(3)]
-    stepping = asyncio.create_task(target.served.services.games.step(target.game, "action", -1, None))
+    stepping = asyncio.create_task(target.served.services.games.stepper.step(target.game, "action", -1, None))
     await asyncio.sleep(0)
     for wire in wires:
         _abort(wire)

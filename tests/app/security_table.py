@@ -288,7 +288,7 @@ class Place:
                 made = await services.games.create(
                     NewGames.model_validate(wish), by=Checked("test", owner=owner)
                 )
-                await services.games.step(made.games[0].game_id, "end", -1, None)
+                await services.games.stepper.step(made.games[0].game_id, "end", -1, None)
                 side.names |= {name: made.games[0].game_id}
                 if name == "finished":
                     side.names |= {"played": made.batch_id}
@@ -450,7 +450,7 @@ async def _seated(place: Place) -> list[tuple[str, Side, str]]:
             answer = await place.keyed.post("/claims", json={"code": answer.json()["code"]})
             names, token = {"game": game, "batch": made["batch_id"]}, answer.json()["token"]
         else:
-            await place.keyed.services.games.step(game, "phase", -1, None)
+            await place.keyed.services.games.stepper.step(game, "phase", -1, None)
             answer = await place.keyed.post(f"/games/{game}/fork", json=FORK, headers=bearer)
             names = {"game": answer.json()["game_id"], "batch": answer.json()["batch_id"]}
             token = answer.json()["seats"][1]["token"]

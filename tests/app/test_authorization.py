@@ -157,14 +157,14 @@ class World:
     async def place(self, served: Served) -> Place:
         """A new game on that service."""
         batch, game = await self._game(served)
-        await served.services.games.step(game, "phase", -1, None)
+        await served.services.games.stepper.step(game, "phase", -1, None)
         keyed = served is self.keyed
         if not self.finished[keyed]:
             self._played[keyed], done = await self._game(served)
-            await served.services.games.step(done, "end", -1, None)
+            await served.services.games.stepper.step(done, "end", -1, None)
             self.finished[keyed] = done
             _, open_ = await self._game(served, reveal="all")
-            await served.services.games.step(open_, "end", -1, None)
+            await served.services.games.stepper.step(open_, "end", -1, None)
             self._forks[keyed] = {"open": open_, **await self._ahead(served)}
             await self._evaluations(served)
             await self._token(served, open_)
@@ -202,11 +202,11 @@ class World:
     async def _ahead(self, served: Served) -> dict[str, str]:
         """A fork that is over, of a game that is not."""
         _, source = await self._game(served)
-        await served.services.games.step(source, "phase", -1, None)
+        await served.services.games.stepper.step(source, "phase", -1, None)
         wish = ForkGame.model_validate({"after": {"request": "1.1.propose_team.1"}, "drive": "manual"})
         lab = Checked("key:of the lab", SCOPES, LAB, "of the lab")
         fork = await served.services.games.fork(source, wish, lab, Sight(FULL))
-        await served.services.games.step(fork.game_id, "end", -1, None)
+        await served.services.games.stepper.step(fork.game_id, "end", -1, None)
         return {"ahead": fork.game_id, "of_ahead": fork.batch_id}
 
     async def _evaluations(self, served: Served) -> None:

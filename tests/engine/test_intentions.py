@@ -206,7 +206,7 @@ def test_an_intention_is_selected_once() -> None:
     thoughts = (
         IntentionsSelected(2, "final", (Choice("support_proposal"), Choice("support_proposal")), False),
     )
-    with pytest.raises(IllegalAction, match="an intention is selected once"):
+    with pytest.raises(IllegalAction, match="an intention may be selected only once"):
         game.do((2, Speak("", thoughts)))
 
 

@@ -53,7 +53,7 @@ __all__ = ["Meeting", "lobby_name"]
 log = structlog.get_logger()
 
 LOOK_S: Final = 1.0
-"""Seconds between two looks whether a pool can be paired: those whose time is up wait so long at most."""
+"""Seconds between checks whether a pool can be paired: the longest wait after a seeker's time is up."""
 
 MAX_OPEN: Final = 20
 """Open seeks of one owner."""
@@ -496,7 +496,7 @@ class Meeting:
     def _lay(
         self, new: NewGames, seekers: Sequence[SeekRow], *, rated: bool, unrated: str | None
     ) -> tuple[Laid, list[Paired]]:
-        """A game of the server, in which chance says who sits where and under which name."""
+        """A game that the server sets up: chance decides who sits where and under which name."""
         chance = random.Random(random_bits(128))
         specs = list(new.seats)
         if new.deal is None:

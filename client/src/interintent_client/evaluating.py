@@ -36,7 +36,7 @@ LAST_LOOK_S: Final = 5.0
 
 
 class Items:
-    """The items of finished games, read page by page; each iteration reads them anew.
+    """The items of finished games, read page by page; each iteration reads them again.
 
     A broken connection costs no item: the page is requested again.
     """

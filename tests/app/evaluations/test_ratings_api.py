@@ -37,7 +37,7 @@ async def paired(
     created = await services.games.create(wish, by=Checked("test", owner="server"))
     ids = [game.game_id for game in created.games]
     for game_id in ids:
-        await services.games.step(game_id, "end", FULL, None)
+        await services.games.stepper.step(game_id, "end", FULL, None)
         roles = (await services.games.state(game_id)).roles
         assert roles is not None
         won = side_of(roles[0]).value

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agents.table import step
-from app.games import service
+from app.games import stepping
 from tests.app.calling import WITHIN_S, Caller, Line, calling, problem, undisturbed, until, without_times
 
 SEED = 4242
@@ -158,7 +158,7 @@ async def test_steps_at_the_same_time_have_one_effect_each(database_url: str) ->
         await caller.post(f"/games/{game}/step", json={"until": "end"})
         log = await caller.lines(f"/games/{game}/events")
         assert without_times(log) == await undisturbed(SEED)
-        await until(lambda: len(caller.services.games._stepping) == 0)
+        await until(lambda: len(caller.services.games.stepper._stepping) == 0)
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.01, 0.03, 0.1])
@@ -202,7 +202,7 @@ async def test_a_walk_notices_a_game_cancelled_between_two_of_its_steps(
         await go_on.wait()
         return done
 
-    monkeypatch.setattr(service, "step", step_and_wait)
+    monkeypatch.setattr(stepping, "step", step_and_wait)
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
         begun = await caller.lines(f"/games/{game}/events")
@@ -226,16 +226,16 @@ async def test_a_walk_stops_for_a_cancellation_that_has_begun(
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
         begun = await caller.lines(f"/games/{game}/events")
-        games = caller.services.games
-        last_words, walked = games._last_words, asyncio.Event()
+        canceller = caller.services.games.canceller
+        last_words, walked = canceller._last_words, asyncio.Event()
 
         async def after_the_walk(row: Any) -> Any:
             await walked.wait()
             return await last_words(row)
 
-        monkeypatch.setattr(games, "_last_words", after_the_walk)
+        monkeypatch.setattr(canceller, "_last_words", after_the_walk)
         cancelling = asyncio.create_task(caller.post(f"/games/{game}/cancel"))
-        await until(lambda: game in games._cancelling)
+        await until(lambda: game in canceller.under_way)
         problem(await caller.post(f"/games/{game}/step", json={"until": "end"}), 412, "stale")
         walked.set()
         assert (await cancelling).status_code == 202
@@ -250,8 +250,8 @@ async def test_a_walk_that_meets_a_cancellation_reports_that_the_game_is_over(
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
         begun = await caller.lines(f"/games/{game}/events")
-        games = caller.services.games
-        events_of = games._reader.events
+        reader = caller.services.reader
+        events_of = reader.events
         # The walk has seen that the game is open, and reads its log when it is so no longer.
         reading, go_on = asyncio.Event(), asyncio.Event()
 
@@ -261,7 +261,7 @@ async def test_a_walk_that_meets_a_cancellation_reports_that_the_game_is_over(
                 await go_on.wait()
             return await events_of(game_id)
 
-        monkeypatch.setattr(games._reader, "events", later)
+        monkeypatch.setattr(reader, "events", later)
         walk = asyncio.create_task(caller.post(f"/games/{game}/step", json={"until": "end"}))
         await asyncio.wait_for(reading.wait(), WITHIN_S)
         assert (await caller.post(f"/games/{game}/cancel")).status_code == 202
@@ -277,16 +277,16 @@ async def test_a_game_that_ends_while_it_is_being_cancelled_is_not_cancelled_aft
 ) -> None:
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
-        games = caller.services.games
-        release = games._runner.release
+        services = caller.services
+        release = services.runner.release
 
         # The cancellation has seen that the game is open; another process then plays it to its end.
         async def play_on(game_id: str) -> None:
-            games._cancelling.discard(game_id)
+            services.games.canceller.under_way.discard(game_id)
             assert (await caller.post(f"/games/{game}/step", json={"until": "end"})).status_code == 200
             await release(game_id)
 
-        monkeypatch.setattr(games._runner, "release", play_on)
+        monkeypatch.setattr(services.runner, "release", play_on)
         problem(await caller.post(f"/games/{game}/cancel"), 409, "already-over")
         assert (await caller.lines(f"/games/{game}/events"))[-1]["type"] == "game_ended"
         assert (await caller.get(f"/games/{game}")).json()["status"] == "finished"

@@ -16,8 +16,8 @@ from evaluators.statistics.intervals import (
     pooled_recall,
     ratio,
     share,
+    wilson,
 )
-from evaluators.statistics.rates import wilson
 
 KEY = FigureKey("table", "", "all", "all", "column")
 

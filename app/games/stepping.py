@@ -1,0 +1,134 @@
+"""Steps games that no runner drives: each step is asked for by a caller."""
+
+import asyncio
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+from agents.model.model import ModelUnavailable
+from agents.table import step
+from app.base.errors import AlreadyOver, BudgetSpent, DrivenAutomatically, NotAnswered, Stale
+from app.base.pace import Pace
+from app.games.access import known_batch, known_game
+from app.games.cancelling import Canceller
+from app.models.registry import ModelRegistry
+from app.models.stops import Stop
+from app.runner.drive import TellingJournal
+from app.seats.inboxes import Inboxes
+from app.seats.seating import ModelSeats, has_models, remote_seats, seat_agents
+from app.store.call import BUDGET_SPENT
+from app.store.db import Conflict, Database
+from app.store.games import OPEN, GameStore
+from app.store.log import GameLog, LogReader
+from app.store.rows import GameRow
+from app.stream.feed import Feed
+from engine.events import Event
+from engine.rules import Request, cancel, pending
+from engine.state import State, apply, fold
+from engine.terms import Viewer
+from engine.view import project
+from evaluators.measures.defaults import DecisionCounter
+
+__all__ = ["Stepper"]
+
+
+class Stepper:
+    """Moves manual games on, one caller at a time."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: GameStore,
+        reader: LogReader,
+        feed: Feed,
+        models: ModelRegistry,
+        inboxes: Inboxes,
+        pace: Pace,
+        canceller: Canceller,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._reader = reader
+        self._feed = feed
+        self._models = models
+        self._inboxes = inboxes
+        self._pace = pace
+        self._cancelling = canceller.under_way
+        # A lock lives as long as somebody steps its game or waits to step it.
+        self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def step(
+        self, game_id: str, until: str, viewer: Viewer, head: int | None
+    ) -> tuple[list[tuple[int, int, Event]], State]:
+        """Steps a manual game. Returns (position, commit time, event) of each appended event that the
+        viewer sees, in the viewer's own numbering, and the state after them. ``head``: the length that the
+        viewer's stream must have, else Stale is raised; None: any. Raises NotAnswered if a remote seat
+        holds up the first action, DrivenAutomatically, AlreadyOver, and Stale if somebody else wrote to the
+        log or cancels the game.
+        """
+        lock = self._stepping.setdefault(game_id, asyncio.Lock())
+        async with lock:
+            return await self._step(game_id, until, viewer, head)
+
+    async def _step(
+        self, game_id: str, until: str, viewer: Viewer, head: int | None
+    ) -> tuple[list[tuple[int, int, Event]], State]:
+        row = known_game(await self._store.game(game_id))
+        if row.drive != "manual":
+            raise DrivenAutomatically("the service drives this game; create it with drive manual to step it")
+        if row.status not in OPEN:
+            raise AlreadyOver(f"this game is {row.status}; there is nothing left to step")
+        events = await self._reader.events(game_id)
+        seen = len(project(events, viewer))
+        if head is not None and head != seen:
+            raise Stale(f"the stream has {seen} events, If-Match names {head}")
+        state = fold(events)
+        if state.table.over:
+            raise AlreadyOver("this game has just ended; there is nothing left to step")
+        models: ModelSeats | None = None
+        batch = known_batch(await self._store.batch(row.batch_id))
+        if has_models(row.seats):
+            models = await self._models.seats(row, batch)
+        agents = seat_agents(row.seats, row.seed, models, self._inboxes.of(row, batch))
+        journal = TellingJournal(
+            GameLog(self._database, game_id, len(events), DecisionCounter(events)),
+            self._feed,
+            game_id,
+            row.batch_id,
+        )
+        start = (state.table.round, state.table.attempt, state.table.phase)
+        only_scripts = models is None and not remote_seats(row.seats)
+        while requests := pending(state):
+            if only_scripts:  # which never wait by themselves
+                await self._pace.turn(batch.owner)
+            if game_id in self._cancelling:
+                raise Stale("this game is being cancelled")
+            # In seat order, as everywhere: a seat that has not answered holds up the seats after it.
+            if missing := await self._missing(row, requests[:1] if until == "action" else requests):
+                if len(state.log) == len(events):
+                    raise NotAnswered(f"not answered yet: {', '.join(missing)}")
+                break
+            try:
+                await step(state, agents, journal, alone=until == "action")
+            except Stop as stop:
+                raise ModelUnavailable(str(stop), stop.cause) from None
+            except BudgetSpent:
+                broken_off = cancel(BUDGET_SPENT)
+                await journal.append(broken_off)
+                apply(state, broken_off)
+                break
+            except Conflict:
+                raise Stale("somebody else has moved this game on; read it again") from None
+            here = (state.table.round, state.table.attempt, state.table.phase)
+            if until == "action" or (until == "phase" and here != start):
+                break
+            if until == "round" and here[0] != start[0]:
+                break
+        new = await self._reader.lines(game_id, viewer, len(events), len(state.log) - len(events))
+        return [(seq, line.at, state.log[line.seq - 1]) for seq, line in enumerate(new, seen + 1)], state
+
+    async def _missing(self, row: GameRow, requests: Sequence[Request]) -> list[str]:
+        """Ids of the requests that remote seats have not answered yet."""
+        remote = remote_seats(row.seats)
+        keys = [(row.game_id, request.id) for request in requests if request.seat in remote]
+        settled = await self._inboxes.store.settled(keys)
+        return [request_id for game_id, request_id in keys if (game_id, request_id) not in settled]
