@@ -14,15 +14,13 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
-
-__all__ = ["Compared", "compared", "measured"]
 
 NEW_TREE: Final = Path(__file__).parent.parent
 
@@ -31,7 +29,8 @@ PARTS: Final = {
     "simulate": """[bench.Row(f"{agent} {profile} games through simulate", bench.simulated(agent, profile,
         max(10, int(count * scale))), "games/CPU-s") for profile in ("official", "interintent")
         for agent, count in (("random", 1_000), ("scripted", 100))]""",
-    "replays": "[bench.replayed(int(1_000 * scale))]",
+    "replays": """[setattr(bench, "REPLAYS", (bench.Path("tests/records"),)) or
+        bench.replayed(int(1_000 * scale))]""",
     "reports": "bench.report_rows(scale)",
     "crowd": "bench.crowd_rows(scale)",
     "service": "bench.service_rows(scale, 1.0, 1.0)",
@@ -42,39 +41,29 @@ PARTS: Final = {
 """The parts of the table, as expressions that older trees understand, too."""
 
 _MEASURE: Final = """import json, sys; import bench.__main__ as bench; scale = float(sys.argv[1])
-print(json.dumps([[row.what, row.value, row.unit] for row in {part} if row is not None]))"""
+print(json.dumps([[row.what, row.value, row.unit] for row in {part}]))"""
 
 Rows = Mapping[str, tuple[float, str]]
 """Value and unit by the name of the row."""
 
 
 class Compared(NamedTuple):
-    """One row of both trees."""
+    """One row of both trees, by medians over the rounds."""
 
     what: str
     unit: str
     old: float
     new: float
-    """Medians over the rounds."""
     shares: Sequence[float]
     """By round, how good the new tree is as a share of the old one: 0.9 is a tenth slower, or larger."""
-
-    @property
-    def share(self) -> float:
-        return median(self.shares)
 
 
 def measured(tree: Path, part: str, scale: float) -> Rows:
     """The rows of a part. Raises CalledProcessError if the tree cannot measure them."""
     python = tree / ".venv" / "bin" / "python"
-    command = [
-        python if python.exists() else sys.executable,
-        "-c",
-        _MEASURE.format(part=PARTS[part]),
-        str(scale),
-    ]
+    command = [python if python.exists() else sys.executable, "-c", _MEASURE.format(part=PARTS[part])]
     paths = {**os.environ, "PYTHONPATH": str(tree.resolve())}
-    done = subprocess.run(command, cwd=tree, env=paths, stdout=subprocess.PIPE, text=True, check=True)
+    done = subprocess.run([*command, str(scale)], cwd=tree, env=paths, stdout=subprocess.PIPE, check=True)
     rows, above = {}, ""
     for what, value, unit in json.loads(done.stdout.splitlines()[-1]):
         name = re.sub(r" \(.*\)", "", what)  # what stands in parentheses was measured, too
@@ -83,37 +72,30 @@ def measured(tree: Path, part: str, scale: float) -> Rows:
     return rows
 
 
-def compared(rounds: Sequence[tuple[Rows, Rows]]) -> list[Compared]:
+def compared(rounds: Sequence[tuple[Rows, Rows]]) -> Iterator[Compared]:
     """The rows that both trees have in every round, given as (old, new)."""
-    found = []
     for what, (_, unit) in rounds[0][1].items():
         if all(what in old and what in new for old, new in rounds):
             pairs = [(old[what][0], new[what][0]) for old, new in rounds]
             more_is_better = unit.endswith(("/s", "/CPU-s"))
             shares = [new / old if more_is_better else old / new for old, new in pairs if old and new]
-            old, new = (median(values) for values in zip(*pairs, strict=True))
-            found.append(Compared(what, unit, old, new, shares or [1.0]))
-    return found
+            before, after = map(median, zip(*pairs, strict=True))
+            yield Compared(what, unit, before, after, shares or [1.0])
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="bench.compare", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="bench.compare", description=__doc__, formatter_class=formatter)
     parser.add_argument("old_tree", type=Path, help="a checkout of the version to compare with")
-    parser.add_argument(
-        "--only", nargs="+", choices=PARTS, default=list(PARTS), help="these parts of the table"
-    )
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS], help="these parts of the table")
     parser.add_argument("--rounds", type=int, default=3, help="how often each tree is measured (default: 3)")
-    parser.add_argument(
-        "--within", type=float, default=10, help="per cent that a row may be worse (default: 10)"
-    )
+    parser.add_argument("--within", type=float, default=10, help="per cent a row may be worse (default: 10)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work: to see that it runs")
     given = parser.parse_args()
     if not (given.old_tree / "bench" / "__main__.py").exists() or given.rounds < 1:
         parser.error("needs a checkout of this project (with bench/__main__.py), and 1 round or more")
-    table = Table("what", "unit", "old", "new", "new is as good as", "range", "", box=None, pad_edge=False)
-    worse = []
+    table = Table("what", "unit", "old", "new", "as good as old", "range", "", box=None, pad_edge=False)
+    worse = 0
     for part in given.only:
         rounds = []
         for number in range(given.rounds):
@@ -124,14 +106,13 @@ def main() -> None:
             old, new = [measured(tree, part, 0.1 if given.quick else 1.0) for tree in trees][::order]
             rounds.append((old, new))
         for row in compared(rounds):
-            spread = f"{min(row.shares):.2f} to {max(row.shares):.2f}"
-            is_worse = row.share < 1 - given.within / 100
-            worse += [row.what] * is_worse
-            marks = (f"{row.share:.2f} of the old", spread, "worse" if is_worse else "")
-            table.add_row(row.what, row.unit, f"{row.old:,.4g}", f"{row.new:,.4g}", *marks)
-    Console(width=160).print(table)
+            share, is_worse = median(row.shares), median(row.shares) < 1 - given.within / 100
+            worse += is_worse
+            spread = f"{min(row.shares):.2f} to {max(row.shares):.2f}", "worse" if is_worse else ""
+            table.add_row(row.what, row.unit, f"{row.old:,.4g}", f"{row.new:,.4g}", f"{share:.2f}", *spread)
+    Console(width=150).print(table)
     if worse:
-        sys.exit(f"{len(worse)} rows are more than {given.within:g} % worse")
+        sys.exit(f"{worse} rows are more than {given.within:g} % worse")
 
 
 if __name__ == "__main__":

@@ -319,7 +319,7 @@ async def vote_by_socket(service: Service, tracer: Tracer) -> Journey:
 
 async def guess(service: Service, tracer: Tracer) -> Journey:
     """A submitted guess, from the route's handler to its committed score."""
-    game_id = await service.finished_game()
+    game_id = await service.finished_game(seeds={"from": 1})
     listing = f"/evaluations/items?dimension=guessing&game={game_id}&limit={REPEATS}"
     items = (await service.call("GET", listing))["items"]
     tracer.starts_at = inspect.unwrap(create_evaluation).__code__

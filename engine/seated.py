@@ -16,7 +16,7 @@ class SeatedAgent:
     endpoint: str | None
     """The name of its model's endpoint; None: it asks no endpoint."""
     model: str | None
-    """The model's name as the endpoint is configured; None: no model, or recorded answers."""
+    """The model's name, as configured for the endpoint; None: no model, or recorded answers."""
     parameters: Mapping[str, Any]
     """Its options. For a language model every parameter, defaults included, with the steps of a turn and the
     name (``prompts``) and hash (``prompts_hash``) of its templates."""

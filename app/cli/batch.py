@@ -100,9 +100,9 @@ def retry(
 ) -> None:
     """As `resume`; failed games go on too, and excluded games are played anew, once each.
 
-    Excluded are finished games that are marked as invalid, or whose models defaulted too many decisions. Each
-    is played anew as a further game of the batch, with the same deal and agents: a marked one from its deal,
-    any other from the first default of a model on. The excluded game stays, and stays excluded.
+    A finished game is excluded if it is marked as invalid, or if its models defaulted too many decisions.
+    It is played anew as a further game of the batch, with the same deal and agents: a marked one from its
+    deal, any other from the first default of a model on. The excluded game stays, and stays excluded.
     """
     settings = read_settings(database_url)
 

@@ -203,8 +203,8 @@ def run_command(
         str | None, typer.Option(help="For --server: the environment variable that holds its key.")
     ] = None,
 ) -> None:
-    """Play and judge what is missing of a study. The same command goes on after anything: a kill, a spent
-    budget, a refusing model. Nothing that was answered is asked again.
+    """Play and judge what a study still lacks. Whatever ended it before (a kill, a spent budget, a refusing
+    model), the same command goes on. Nothing that was answered is asked again.
 
     A study that is not frozen yet is frozen now. A game that fails does not stop the others.
 

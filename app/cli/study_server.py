@@ -99,7 +99,7 @@ class StudyServer:
         return found
 
     def _made(self, folder: StudyFolder, study: Study, games: Planned, total: int, planned: int) -> str:
-        """A batch of these games. If a kill cut off the request before, the same one is answered."""
+        """Makes a batch of these games, once: a request that was cut off is repeated under its key."""
         text = orjson.dumps(_body(study, games, total, planned), option=orjson.OPT_SORT_KEYS)
         name = base = hashlib.sha256(self._url.encode() + b"\0" + text).hexdigest()[:32]
         known, again = folder.read(_BATCHES) or {}, 1

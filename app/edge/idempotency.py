@@ -4,7 +4,7 @@ the effect, and a repeated request with the same key gets the stored answer.
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import Depends, Request
@@ -20,7 +20,7 @@ from app.store.rows import Damaged, check_row
 from app.store.tables import idempotency
 from engine.errors import CorruptLog
 
-__all__ = ["KEPT_MS", "KeptAnswer", "Repeats", "RepeatsDep", "RequestKey", "keep"]
+__all__ = ["KEPT_MS", "KeptAnswer", "Repeats", "RepeatsDep", "RequestKey"]
 
 KEPT_MS: Final = 24 * 3600 * 1000
 """How long an answer is kept, in milliseconds."""
@@ -38,6 +38,16 @@ class RequestKey:
     @classmethod
     def of(cls, caller: str, route: str, key: str, body: bytes) -> "RequestKey":
         return cls(caller, route, key, hashlib.sha256(body).hexdigest())
+
+    async def keep(self, connection: AsyncConnection, status: int, answer: BaseModel) -> None:
+        """Stores the answer in the transaction of the effect, and drops answers that are too old.
+
+        A second effect with the same key would violate the primary key, so its whole transaction fails.
+        """
+        at = now_ms()
+        await connection.execute(delete(idempotency).where(idempotency.c.created_at < at - KEPT_MS))
+        kept = {"created_at": at, "status": status, "answer": answer.model_dump(mode="json")}
+        await connection.execute(insert(idempotency), [{**asdict(self), **kept}])
 
 
 class KeptAnswer(NamedTuple):
@@ -57,12 +67,10 @@ class Repeats:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find(self, key: RequestKey | None) -> KeptAnswer | None:
-        """The stored answer; None if the key is new, or if there is no key. Raises KeyReused if the key came
-        with another body before, and CorruptLog if the answer cannot be read.
+    async def find(self, key: RequestKey) -> KeptAnswer | None:
+        """The stored answer; None if the key is new. Raises KeyReused if the key came with another body
+        before, and CorruptLog if the answer cannot be read.
         """
-        if key is None:
-            return None
         query = select(idempotency).where(
             idempotency.c.caller == key.caller,
             idempotency.c.route == key.route,
@@ -78,37 +86,12 @@ class Repeats:
             return KeptAnswer(row["status"], row["answer"])
         return None
 
-    async def settled(self, key: RequestKey | None) -> KeptAnswer:
+    async def settled(self, key: RequestKey) -> KeptAnswer:
         """The answer to an earlier request that was faster. Raises KeyInUse if it has none yet."""
         answer = await self.find(key)
         if answer is None:
             raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
         return answer
-
-
-async def keep(connection: AsyncConnection, key: RequestKey | None, status: int, answer: BaseModel) -> None:
-    """Stores the answer in the transaction of the effect, and drops answers that are too old.
-
-    A second effect with the same key would violate the primary key, so its whole transaction fails.
-    """
-    if key is None:
-        return
-    at = now_ms()
-    await connection.execute(delete(idempotency).where(idempotency.c.created_at < at - KEPT_MS))
-    await connection.execute(
-        insert(idempotency),
-        [
-            {
-                "caller": key.caller,
-                "route": key.route,
-                "key": key.key,
-                "body_hash": key.body_hash,
-                "created_at": at,
-                "status": status,
-                "answer": answer.model_dump(mode="json"),
-            }
-        ],
-    )
 
 
 async def _repeats(request: Request) -> Repeats:

@@ -13,10 +13,11 @@ from app.base.off_loop import off_loop
 from app.evaluations.items import FinishedGames, Items, RatersOn
 from app.evaluations.judge_scores import rulings_as_judgements
 from app.evaluations.judge_work import STATEMENTS
-from app.evaluations.rater_work import RaterWorkReader, guesses_by_game, guesses_of, judgements_from
+from app.evaluations.rater_work import RaterWorkReader, judgements_from
 from app.evaluations.schemas import ComparedRater, ComparisonView
 from app.store.evaluations import EvaluationStore
 from app.store.rows import EvaluationRow, RaterKind
+from evaluators.ground.answers import guesses_by_game, guesses_of
 from evaluators.ground.items import Dimension
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.ground.turns import Game

@@ -10,8 +10,8 @@ import structlog
 
 from app.base.errors import InvalidRequest, NotFound, Unfinished
 from app.base.off_loop import off_loop
-from app.evaluations.rater_work import guesses_by_game, guesses_of, judgements_from, variant_of
-from app.evaluations.schemas import AnswerSpec, ScoredItem, VariantSpec
+from app.evaluations.rater_work import judgements_from
+from app.evaluations.schemas import AnswerSpec, ScoredItem
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
@@ -20,7 +20,7 @@ from app.store.rows import AnswerRow
 from app.store.tables import games as game_rows
 from engine.errors import UNREADABLE, CorruptLog
 from evaluators.errors import UnknownItem, Unmeasurable
-from evaluators.ground.answers import Guess, Unmapped
+from evaluators.ground.answers import Guess, Unmapped, guesses_by_game, guesses_of
 from evaluators.ground.items import Dimension, Excluded, Followed, Item, Variant, items, parse_id
 from evaluators.ground.judgements import follow_scores
 from evaluators.ground.turns import Game, read_game
@@ -176,7 +176,7 @@ class Items:
     async def stored_variant(self, variant: Mapping[str, Any], game_id: str, raters: RatersOn) -> Variant:
         """Like ``variant``, for one game, and for a variant in the form that is stored with an evaluation."""
         followed = bool(variant["followed"])
-        return await self.variant(variant_of(variant), [game_id], followed=followed, raters=raters)
+        return await self.variant(Variant.scored(variant), [game_id], followed=followed, raters=raters)
 
     async def page(
         self,
@@ -228,7 +228,9 @@ class Items:
 
     # --- scores -----------------------------------------------------------------------------
 
-    async def check(self, answers: Sequence[AnswerSpec], dimension: Dimension, variant: VariantSpec) -> None:
+    async def check(
+        self, answers: Sequence[AnswerSpec], dimension: Dimension, variant: Mapping[str, Any]
+    ) -> None:
         """Raises InvalidRequest for an answer to something that is no item of its game.
 
         Answers to items that do not count are accepted too, since a refusal would reveal part of the gold.
@@ -243,7 +245,7 @@ class Items:
                 raise InvalidRequest(
                     "no such game for this caller", f"/answers/{asked[0][0]}/item_id", "unknown_item"
                 ) from None
-            known = await off_loop(_ids, game, dimension, variant_of(variant))
+            known = await off_loop(_ids, game, dimension, Variant.scored(variant))
             for place, item_id in asked:
                 if item_id not in known:
                     raise InvalidRequest(

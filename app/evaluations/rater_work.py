@@ -12,9 +12,8 @@ from app.evaluations.schemas import VariantSpec
 from app.store.evaluations import DamagedRow, EvaluationStore, Whose
 from app.store.rows import AnswerRow, JudgementRow, RaterKind, StatementsRow, name_of
 from engine.errors import CorruptLog
-from engine.terms import Role
 from engine.thoughts import SelectionStage
-from evaluators.ground.answers import Guess, by_item, majority, read_answer
+from evaluators.ground.answers import guesses_of
 from evaluators.ground.items import Variant
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.judges.statement_scores import Against, SpeechJudgement
@@ -26,11 +25,9 @@ __all__ = [
     "RaterWork",
     "RaterWorkReader",
     "answered_by_game",
-    "guesses_of",
     "judgements_from",
     "judges_in",
     "spoken_from",
-    "variant_of",
 ]
 
 R = TypeVar("R", JudgementRow, StatementsRow)
@@ -133,40 +130,6 @@ def _against(control_speeches: Mapping[str, int] | None) -> dict[Against, int] |
 # --- answers ----------------------------------------------------------------------------------------
 
 
-def variant_of(spec: VariantSpec | Mapping[str, Any]) -> Variant:
-    """The variant of the items that are scored, with every possible reader."""
-    given = spec.model_dump() if isinstance(spec, VariantSpec) else spec
-    return Variant(reader="all", options=given["options"], history=given["history"], context=given["context"])
-
-
-def guesses_of(answers: Sequence[AnswerRow]) -> dict[str, Guess]:
-    """One guess for each item, by item id and in the order of ids; samples are joined by majority.
-
-    This is slow, since each text is compared with every wording of every intention.
-    """
-    read = [
-        read_answer(
-            row.item_id,
-            row.named,
-            role=None if row.role is None else Role(row.role),
-            confidence=row.confidence,
-        )
-        for row in sorted(answers, key=lambda row: (row.item_id, row.sample))
-    ]
-    return {
-        item_id: samples[0] if len(samples) == 1 else majority(samples)
-        for item_id, samples in by_item(read).items()
-    }
-
-
-def guesses_by_game(guesses: Mapping[str, Guess]) -> dict[str, dict[str, Guess]]:
-    """Guesses, by the game and then by the id of their items."""
-    by_game_id: dict[str, dict[str, Guess]] = {}
-    for item_id, guess in guesses.items():
-        by_game_id.setdefault(item_id.partition("/")[0], {})[item_id] = guess
-    return by_game_id
-
-
 def answered_by_game(
     rater: str, dimension: Any, variant: Mapping[str, Any], rows: Iterable[AnswerRow], kind: RaterKind
 ) -> dict[str, Answered]:
@@ -176,7 +139,12 @@ def answered_by_game(
         of_game.setdefault(row.game_id, []).append(row)
     return {
         game_id: Answered(
-            dimension, rater, list(guesses_of(given).values()), variant_of(variant), variant["unmapped"], kind
+            dimension,
+            rater,
+            list(guesses_of(given).values()),
+            Variant.scored(variant),
+            variant["unmapped"],
+            kind,
         )
         for game_id, given in of_game.items()
     }

@@ -247,8 +247,7 @@ async def create_evaluation(
 
 
 async def _repeated(repeats: Repeats, key: RequestKey | None) -> Response | None:
-    answer = await repeats.find(key)
-    if answer is None:
+    if key is None or (answer := await repeats.find(key)) is None:
         return None
     made = answer.body.get("evaluation_id")
     return answer.response({} if made is None else {"Location": f"/evaluations/{made}"})

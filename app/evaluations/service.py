@@ -18,7 +18,7 @@ from app.base.errors import (
     Unfinished,
 )
 from app.edge.auth import Caller
-from app.edge.idempotency import RequestKey, keep
+from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
 from app.evaluations.comparisons import Comparisons
 from app.evaluations.gold import PRACTICE_OR_SET, Gold
@@ -251,7 +251,8 @@ class Evaluations:
         asked = {answer.item_id for answer in new.answers}
         if not await self._reads_gold(caller, asked, new.variant.options, followed=new.variant.followed):
             raise Forbidden(PRACTICE_OR_SET)
-        await self.items.check(new.answers, new.dimension, new.variant)
+        variant = new.variant.model_dump(mode="json")
+        await self.items.check(new.answers, new.dimension, variant)
         evaluation_id, at = new_id("e"), self._database.writer.stamp()
         answers = [
             AnswerRow(
@@ -268,7 +269,6 @@ class Evaluations:
             )
             for answer in new.answers
         ]
-        variant = new.variant.model_dump(mode="json")
         scores = await self.items.score(new.dimension, answers, variant, partial(self.whose, caller))
         row = EvaluationRow(
             evaluation_id=evaluation_id,
@@ -297,7 +297,8 @@ class Evaluations:
             await self.store.insert_answers(connection, [replace(one, grade=grade) for one in answers])
             await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", evaluation_id, answers=len(answers))
-            await keep(connection, key, 201, view)
+            if key is not None:
+                await key.keep(connection, 201, view)
             return view
 
         return await self._database.writer.run(work)
@@ -390,7 +391,8 @@ class Evaluations:
             await self.store.insert(connection, row)
             await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", evaluation_id, judge=rater)
-            await keep(connection, key, 202 if model else 201, view)
+            if key is not None:
+                await key.keep(connection, 202 if model else 201, view)
 
         await self._database.writer.run(work)
         if model is not None and not by_command:

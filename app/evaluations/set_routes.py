@@ -64,7 +64,7 @@ async def create_set(
     `eval:submit` may answer; after the date, everybody may read gold, answers and scores. Neither the items
     nor the date can be changed, and the games cannot be deleted before the set is scored.
     """
-    if (answer := await repeats.find(key)) is not None:
+    if key is not None and (answer := await repeats.find(key)) is not None:
         return _made_before(answer)
     try:
         made = await evaluations.sets.make(new, caller, key)
@@ -197,7 +197,7 @@ async def answer_set(
     409 `already-seen`: a key of the same owner may read the game in full, has seen it through other eyes than
     the set shows it, or was shown what was chosen in that turn.
     """
-    if (answer := await repeats.find(key)) is not None:
+    if key is not None and (answer := await repeats.find(key)) is not None:
         return answer.response({})
     try:
         return await evaluations.sets.hand_in(set_id, new, caller, key)

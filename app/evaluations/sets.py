@@ -34,7 +34,7 @@ from app.base.errors import (
 from app.base.off_loop import off_loop
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
-from app.edge.idempotency import RequestKey, keep
+from app.edge.idempotency import RequestKey
 from app.edge.quotas import EXEMPT, Quotas
 from app.evaluations.gold import Gold
 from app.evaluations.items import (
@@ -45,7 +45,6 @@ from app.evaluations.items import (
     scored_item,
     why_excluded,
 )
-from app.evaluations.rater_work import guesses_of, variant_of
 from app.evaluations.schemas import AnswerSpec, RaterView, ScoredItem
 from app.evaluations.set_schemas import (
     EntryView,
@@ -71,7 +70,7 @@ from app.store.writer import whose
 from engine.chance import draw, pick
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
 from engine.terms import Seat
-from evaluators.ground.answers import Guess
+from evaluators.ground.answers import Guess, guesses_of
 from evaluators.ground.items import Dimension, Item, Variant, items
 from evaluators.ground.turns import Game
 
@@ -229,7 +228,8 @@ class EvaluationSets:
             )
             await self._audit.add(connection, caller, "seal", row.set_id, items=row.items)
             view = _view(row, games=len({one.game_id for one in chosen}))
-            await keep(connection, key, 201, view)
+            if key is not None:
+                await key.keep(connection, 201, view)
             return view
 
         return await self._database.writer.run(work)
@@ -426,7 +426,8 @@ class EvaluationSets:
             await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", set_id, answers=entry.answers)
             receipt = _receipt(entry)
-            await keep(connection, key, 201, receipt)
+            if key is not None:
+                await key.keep(connection, 201, receipt)
             return receipt
 
         return await self._database.writer.run(work)
@@ -588,7 +589,7 @@ def _variant(row_variant: Mapping[str, Any], seat: Seat) -> Variant:
 
 
 def _scored_as(variant: Mapping[str, Any]) -> Variant:
-    return variant_of({**variant, "context": "seat"})
+    return Variant.scored({**variant, "context": "seat"})
 
 
 def _own(game: Game, dimension: Dimension, seat: Seat) -> Game:

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
 from app.base.off_loop import off_loop
 from app.edge.auth import Caller
-from app.edge.idempotency import RequestKey, keep
+from app.edge.idempotency import RequestKey
 from app.evaluations.gold import Gold
 from app.evaluations.items import FinishedGames, Turn
 from app.evaluations.schemas import (
@@ -226,7 +226,8 @@ class Tasks:
         async def work(connection: AsyncConnection) -> Stored:
             revised = await self.write(connection, prepared, revise=revise)
             stored = Stored(stored=len(given), revised=revised)
-            await keep(connection, key, 201, stored)
+            if key is not None:
+                await key.keep(connection, 201, stored)
             return stored
 
         return await self._database.writer.run(work)

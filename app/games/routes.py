@@ -81,8 +81,9 @@ def _location(created: Mapping[str, Any]) -> str:
 async def _repeated(
     repeats: Repeats, tokens: SeatTokens, key: RequestKey | None, caller: Caller
 ) -> Response | None:
-    answer = await repeats.find(key)
-    return None if answer is None else await _again(answer, tokens, caller)
+    if key is None or (answer := await repeats.find(key)) is None:
+        return None
+    return await _again(answer, tokens, caller)
 
 
 async def _again(answer: KeptAnswer, tokens: SeatTokens, caller: Caller) -> Response:
@@ -613,8 +614,8 @@ async def retry_batch(
     Finished games that reports exclude (marked as invalid, or with too many defaults of models) are played
     anew, once each: as further games of the batch with the same deal and agents, whose `forked_from` names
     the excluded one. With too many defaults, the new game has the log up to the first of them; a marked one
-    begins with its deal. The excluded one stays, and stays excluded. Left out are batches that are still
-    being created, forks and imports, and games with `remote` seats, which know the deal.
+    begins with its deal. The excluded one stays, and stays excluded. No game is played anew in a batch
+    that is still being created, in forks and imports, or where `remote` seats know the deal.
     """
     await access.batch(caller, batch_id, "games:create")
     async with audit.noted(caller, "retry", batch_id) as deed:

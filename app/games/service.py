@@ -29,7 +29,7 @@ from app.base.schemas import OnUnusable
 from app.base.sums import Sums
 from app.base.tasks import end_tasks
 from app.edge.auth import ANYBODY, Caller
-from app.edge.idempotency import RequestKey, keep
+from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
 from app.games.access import Sight, known_batch, known_game
 from app.games.cancelling import Canceller
@@ -215,7 +215,8 @@ class Games:
                 await self._store.jobs.lay_out(connection, batch_id)
             await self._quotas.take_games(connection, owner, new.count)
             await self._audit.add(connection, by, "create", batch_id, games=new.count)
-            await keep(connection, key, 201 if len(first) == new.count else 202, created)
+            if key is not None:
+                await key.keep(connection, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
         metrics.games_created.labels("created").inc(len(first))
@@ -408,7 +409,8 @@ class Games:
             await self._store.insert_games(connection, batch_id, [game], at)
             await self._quotas.take_games(connection, by.owner, 1, opened=False)
             await self._audit.add(connection, by, "import", game_id)
-            await keep(connection, key, 201, imported)
+            if key is not None:
+                await key.keep(connection, 201, imported)
 
         await self._database.writer.run(work)
         metrics.games_created.labels("imported").inc()

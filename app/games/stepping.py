@@ -1,4 +1,4 @@
-"""Steps games that no runner drives: each step is asked for by a caller."""
+"""Steps games by hand: those that no runner drives, when a caller asks for it."""
 
 import asyncio
 from collections.abc import Sequence

@@ -229,11 +229,12 @@ def read_answer(value: Any) -> Answer:
     """Reads the body of an answer over HTTP; otherwise like ``read_message``."""
     if not isinstance(value, dict):
         raise InvalidRequest("an answer is a JSON object")
-    if (place := _text_fault(_read_now(value))) is not None:
-        raise InvalidAction(*place)
     try:
         return _ANSWER.validate_python(value)
     except ValidationError as fault:
+        # A body that is taken has no text beside its action and its thoughts.
+        if (place := _text_fault(_read_now(value))) is not None:
+            raise InvalidAction(*place) from None
         raise _invalid(fault, value, _ANSWER, 0) from None
 
 

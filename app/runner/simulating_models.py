@@ -110,7 +110,7 @@ class ModelRun:
         self.close()
 
     def close(self) -> None:
-        """Closes the file of answers; done after ``run``, so only for a run that does not take place."""
+        """Closes the file of answers. ``run`` does so itself; this is for a run that does not take place."""
         if isinstance(self._answers, AnswersFile):
             self._answers.close()
 

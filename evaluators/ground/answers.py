@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from rapidfuzz import fuzz
 
@@ -20,9 +20,11 @@ from engine.terms import Role
 __all__ = [
     "CLOSE",
     "MARGIN",
+    "AnswerSample",
     "Guess",
     "Unmapped",
-    "by_item",
+    "guesses_by_game",
+    "guesses_of",
     "majority",
     "read_answer",
     "read_intention",
@@ -199,9 +201,47 @@ def _role_of(samples: Sequence[Guess]) -> tuple[Role | None, float | None]:
     return role, sum(stated) / len(stated) if stated else None
 
 
-def by_item(samples: Iterable[Guess]) -> Mapping[str, list[Guess]]:
-    """Samples by item id, in the order given."""
-    by_id: dict[str, list[Guess]] = {}
-    for guess in samples:
-        by_id.setdefault(guess.item_id, []).append(guess)
-    return by_id
+# --- answers as they are stored ---------------------------------------------------------------------------
+
+
+class AnswerSample(Protocol):
+    """One sample of a rater's answer about one item, as it was handed in."""
+
+    @property
+    def item_id(self) -> str: ...
+
+    @property
+    def sample(self) -> int: ...
+
+    @property
+    def named(self) -> Sequence[str]:
+        """Ids or free texts."""
+
+    @property
+    def role(self) -> str | None: ...
+
+    @property
+    def confidence(self) -> int | None: ...
+
+
+def guesses_of(given: Iterable[AnswerSample]) -> dict[str, Guess]:
+    """One guess for each item, by item id and in the order of ids; samples are joined by majority.
+
+    This is slow, since each text is compared with every wording of every intention.
+    """
+    read: dict[str, list[Guess]] = {}
+    for one in sorted(given, key=lambda one: (one.item_id, one.sample)):
+        role = None if one.role is None else Role(one.role)
+        guess = read_answer(one.item_id, one.named, role=role, confidence=one.confidence)
+        read.setdefault(one.item_id, []).append(guess)
+    return {
+        item_id: samples[0] if len(samples) == 1 else majority(samples) for item_id, samples in read.items()
+    }
+
+
+def guesses_by_game(guesses: Mapping[str, Guess]) -> dict[str, dict[str, Guess]]:
+    """Guesses, by the game and then by the id of their items."""
+    by_game: dict[str, dict[str, Guess]] = {}
+    for item_id, guess in guesses.items():
+        by_game.setdefault(item_id.partition("/")[0], {})[item_id] = guess
+    return by_game

@@ -151,6 +151,13 @@ class Variant:
     followed: Followed | None = None
     """None if the filter is off."""
 
+    @classmethod
+    def scored(cls, given: Mapping[str, Any]) -> "Variant":
+        """The variant of the items that are scored, with every possible reader. ``given``: its ``options``,
+        ``history`` and ``context``.
+        """
+        return cls(reader="all", options=given["options"], history=given["history"], context=given["context"])
+
     def as_json(self) -> dict[str, Any]:
         """The variant as plain values, to be shown with its scores."""
         followed = self.followed

@@ -50,9 +50,9 @@ def test_the_trees_take_turns_and_a_slower_row_is_named(
     assert (tmp_path / "turns").read_text().split() == ["old", "new", "new", "old"]
     shown = capsys.readouterr().out
     # 80 for 100 games a second; 12.5 for 10 ms.
-    assert [line.split()[-1] for line in shown.splitlines() if "0.80 of the old" in line] == ["worse"] * 2
+    assert [line.split()[-1] for line in shown.splitlines() if " 0.80 " in line] == ["worse"] * 2
     assert "answers of bots: until the acknowledgement" in shown
-    assert "1.00 of the old" in shown
+    assert " 1.00 " in shown
     assert "only in" not in shown
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.evaluations.rater_work import variant_of
 from app.evaluations.schemas import VariantSpec
 from engine.intentions import BY_ID
-from evaluators.ground.items import items
+from evaluators.ground.items import Variant, items
 from tests.app.calling import Caller, calling, problem, read_ndjson
 from tests.app.edge.test_keys import bearer, make_key, store_of
 
@@ -43,7 +42,7 @@ async def gold_of(caller: Caller, games: list[str], dimension: Any) -> dict[str,
     gold: dict[str, frozenset[str]] = {}
     for game_id in games:
         game = await caller.services.evaluations.games.by_id(game_id)
-        for item in items(game, dimension, variant_of(VariantSpec()), with_gold=True):
+        for item in items(game, dimension, Variant.scored(VariantSpec().model_dump()), with_gold=True):
             assert item.gold is not None
             gold[item.id] = item.gold
     return gold
