@@ -79,16 +79,16 @@ def _part(table: ReportTable, name: str, caption: str) -> Iterator[str]:
     if len(table.columns) > _MANY:
         size = r"\scriptsize\setlength{\tabcolsep}{2pt}"
     words = f"{escaped(table.title)}{stop} {escaped(caption)}".strip()
-    told = rf"\caption{{{words}}}\label{{tab:{table.name}}}"
+    captioned = rf"\caption{{{words}}}\label{{tab:{table.name}}}"
     body = [_row(table, row, labels) for row in table.rows]
     if sum(_lines(row, labels) for row in table.rows) > _PAGE:
         yield "{" + size + r"\setlength{\LTcapwidth}{\linewidth}"
         yield rf"\begin{{longtable}}{{{columns}}}"
-        yield told + r" \\"
+        yield captioned + r" \\"
         yield from (r"\toprule", *heads, r"\midrule", r"\endfirsthead", r"\toprule", *heads, r"\midrule")
         yield from (r"\endhead", r"\bottomrule", r"\endfoot", *body, r"\end{longtable}", "}")
         return
-    yield from (r"\begin{table}[tbp]", r"\centering" + size, told)
+    yield from (r"\begin{table}[tbp]", r"\centering" + size, captioned)
     yield rf"\begin{{tabular}}{{{columns}}}"
     yield from (r"\toprule", *heads, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}")
 
@@ -230,7 +230,7 @@ _ACCENTS: Final = frozenset(
 
 def _printed(letter: str) -> str:
     """A letter as every LaTeX prints it."""
-    base, *accents = unicodedata.normalize("NFD", letter)
+    base, *accents = list(unicodedata.normalize("NFD", letter))
     if letter.isascii() or letter in "ßæœøÆŒØłŁ" or (base.isascii() and _ACCENTS.issuperset(accents)):
         return letter
     return rf"\beyondlatin{{{letter}}}{{U+{ord(letter):04X}}}"
