@@ -13,18 +13,23 @@ from typing import IO, Any, Final, Self
 
 import psutil
 
-__all__ = ["Helper", "answer", "errands", "port_in"]
+__all__ = ["Helper", "answer", "errands", "port_in", "read_on"]
 
 _ADDRESS: Final = re.compile(rb"Server on http://[^/ ]*:(\d+)")
 
 
 def port_in(log: IO[bytes]) -> int:
-    """The port that a service names in its log. The rest is read in the background: a full pipe would stop
-    the service. Raises StopIteration if it ends without serving.
+    """The port that a service names in its log, whose rest is read on. Raises StopIteration if it ends
+    without serving.
     """
     [port] = next(found for line in log if (found := _ADDRESS.findall(line)))
-    threading.Thread(target=log.read, daemon=True).start()
+    read_on(log)
     return int(port)
+
+
+def read_on(log: IO[bytes] | IO[str]) -> None:
+    """Reads a log to its end in the background: in a full pipe lines are lost, each after a second."""
+    threading.Thread(target=log.read, daemon=True).start()
 
 
 async def errands() -> AsyncIterator[dict[str, Any]]:

@@ -30,6 +30,7 @@ from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
 from app.main import Composition
 from app.runner.queued import KEPT
 from app.settings import Settings
+from bench.errands import read_on
 from bench.row import Row
 
 __all__ = ["worker_rows"]
@@ -53,7 +54,7 @@ async def _workers(url: str, models: str, processes: int, places: int) -> AsyncI
             for one in started:
                 one.terminate()
             for one in started:
-                await asyncio.to_thread(one.communicate)
+                await asyncio.to_thread(one.wait)
 
 
 def _start(command: Sequence[str], directory: str, environment: dict[str, str]) -> "subprocess.Popen[str]":
@@ -66,6 +67,7 @@ def _until_ready(process: "subprocess.Popen[str]") -> None:
     for line in process.stderr:
         lines.append(line)
         if "driving up to" in line:
+            read_on(process.stderr)
             return
     raise RuntimeError(f"a worker did not start:\n{''.join(lines)}")
 

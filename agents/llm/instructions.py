@@ -39,7 +39,9 @@ from engine.terms import Role
 
 __all__ = ["common_instructions", "off_menu"]
 
-_HEADER: Final = "=== THE STEPS ==="
+_HEADER: Final = """\
+=== THE STEPS ===
+A question names its step. In the JSON that it asks for, … stands for what the form of the step has there."""
 _IDS: Final = tuple(intention.id for intention in CATALOGUE)
 
 
@@ -75,9 +77,7 @@ def common_instructions(
         words = templates.part(step, STANDING, **values)
         if words is not None:
             lines.append(f"step {step}: {words}")
-            if step != "summary":
-                # A form of the summary would only repeat its questions, which are its field names.
-                lines.append(f"form: {terse(form)}")
+            lines.append(f"form: {terse(form)}")
             shown[step] = whole(form)
     return "\n".join(lines) if shown else "", shown
 

@@ -436,10 +436,10 @@ def _count(turn: ModelTurn, available: int) -> str:
 
 def selection_words(turn: ModelTurn, **values: object) -> str:
     on_offer = offer(turn)
-    count = _count(turn, len(on_offer))
+    values = {"count": _count(turn, len(on_offer)), "opening": _opening(turn), **values}
     if turn.options.selection == "generated":
-        return turn.render("selection_generated", categories=CATEGORIES, count=count, **values)
-    return turn.render("selection", menu=on_offer, count=count, **values)
+        return turn.render("selection_generated", categories=CATEGORIES, **values)
+    return turn.render("selection", menu=on_offer, **values)
 
 
 def _selection_shape(turn: ModelTurn, step: str, lengths: Lengths = FULL) -> Shape[Selected]:
@@ -456,8 +456,7 @@ def _size(turn: ModelTurn) -> int:
 
 
 def _opening(turn: ModelTurn) -> str:
-    table = turn.table
-    if turn.seat != table.leader:
+    if turn.seat != turn.leader:
         return ""
     other = (
         f" The team of the last attempt, {turn.rejected}, was rejected: propose a different one."

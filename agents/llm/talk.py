@@ -269,6 +269,7 @@ def _rendered_system(
         sees=listed(sees),
         shoots=shoots,
         own_name=quoted(names[seat - 1]),
+        summarises=profile.summaries and options.memory_in(profile) == "summaries",
         voice=voice,
         brief=templates.render("brief", profile=profile, role=role, sees=sees, shoots=shoots),
     )

@@ -161,9 +161,10 @@ def find_value(text: str, required: Set[str] = frozenset()) -> Any:
 
 AROUND: Final = " \t\r\n\v\f\N{ZERO WIDTH NO-BREAK SPACE}\N{NO-BREAK SPACE}"
 
-_OPENS: Final = re.compile(r"\s*(?:<(?:think|thinking|thought|reasoning)>|\[THINK\])")
+_OPENS: Final = re.compile(r"\s*(?:<(?:(?:seed:)?think|thinking|thought|reasoning)>|\[THINK\]|◁think▷)")
 _CLOSING: Final = re.compile(
-    r"</(?:think|thinking|thought|reasoning)>|\[/THINK\]|<\|channel\|>final[^<]{0,64}<\|message\|>"
+    r"</(?:(?:seed:)?think|thinking|thought|reasoning)>|\[/THINK\]|◁/think▷"
+    r"|<\|channel\|>final(?:[^<]|<\|constrain\|>){0,64}<\|message\|>"
 )
 """The marks with which models end the thoughts that they write into their answer."""
 
@@ -174,7 +175,7 @@ def thoughts_and_rest(text: str) -> tuple[str, str]:
     The whole answer counts as thoughts if they begin and never end. There are no thoughts if they neither
     begin nor end, or if the whole answer is JSON.
     """
-    if ("<" not in text and "[" not in text) or read_json(text.strip(AROUND)) is not NO_VALUE:
+    if not any(sign in text for sign in "<[◁") or read_json(text.strip(AROUND)) is not NO_VALUE:
         return "", text
     ends = list(_CLOSING.finditer(text))
     opened = _OPENS.match(text)

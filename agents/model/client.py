@@ -250,7 +250,7 @@ class _Call:
         if the call has to give up.
         """
         ladder = self.model._ladder
-        if self._shrink(problem):
+        if self._shrink(problem) or (problem.cause == "reasoning_only" and self._grow()):
             return asked
         if problem.refusal is not None:
             less = ladder.refused(asked, self.form.name, problem.refusal)

@@ -20,7 +20,8 @@ _DECODER: Final = json.JSONDecoder()
 
 _BOM: Final = b"\xef\xbb\xbf"
 _BEGIN: Final = 4000
-_FIELDS: Final = (b"data:", b":", b"event:", b"id:", b"retry:")
+_FIELDS: Final = (b"data:", b":", b"event:", b"id:", b"retry:", b"error:")
+"""The beginnings of lines of a stream; ``error:`` is llama.cpp's own."""
 
 CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 """Finish reasons of answers that used all their tokens."""
@@ -168,7 +169,9 @@ class CompletionReader:
         """An estimate of the tokens received so far, including the reasoning."""
         texts = ("".join(pieces) for pieces in (self._pieces, self._arguments, self._refusal, self._thoughts))
         parsed = sum(map(estimate, texts))
-        return parsed if self._streams else parsed or math.ceil(len(self._line) / 4)
+        return (
+            parsed if self._streams or self._error is not None else parsed or math.ceil(len(self._line) / 4)
+        )
 
     def end(self) -> Completion | Broken:
         """Returns what the body was, after its last block."""
@@ -214,6 +217,8 @@ class CompletionReader:
             data = line[5:].strip()
             while data.startswith(b"data:"):  # a gateway wrapped the event once more
                 data = data[5:].strip()
+        elif line.startswith(b"error:"):
+            data = line[6:].strip()
         elif line.startswith(b"{"):
             data = line  # a body after the comments that kept the connection open
         else:
@@ -305,8 +310,11 @@ class CompletionReader:
             self._messages += 1
             self._read_message(message)
         finish = choice.get("finish_reason")
+        if isinstance(finish, dict):  # of SGLang's engine
+            finish = finish.get("type")
         if isinstance(finish, str) and finish.lower() not in ("", "null", "none"):
             self._finish, self.finished = _name(finish) or "", True
+            self._messages += 1  # it may have ended without a word
             if finish.lower() in _BROKEN_OFF:
                 self._fail({"error": {"message": f"the provider broke the answer off: {finish}"}}, None)
 

@@ -74,8 +74,8 @@ _TURNED_AWAY: Final = re.compile(
 """Words for a refused key or account, with which some providers answer 400 instead of 401 or 403."""
 
 _MODERATION: Final = re.compile(
-    r"content_?filter|content_?policy|content management policy|responsibleaipolicy|moderation|flagged_input"
-    r"|block_?reason|prohibited_content|data_inspection_failed|inappropriate content|\bsafety\b"
+    r"content[_ ]?filter|content_?policy|content management policy|responsibleaipolicy|moderation"
+    r"|flagged_input|block_?reason|prohibited_content|data_inspection_failed|inappropriate content|\bsafety\b"
     r"|(prompt|input|content|message|output|response|request)\w*\b.{0,60}(was|were|been|is) flagged"
     r"|violat\w+ .{0,60}(usage|content|acceptable|safety) (polic|guideline)"
     r"|(content|prompt|input)\w* violat\w+ .{0,60}(polic|guideline|terms)"
@@ -86,7 +86,7 @@ _BLOCKED: Final = re.compile(r'"(block_?reason|flagged_input)"|"(safety|prohibit
 """Signs of moderation in a body that has no other message."""
 
 _UNLOADED: Final = re.compile(
-    r"model (is |was |has |has been )?(unloaded|crashed|(still |being )?loading)", re.I
+    r"model (is |was |has |has been )?(unloaded|crashed|(still |being )?loading)|channel error", re.I
 )
 """Words of local servers that load the model again with the next request."""
 
@@ -99,8 +99,25 @@ _THROTTLED: Final = re.compile(r"throttl|too many requests|wait before trying ag
 _ILL_WRITTEN: Final = re.compile(r"json_validate_failed|tool_use_failed", re.I)
 """The model wrote something else than the form, and the provider keeps it back."""
 
-_TOO_SMALL: Final = re.compile(r"requires more system memory|insufficient system resources", re.I)
-"""The machine of a local server cannot hold the model, so its 500 does not pass."""
+_SET_UP: Final = re.compile(
+    r"requires more system memory|insufficient system resources|failed to load model"
+    r"|unexpected endpoint or method|http request (was sent )?to (an )?https",
+    re.I,
+)
+"""A local server cannot hold its model, or is asked at a wrong address: somebody has to change that, whatever
+status it answers with.
+"""
+
+_OF_THE_TEMPLATE: Final = re.compile(
+    r"jinja|chat[_ ]template|raise_exception|roles must alternate|role (is )?not supported", re.I
+)
+"""A model's template does not take these messages, which local servers report as 500."""
+
+_CUT_SHORT: Final = re.compile(r"(output|token) limit was reached|try again with (a )?higher max_", re.I)
+"""What OpenAI says instead of a cut answer, if the model's reasoning took all of its room."""
+
+_NO_QUOTA: Final = re.compile(r"\blimit: 0\b(?!\.)", re.I)
+"""Google's words for a model that is not part of a plan; the pause that they name changes nothing."""
 
 _OF_THE_ACCOUNT: Final = frozenset(
     {401, 402, 403, 404, 405, 406, 407, 410, 411, 412, 415, 426, 428, 431, 451}
@@ -163,8 +180,12 @@ def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: by
         problem.kind, problem.final = "account", True
     elif status in (None, 400, 422) and _TURNED_AWAY.search(wording):
         problem.cause, problem.kind, problem.final = "status_401", "account", True
-    elif status == 500 and _TOO_SMALL.search(wording):
+    elif status in (None, 400, 500) and _SET_UP.search(wording):
         problem.kind, problem.final = "account", True
+    elif status == 400 and _CUT_SHORT.search(wording):
+        problem.cause, problem.kind, problem.final = "reasoning_only", "answer", True
+    elif status == 500 and _OF_THE_TEMPLATE.search(wording):
+        problem.kind, problem.refusal = "request", why
     elif (
         status is None
         or status >= 500
@@ -206,10 +227,15 @@ def _is_moderation(wording: str, body: Any) -> bool:
 def _is_quota(status: int | None, wording: str, after_s: float | None) -> bool:
     """Whether the account is empty. Gemini's limits per minute have the same words, but name a pause."""
     passes = status == 429 and after_s is not None and after_s <= LONGEST_WAIT_S
+    if status == 429 and _NO_QUOTA.search(wording):
+        return True
     return bool(_QUOTA.search(wording)) and ("insufficient" in wording.lower() or not passes)
 
 
-_DELAY: Final = re.compile(r'"retryDelay":\s*"([\d.]+)s"')
+_DELAY: Final = re.compile(r'retryDelay[\\"]+:\s*[\\"]+([\d.]+)s')
+"""Also where a proxy passes the error on as a text."""
+
+
 _AGAIN: Final = re.compile(
     r"(?:try again|retry) (?:in|after) (?:(\d+)h)?\s*(?:(\d+)m(?!s))?\s*(?:([\d.]+)\s*(ms|s))?", re.I
 )

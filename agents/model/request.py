@@ -258,15 +258,18 @@ LEAST_ROOM: Final = 64
 MORE: Final = 4
 """After an answer that was cut off, the next one gets this many times its room."""
 
-_LIMIT: Final = re.compile(r"max_?(completion_|new_|output_)?_?tokens|completion tokens|output tokens", re.I)
+_LIMIT: Final = re.compile(r"max_?(completion|new|output)?_?tokens|completion tokens|output tokens", re.I)
 _NUMBER: Final = re.compile(r"(?<![\w.])\d{1,3}(?:,\d{3})+(?!\w)|(?<![\w.])\d+(?![\w])")
-_CONTEXT: Final = re.compile(r"context (?:length|window|size|limit)\D{0,24}?(\d+)", re.I)
+_CONTEXT: Final = re.compile(
+    r"(?:context (?:length|window|size|limit)\D{0,24}?|max_new_tokens` must be <= )(\d+)", re.I
+)
 _PROMPT: Final = re.compile(
     r"(\d+)(?: tokens)? (?:in|from) (?:the|your) (?:messages|prompt|input)|(\d+) (?:input|prompt) tokens"
-    r"|(?:prompt|input) (?:contains|has)\D{0,12}(\d+)",
+    r"|(?:prompt|input) (?:contains|has)\D{0,12}(\d+)|(\d+) of text input|(\d+) `inputs` tokens",
     re.I,
 )
 _SUM: Final = re.compile(r"(\d+) \+ \d+ > (\d+)")
+_BEYOND: Final = re.compile(r"(\d{1,11}) \(exclusive\)")
 
 
 def fitting(words: str, sent: int) -> int | None:
@@ -290,5 +293,6 @@ def stated(words: str, sent: int) -> int | None:
     """
     if _LIMIT.search(words) is None:
         return None
+    words = _BEYOND.sub(lambda beyond: str(int(beyond.group(1)) - 1), words)
     numbers = [int(digits.replace(",", "")) for digits in _NUMBER.findall(words) if len(digits) < 12]
     return max((number for number in numbers if LEAST_ROOM <= number < sent), default=None)

@@ -1,23 +1,76 @@
-"""The service's log: readable text on a terminal, JSON lines elsewhere. It never holds what players say."""
+"""The service's log: readable text on a terminal, JSON lines elsewhere. It never holds what players say.
 
+A log that nobody reads (a full pipe, a stopped terminal, a full disk) stops nothing: its lines are lost, and
+the first line that gets through again says how many.
+"""
+
+import io
 import logging
+import select
 import sys
-from typing import TextIO, cast
+import threading
+from typing import Final, TextIO, cast
 
 import structlog
 import structlog.tracebacks
 
 __all__ = ["configure"]
 
+PATIENCE_MS: Final = 1000
+"""How long a line waits for its reader. While lines are being lost the next ones do not wait."""
+AT_ONCE: Final = 1024
+"""Characters, at most 4,096 bytes: what a pipe takes whole when it takes anything (``PIPE_BUF``)."""
+
 
 class _StandardError:
     """The current ``sys.stderr``, which a program may replace."""
 
-    def write(self, text: str) -> int:
-        return sys.stderr.write(text)
+    def __init__(self) -> None:
+        self._lost = 0
+        self._writing = threading.Lock()
+
+    def write(self, line: str) -> int:
+        with self._writing:
+            try:
+                room = _Room(0 if self._lost else PATIENCE_MS)
+                text = f"\n{line}" if self._lost else line  # the last one may have broken off
+                for start in range(0, len(text), AT_ONCE):
+                    room.wait()
+                    sys.stderr.write(text[start : start + AT_ONCE])
+                    sys.stderr.flush()
+                self._lost = 0
+            except (OSError, ValueError):  # ValueError: closed
+                self._lost += 1
+        return len(line)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        """Each line is flushed as it is written."""
+
+    def add_lost(
+        self, logger: object, method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        """A processor: a line that follows lost ones says how many."""
+        if self._lost:
+            event["lines_lost_before"] = self._lost
+        return event
+
+
+class _Room:
+    """Whether the standard error takes more."""
+
+    def __init__(self, patience_ms: int) -> None:
+        self._patience_ms = patience_ms
+        self._poll = select.poll()
+        try:
+            self._poll.register(sys.stderr.fileno(), select.POLLOUT)
+            self._known = True
+        except io.UnsupportedOperation:  # what a program put in its place takes everything
+            self._known = False
+
+    def wait(self) -> None:
+        """Raises TimeoutError when nobody makes room."""
+        if self._known and not self._poll.poll(self._patience_ms):
+            raise TimeoutError
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -29,12 +82,13 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 def configure(level: int = logging.INFO) -> None:
     """Sends structlog from ``level`` on, and the standard library's warnings, to stderr in one format."""
+    stderr = _StandardError()
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        stderr.add_lost,
     ]
-    stderr = _StandardError()
     # Tracebacks never show local variables, which hold tokens, seeds and roles.
     if sys.stderr.isatty():
         render: list[structlog.typing.Processor] = [
@@ -45,7 +99,7 @@ def configure(level: int = logging.INFO) -> None:
         render = [structlog.processors.ExceptionRenderer(plain), structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=[*shared, *render],
-        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, stderr)),
+        logger_factory=structlog.WriteLoggerFactory(cast(TextIO, stderr)),
         # What every game says of an outage is logged once, for all of them.
         wrapper_class=structlog.make_filtering_bound_logger(level),
     )

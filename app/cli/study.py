@@ -283,6 +283,8 @@ def _deviation(one: dict[str, Any]) -> str:
 def _announced(state: StudyState, expected: Expectation, study: Study) -> str:
     money = _range(expected.of["cost"], ",.3g") if expected.priced else "unknown (no prices)"
     reused = f", {state.done} are there" if state.done else ""
+    if state.damaged:
+        reused += f", {len(state.damaged)} of those to play are damaged and played from their stored answers"
     limit = "" if study.budget.max_cost is None else f" (never more than {study.budget.max_cost:,.4g} in all)"
     return (
         f"{expected.games} games to play{reused}; about {_range(expected.of['calls'], ',.0f')} calls, "
@@ -291,6 +293,8 @@ def _announced(state: StudyState, expected: Expectation, study: Study) -> str:
 
 
 def _print_result(result: RunResult, state: StudyState) -> None:
+    for game, aside in result.damaged.items():
+        note(f"{game} was damaged: its log was put aside as {aside}, and the game is played anew")
     for failure in result.failures[:10]:
         note(f"failed: {failure.game}: {clean(failure.reason)}")
     if len(result.failures) > 10:
@@ -348,6 +352,10 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
         for name, asked in cell["asked"].items():
             if len(asked) > 1:
                 echo(f"{cell['name']}: {name} asked {', '.join(map(clean, asked))}: not one model")
+    for words in status["damaged"]:
+        echo(f"damaged: {words}; interintent study run {directory} plays it anew from its stored answers")
+    for one in status["replaced"]:
+        echo(f"replaced: {one['game']} was damaged, lacked stored answers, and took another course")
     for one in status["deviations"]:
         echo(f"deviation ({one['at']}): {_deviation(one)}")
     for one in status["looks"]:
@@ -402,7 +410,10 @@ def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
             for one in state.raters
             if len(state.rated[rater_key(one)]) < design.size
         ]
-        words = "; ".join([f"{state.done} of {design.size} games are there", *lacking])
+        there = f"{state.done} of {design.size} games are there"
+        if state.damaged:
+            there += f", {len(state.damaged)} more are damaged"
+        words = "; ".join([there, *lacking])
         raise StudyFault(
             f"{words}: go on with interintent study run {folder.path}, or take an early look with --look, "
             "which is noted and corrected for"
@@ -490,6 +501,8 @@ def merge_command(
             with folder.locked():
                 taken, differing = folder.take(other)
             note(f"{other.path}: {taken} games taken")
+            for words in state_of(other, design).damaged:
+                note(f"not taken, since it is damaged: {words}")
             for game in differing:
                 note(f"{game} is in both and differs; that of {folder.path} stays")
         state = state_of(folder, design)
@@ -563,6 +576,8 @@ def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str,
         "budget": study.budget.model_dump(mode="json"),
         "cells": cells,
         "raters": raters,
+        "damaged": state.damaged,
+        "replaced": folder.notes("replaced"),
         "deviations": note_deviations(folder, study, frozen),
         "looks": folder.notes("look"),
     }

@@ -27,7 +27,7 @@ from app.evaluations.study_raters import rater_key
 from app.files.games import bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.reporting import ReportWork, counted
-from app.models.recording import Recording, Signature, line_of
+from app.models.recording import InvalidAnswers, Recording, Signature, line_of
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
 from evaluators.ground.items import DIMENSIONS, Options, Variant, items
 from evaluators.ground.rows import jsonl
@@ -181,6 +181,8 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
         ],
         "deviations": note_deviations(folder, study, frozen),
         "looks": looks,
+        "replaced": sorted({str(note["game"]) for note in folder.notes("replaced")}),
+        "damaged": sum(len(one.damaged) for one in state.cells),
         "missing": [
             {"name": one.cell.name, "games": one.done, "planned": one.planned}
             for one in state.cells
@@ -349,7 +351,10 @@ def _write_answers(game: str, file: Path, out: Path) -> None:
     """Sorted by question, since they were stored as they came. Does nothing where there are none."""
     if not file.exists():
         return
-    calls = Recording.read(file).calls(game)
+    try:
+        calls = Recording.read(file).calls(game)
+    except InvalidAnswers as fault:
+        raise StudyFault(f"{fault}; remove the file, and the study is packed without these answers") from None
     signature = Signature()
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.open("wb") as lines:

@@ -195,6 +195,8 @@ class CellState:
     cell: StudyCell
     planned: int
     records: list[GameRecord] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+    """Files of games that cannot be used, and why; ``study run`` plays these games anew."""
 
     @property
     def done(self) -> int:
@@ -252,6 +254,11 @@ class StudyState:
         )
 
     @property
+    def damaged(self) -> list[str]:
+        """Files of games that cannot be used, and why."""
+        return [words for one in self.cells for words in one.damaged]
+
+    @property
     def calls(self) -> int:
         """Calls of finished games and of raters."""
         return sum(one.calls for cell in self.cells for one in cell.records) + sum(
@@ -274,13 +281,14 @@ class StudyState:
 
 
 def state_of(folder: StudyFolder, design: Design) -> StudyState:
-    """What is there of the study's planned games. Raises StudyFault for altered files."""
+    """What is there of the study's planned games."""
     cells = []
     rated: dict[str, list[dict[str, Any]]] = {
         rater_key(one): [] for one in design.study.evaluations if one.kind != "raters"
     }
     for cell in design.cells:
         state = CellState(cell, design.study.design.games)
+        state.damaged = folder.damaged(cell.id, (game.id for game in design.games(cell)))
         for game in design.games(cell):
             record = folder.record(cell.id, game.id)
             if record is None:

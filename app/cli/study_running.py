@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -52,6 +53,8 @@ class RunResult:
     """What came of a run."""
 
     played: int = 0
+    damaged: dict[str, Path] = field(default_factory=dict)
+    """Games whose files could not be used, and where these files are now."""
     failures: list[Failure] = field(default_factory=list)
     unrated: list[tuple[str, str]] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -193,6 +196,9 @@ async def _run(
     games = StudyGames(folder, study.title[:128], endpoints, account, prompts, parallel or limits.parallel)
     raters = StudyRaters(folder, endpoints, account)
     work = shard.part(design)
+    for cell, game in work:
+        if folder.damage(cell.id, game.id) is not None:
+            result.damaged[game.id] = folder.put_aside(cell.id, game.id)
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
     if server is None:
         games.check(left)
@@ -272,7 +278,7 @@ async def _rate(
         if one.kind == "raters" or stop or raters.spent:
             continue
         key = rater_key(one)
-        left = [game for game in cells if not folder.rated_file(key, game).exists()]
+        left = [game for game in cells if folder.rated(key, game) is None]
         progress.say(f"{one.rater}, {one.dimension}: {len(left)} games")
         await raters.run(one, left, lambda game: read_finished(folder, cells[game], game), progress.on_rated)
 

@@ -23,7 +23,7 @@ from app.models.account import Account
 from app.models.endpoints import Endpoints
 from app.models.sessions import Flights, GameSessions
 from app.models.stops import BatchStops, GameFails, GameStops
-from app.runner.study_folder import StudyFolder
+from app.runner.study_folder import StudyFault, StudyFolder
 from app.runner.study_games import LAND_S
 from app.store.call import total, use_of
 from engine.errors import AvalonError
@@ -101,7 +101,7 @@ class StudyRaters:
         for game_id in left:
             if self.spent or asked.model in self.refused:
                 return
-            if self.folder.rated_file(key, game_id).exists():
+            if self.folder.rated(key, game_id) is not None:
                 continue
             try:
                 await self._game(asked, key, await asyncio.to_thread(read, game_id))
@@ -111,7 +111,7 @@ class StudyRaters:
             except BatchStops as stop:
                 self.refused[stop.endpoint] = str(stop)
                 return
-            except AvalonError as fault:
+            except (AvalonError, StudyFault) as fault:
                 self.failures.append((game_id, str(fault)))
             except Exception as fault:
                 log.exception("a game could not be judged", game=game_id)

@@ -6,18 +6,20 @@
     run/games/CELL/       a file for each game: its log, and beside it what it took
     run/answers/CELL/     the stored answers of each game's models
     run/raters/NAME/      what each judge and guesser said of each game, and its stored answers
+    run/damaged/          files of games that could not be used, put aside before the games were played anew
     run/asked/NAME.json   for each cell and rater: the models that it asks, by endpoint
     run/notes.jsonl       what happened that the report has to tell: deviations, early looks
     pilot/                the same for pilot games, which no report counts
 
 A file is either whole or not there: it gets its name when it is complete. Answers of models are appended one
 by one, and an incomplete last line is dropped. So every state that a kill leaves is one that a run continues.
+What a failing disk leaves is seen by each log's hash: such a game counts as not finished.
 """
 
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -85,6 +87,8 @@ class GameRecord:
     """Of model seats."""
     defaulted: int = 0
     """Of these, played by default."""
+    sha256: str | None = None
+    """Of the game's log; None if an earlier version kept it."""
 
     @property
     def calls(self) -> int:
@@ -108,6 +112,8 @@ class StudyFolder:
     def __init__(self, path: Path, *, pilot: bool = False) -> None:
         self.path = path
         self.store = path / ("pilot" if pilot else "run")
+        self._checked: dict[Path, tuple[tuple[int, ...], str | None]] = {}
+        """By game's log: how it and its record looked when they were read, and why they cannot be used."""
 
     # --- the file -----------------------------------------------------------------------------------
 
@@ -181,15 +187,47 @@ class StudyFolder:
         return self.store / "games" / cell / f"{game}.ndjson"
 
     def has(self, cell: str, game: str) -> bool:
-        """Whether the game is finished."""
-        return self.game_file(cell, game).exists()
+        """Whether the game is finished, and its files are whole."""
+        return self.game_file(cell, game).exists() and self.damage(cell, game) is None
+
+    def damage(self, cell: str, game: str) -> str | None:
+        """Why the files of a finished game cannot be used; None: they are whole, or there is no such game."""
+        log = self.game_file(cell, game)
+        files = [file.stat() for file in (log, log.with_suffix(".json")) if file.exists()]
+        looks = tuple(value for file in files for value in (file.st_mtime_ns, file.st_size))
+        known = self._checked.get(log)
+        if known is None or known[0] != looks:
+            known = self._checked[log] = looks, _damage(log) if log.exists() else None
+        return known[1]
+
+    def damaged(self, cell: str, games: Iterable[str]) -> list[str]:
+        """Which of these games of a cell cannot be used, each with its file and the reason."""
+        return [
+            f"{self.game_file(cell, game)}: {why}"
+            for game in games
+            if (why := self.damage(cell, game)) is not None
+        ]
+
+    def put_aside(self, cell: str, game: str) -> Path:
+        """Moves the damaged files of a game away, so that it is played anew from its stored answers. Returns
+        where its log is now.
+        """
+        log = self.game_file(cell, game)
+        number = 1 + len(self._put_aside(cell, game))
+        aside = self.store / _DAMAGED / cell / f"{game}.{number}.ndjson"
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        record = log.with_suffix(".json")
+        if record.exists():
+            record.replace(aside.with_suffix(".json"))
+        log.replace(aside)
+        return aside
+
+    def _put_aside(self, cell: str, game: str) -> list[Path]:
+        return sorted((self.store / _DAMAGED / cell).glob(f"{game}.*.ndjson"))
 
     def record(self, cell: str, game: str) -> GameRecord | None:
-        """What a finished game took; None: it is not finished."""
-        if not self.has(cell, game):
-            return None
-        values = self._read(self.game_file(cell, game).with_suffix(".json"))
-        return None if values is None else GameRecord(**values)
+        """What a finished game took; None: it is not finished, or damaged."""
+        return _record(self.game_file(cell, game)) if self.has(cell, game) else None
 
     def games(self) -> Iterator[tuple[str, str]]:
         """Cell and id of every finished game, in order; also of cells that the study no longer has."""
@@ -201,8 +239,16 @@ class StudyFolder:
         return max(Counter(cell for cell, _ in self.games()).values(), default=0)
 
     def keep(self, record: GameRecord, log: bytes) -> None:
-        """Writes a finished game. The log comes last: with it, the game is finished."""
+        """Writes a finished game. The log comes last: with it, the game is finished.
+
+        If a damaged game is replaced by one that took another course, since not all of its answers were
+        there, what raters said of it is put aside.
+        """
         file = self.game_file(record.cell, record.game)
+        record.sha256 = hashlib.sha256(log).hexdigest()
+        if (aside := self._put_aside(record.cell, record.game)) and not _same_game(aside[-1], record, log):
+            self._put_ratings_aside(record.game)
+            self.note("replaced", known_by=["game", "sha256"], game=record.game, sha256=record.sha256)
         self.write(file.with_suffix(".json").name, asdict(record), at=file.parent)
         _put(file, log)
 
@@ -223,9 +269,16 @@ class StudyFolder:
         return self.store / "raters" / evaluation / f"{game}.json"
 
     def rated(self, evaluation: str, game: str) -> dict[str, Any] | None:
-        """What was said; None: not yet."""
-        row: dict[str, Any] | None = self._read(self.rated_file(evaluation, game))
-        return row
+        """What was said; None: not yet, or the file is damaged, and is made anew from the stored answers."""
+        row = _values(self.rated_file(evaluation, game))
+        return row if row is not None and "rows" in row else None
+
+    def _put_ratings_aside(self, game: str) -> None:
+        for kind in ("json", "ndjson"):
+            for file in sorted((self.store / "raters").glob(f"*/{game}.{kind}")):
+                aside = self.store / _DAMAGED / file.parent.name / file.name
+                aside.parent.mkdir(parents=True, exist_ok=True)
+                file.replace(aside)
 
     def rater_answers(self, evaluation: str, game: str) -> AnswersFile:
         """The stored answers of a judge or guesser about a game. Raises StudyFault."""
@@ -234,7 +287,7 @@ class StudyFolder:
     def unfinished_ratings(self) -> Iterator[Call]:
         """The stored answers of raters about games that they are not done with. Raises StudyFault."""
         for file in sorted((self.store / "raters").glob("*/*.ndjson")):
-            if not file.with_suffix(".json").exists():
+            if self.rated(file.parent.name, file.stem) is None:
                 yield from _calls(file)
 
     # --- what is asked ------------------------------------------------------------------------------
@@ -356,6 +409,10 @@ class StudyFolder:
         taken, differing = 0, []
         for cell, game in other.games():
             mine, theirs = self.game_file(cell, game), other.game_file(cell, game)
+            if not other.has(cell, game):
+                continue
+            if mine.exists() and not self.has(cell, game):
+                self.put_aside(cell, game)
             if mine.exists():
                 if mine.read_bytes() != theirs.read_bytes():
                     differing.append(game)
@@ -365,7 +422,7 @@ class StudyFolder:
             self._take_file(other, theirs)
             taken += 1
         for file in sorted((other.store / "raters").glob("*/*.json")):
-            if file.stem not in differing and not self._mine(other, file).exists():
+            if file.stem not in differing and self.rated(file.parent.name, file.stem) is None:
                 self._take_file(other, file.with_suffix(".ndjson"))
                 self._take_file(other, file)
         for file in sorted((other.store / _ASKED).glob("*.json")):
@@ -392,7 +449,9 @@ class StudyFolder:
 
 _ASKED: Final = "asked"
 
-_NOTES: Final = ("deviation", "look")
+_DAMAGED: Final = "damaged"
+
+_NOTES: Final = ("deviation", "look", "replaced")
 """The kinds of notes that merging takes over."""
 
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
@@ -408,6 +467,53 @@ def _lock(file: IO[str], *, shared: bool) -> bool:
     except OSError:
         return False
     return True
+
+
+def _values(file: Path) -> dict[str, Any] | None:
+    """A file's JSON object; None if there is none, or if it cannot be read."""
+    try:
+        values = orjson.loads(file.read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def _record(log: Path) -> GameRecord | None:
+    """The record beside a log; None if there is none that can be read."""
+    values = _values(log.with_suffix(".json"))
+    try:
+        return None if values is None else GameRecord(**values)
+    except TypeError:
+        return None
+
+
+def _damage(log: Path) -> str | None:
+    record = _record(log)
+    if record is None:
+        return f"what the game took cannot be read in {log.with_suffix('.json').name}"
+    text = log.read_bytes()
+    if record.sha256 is not None:
+        return None if hashlib.sha256(text).hexdigest() == record.sha256 else _ALTERED
+    # An earlier version wrote no hash: all of the game's events have to be there.
+    try:
+        lines = [orjson.loads(line) for line in text.splitlines()]
+    except orjson.JSONDecodeError:
+        return _ALTERED
+    events = [line for line in lines if isinstance(line, dict) and "seq" in line]
+    return None if len(events) == record.events else _ALTERED
+
+
+_ALTERED: Final = "its log was altered or cut off after it was written"
+
+
+def _same_game(aside: Path, record: GameRecord, log: bytes) -> bool:
+    """Whether a game that was played anew is the one whose damaged log was put aside."""
+    before = _record(aside)
+    if before is None:
+        # Where a game comes from stands in the first line, with the version that played it.
+        return aside.read_bytes().splitlines()[1:] == log.splitlines()[1:]
+    unlike = {"seconds": None, "sha256": None}
+    return {**asdict(before), **unlike} == {**asdict(record), **unlike}
 
 
 def _put(file: Path, data: bytes) -> None:

@@ -25,7 +25,7 @@ from app.models.recording import UNUSED_SESSION, AnswersFile
 from app.models.sessions import Flights, GameSessions
 from app.models.stops import BatchStops, Stop
 from app.runner.simulate import lines_of
-from app.runner.study_folder import GameRecord, StudyFolder, use_by_seat
+from app.runner.study_folder import GameRecord, StudyFault, StudyFolder, use_by_seat
 from app.seats.seating import LLM, ModelSeats, has_models, seat_agents, seated
 from app.store.call import Call, Use
 from engine.errors import AvalonError
@@ -112,7 +112,7 @@ class StudyGames:
             except BatchStops as stop:
                 self.refused[stop.endpoint] = str(stop)
                 self._fail(game, str(stop))
-            except (Stop, AvalonError) as fault:
+            except (Stop, AvalonError, StudyFault) as fault:
                 self._fail(game, str(fault))
             except Exception as fault:
                 # The message may quote players; the log has the place.

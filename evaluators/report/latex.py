@@ -1,13 +1,16 @@
 r"""The paper's tables, and the study's, in LaTeX: to be put into a paper with ``\input``.
 
-A file needs the packages booktabs and longtable. Shares are percentages; below each figure stands its 95 %
-interval. Published figures are in italics. A figure without a number is a dash; the reasons are in the page
-and in JSON, and so are further p values of contrasts (``as played: p``).
+A file needs the packages booktabs and longtable, and compiles with pdfLaTeX, XeLaTeX and LuaLaTeX. Shares are
+percentages; below each figure stands its 95 % interval. Published figures are in italics. A figure without a
+number is a dash; the reasons are in the page and in JSON, and so are further p values of contrasts
+(``as played: p``).
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from textwrap import wrap
 from typing import Final
 
@@ -17,8 +20,15 @@ from evaluators.statistics.figures import Figure
 
 __all__ = ["as_latex", "escaped"]
 
-_SHORT: Final = 30
-"""A table with more rows may break over pages."""
+_PAGE: Final = 34
+"""A table of more lines may break over pages."""
+
+_MACROS: Final = (
+    # Below each other, with the first line on that of the row.
+    r"\providecommand{\withinterval}[2]{\begin{tabular}[t]{@{}r@{}}#1\\ \scriptsize [#2]\end{tabular}}",
+    # pdfLaTeX has no letters beyond the Latin ones: it prints their numbers.
+    r"\providecommand{\beyondlatin}[2]{\ifdefined\Umathcode #1\else #2\fi}",
+)
 
 
 def as_latex(report: Report) -> str:
@@ -30,6 +40,7 @@ def as_latex(report: Report) -> str:
         r"% needs \usepackage{booktabs} and \usepackage{longtable}",
         rf"% intervals are 95 %: {_one_line(report.made_of['intervals'])}",
         *(f"% {_one_line(note)}" for note in (*report.notes, *report.notes_on_gold)),
+        *_MACROS,
     ]
     for table in tables:
         lines += ["", *_table(table)]
@@ -41,26 +52,45 @@ def _one_line(text: str) -> str:
 
 
 def _table(table: ReportTable) -> Iterator[str]:
+    """The table; one for each long first label that many rows have in common, such as each contrast."""
     table = replace(table, columns=tuple(one for one in table.columns if not one.name.endswith(": p")))
-    columns = "".join(_label_columns(table)) + "r" * len(table.columns)
-    heads = [*map(escaped, table.heads), *map(_head, table.columns)]
-    head = " & ".join(heads) + r" \\"
+    if not table.names_apart:
+        yield from _part(table, "", table.caption)
+        return
+    heads = table.heads[1:]
+    for number, (name, rows) in enumerate(groupby(table.rows, key=lambda row: row.labels[0]), 1):
+        cut = tuple(replace(row, labels=row.labels[1:]) for row in rows)
+        part = replace(table, name=f"{table.name}-{number}", heads=heads, rows=cut)
+        yield from _part(part, name, table.caption if number == 1 else "")
+
+
+def _part(table: ReportTable, name: str, caption: str) -> Iterator[str]:
+    """A table in LaTeX; ``name``: what all of its rows are about, repeated on each page."""
+    labels = _label_columns(table)
+    columns = "".join(f"p{{{share:.2f}\\linewidth}}" if share else "l" for share in labels)
+    columns += "r" * len(table.columns)
+    heads = [" & ".join([*map(escaped, table.heads), *map(_head, table.columns)]) + r" \\"]
+    if name:
+        # As wide as nothing: it must not make the last column wider.
+        above = rf"\rlap{{\parbox[t]{{0.9\linewidth}}{{\raggedright\itshape {_label(name)}}}}}"
+        heads.insert(0, rf"\multicolumn{{{len(labels) + len(table.columns)}}}{{@{{}}l@{{}}}}{{{above}}} \\")
     stop = "" if table.title.endswith("?") else "."
     size = r"\small\setlength{\tabcolsep}{3pt}"
     if len(table.columns) > _MANY:
         size = r"\scriptsize\setlength{\tabcolsep}{2pt}"
-    caption = rf"\caption{{{escaped(table.title)}{stop} {escaped(table.caption)}}}\label{{tab:{table.name}}}"
-    body = [line for row in table.rows for line in _row(table, row)]
-    if len(table.rows) > _SHORT:
-        yield "{" + size
+    words = f"{escaped(table.title)}{stop} {escaped(caption)}".strip()
+    captioned = rf"\caption{{{words}}}\label{{tab:{table.name}}}"
+    body = [_row(table, row, labels) for row in table.rows]
+    if sum(_lines(row, labels) for row in table.rows) > _PAGE:
+        yield "{" + size + r"\setlength{\LTcapwidth}{\linewidth}"
         yield rf"\begin{{longtable}}{{{columns}}}"
-        yield caption + r" \\"
-        yield from (r"\toprule", head, r"\midrule", r"\endfirsthead", r"\toprule", head, r"\midrule")
+        yield captioned + r" \\"
+        yield from (r"\toprule", *heads, r"\midrule", r"\endfirsthead", r"\toprule", *heads, r"\midrule")
         yield from (r"\endhead", r"\bottomrule", r"\endfoot", *body, r"\end{longtable}", "}")
         return
-    yield from (r"\begin{table}[tbp]", r"\centering" + size, caption)
+    yield from (r"\begin{table}[tbp]", r"\centering" + size, captioned)
     yield rf"\begin{{tabular}}{{{columns}}}"
-    yield from (r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}")
+    yield from (r"\toprule", *heads, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}")
 
 
 def _head(column: Column) -> str:
@@ -78,30 +108,65 @@ _NARROW: Final = 10
 """The letters of a line of a column's name."""
 
 
-def _label_columns(table: ReportTable) -> Iterator[str]:
-    """Long labels, as the sentences of intentions, are broken within what the numbers leave of the line."""
-    for at in range(len(table.heads)):
-        longest = max(len(_words(row.labels[at])) for row in table.rows)
-        share = max(0.2, min(0.5, 1 - 0.1 * len(table.columns)))
-        yield "l" if longest <= _WIDE else rf"p{{{share / len(table.heads):.2f}\linewidth}}"
+def _label_columns(table: ReportTable) -> list[float]:
+    """For each label the part of the line in which it is broken; 0: it is not. Long ones, as the sentences of
+    intentions, share what the others and the numbers leave of the line.
+    """
+    small = len(table.columns) > _MANY
+    longest = [
+        max(len(_words(label)) for label in labels)
+        for labels in zip(*(row.labels for row in table.rows), strict=True)
+    ]
+    broken = {at for at, letters in enumerate(longest) if letters > _WIDE}
+    while True:
+        unbroken = {at: letters for at, letters in enumerate(longest) if at not in broken}
+        left = 1 - (0.095 if small else 0.105) * len(table.columns) - 0.015 * len(longest)
+        left -= sum(unbroken.values()) / (125 if small else 100)
+        if left >= 0.15 * len(broken) or not unbroken:
+            break
+        broken.add(max(unbroken, key=unbroken.__getitem__))
+    share = max(0.12, min(0.45, left / len(broken))) if broken else 0
+    return [share if at in broken else 0 for at in range(len(longest))]
 
 
 _WIDE: Final = 26
-"""The most letters of a label that is never broken."""
+"""The most letters of a label that is not broken if there is room."""
 
 
 def _words(label: str) -> str:
     return BY_ID[label].label if label in BY_ID else label
 
 
-def _row(table: ReportTable, row: TableRow) -> Iterator[str]:
-    """The figures of a row, and below them their intervals if there is any."""
-    held = [(row.figures.get(column.name), column.unit) for column in table.columns]
-    names = [escaped(_words(label)) for label in row.labels]
-    yield " & ".join([*names, *(_value(figure, unit) for figure, unit in held)]) + r" \\"
-    intervals = [_interval(figure, unit) for figure, unit in held]
-    if any(intervals):
-        yield " & ".join([*[""] * len(names), *intervals]) + r" \\"
+def _label(label: str) -> str:
+    """A label that may be broken at the marks within a long name, too."""
+    return re.sub(r"(\+|\\_|/)", r"\1\\allowbreak{}", escaped(_words(label)))
+
+
+def _lines(row: TableRow, labels: list[float]) -> int:
+    """About how many lines a row takes."""
+    cells = zip(row.labels, labels, strict=True)
+    lines = [-(-len(_words(label)) // max(1, int(_LETTERS * share))) for label, share in cells if share]
+    return max(2 if any(figure.low is not None for figure in row.figures.values()) else 1, *lines, 0)
+
+
+_LETTERS: Final = 80
+"""About how many letters a line has."""
+
+
+def _row(table: ReportTable, row: TableRow, labels: list[float]) -> str:
+    """A line of the table."""
+    names = [
+        rf"\raggedright {_label(label)}" if share else escaped(_words(label))
+        for label, share in zip(row.labels, labels, strict=True)
+    ]
+    figures = [_figure(row.figures.get(column.name), column.unit) for column in table.columns]
+    return " & ".join([*names, *figures]) + r" \\"
+
+
+def _figure(figure: Figure | None, unit: Unit) -> str:
+    """A figure, and below it its interval if there is any."""
+    value, interval = _value(figure, unit), _interval(figure, unit)
+    return rf"\withinterval{{{value}}}{{{interval}}}" if interval else value
 
 
 def _value(figure: Figure | None, unit: Unit) -> str:
@@ -116,7 +181,7 @@ def _value(figure: Figure | None, unit: Unit) -> str:
 def _interval(figure: Figure | None, unit: Unit) -> str:
     if figure is None or figure.value is None or figure.low is None or figure.high is None:
         return ""
-    return rf"{{\scriptsize [{_number(figure.low, unit)}, {_number(figure.high, unit)}]}}"
+    return f"{_number(figure.low, unit)}, {_number(figure.high, unit)}"
 
 
 def _number(value: float, unit: Unit) -> str:
@@ -144,16 +209,36 @@ _SPECIAL: Final = {
     '"': "''",
     "±": r"$\pm$",
     "–": "--",
+    "—": "---",
+    "…": r"\dots{}",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
     "²": r"\textsuperscript{2}",
     "−": "$-$",
+    "\u2018": "`",
     "\u2019": "'",
+    "\u201c": "``",
+    "\u201d": "''",
 }
-_MARK: Final = re.compile("[" + re.escape("".join(_SPECIAL)) + "]")
+
+
+_ACCENTS: Final = frozenset(
+    map(chr, (*range(0x300, 0x305), *range(0x306, 0x309), 0x30A, 0x30B, 0x30C, 0x327))
+)
+"""Grave, acute, circumflex, tilde, macron, breve, dot, diaeresis, ring, double acute, caron, cedilla."""
+
+
+def _printed(letter: str) -> str:
+    """A letter as every LaTeX prints it."""
+    base, *accents = list(unicodedata.normalize("NFD", letter))
+    if letter.isascii() or letter in "ßæœøÆŒØłŁ" or (base.isascii() and _ACCENTS.issuperset(accents)):
+        return letter
+    return rf"\beyondlatin{{{letter}}}{{U+{ord(letter):04X}}}"
 
 
 def escaped(text: str) -> str:
     """Text that LaTeX prints as it stands, on one line. A leading bracket would be an option of the row
     before it.
     """
-    plain = _MARK.sub(lambda mark: _SPECIAL[mark[0]], _one_line(text))
+    plain = "".join(_SPECIAL.get(letter) or _printed(letter) for letter in _one_line(text))
     return "{}" + plain if plain.startswith(("[", "*")) else plain

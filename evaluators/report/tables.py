@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, Final, Literal
 
 from engine.intentions import BY_ID, CATALOGUE
@@ -121,6 +122,16 @@ class ReportTable:
             ],
         }
 
+    @property
+    def names_apart(self) -> bool:
+        """Whether the first label is a long name of many rows in turn, such as a contrast: then it is shown
+        once above them, and not in each.
+        """
+        if len(self.heads) < 2 or not self.rows:
+            return False
+        names = [name for name, _ in groupby(self.rows, key=lambda row: row.labels[0])]
+        return _MANY_ROWS * len(names) <= len(self.rows) and max(map(len, names)) > _LONG
+
     def figure(self, labels: Iterable[str], column: str) -> Figure:
         """One figure of the table. Raises KeyError."""
         wanted = tuple(labels)
@@ -129,6 +140,12 @@ class ReportTable:
                 return row.figures[column]
         raise KeyError(wanted)
 
+
+_MANY_ROWS: Final = 8
+"""The least rows of a name, in the mean, that is shown apart from them."""
+
+_LONG: Final = 40
+"""The most letters of a name that is repeated in every row."""
 
 _ITEMS_OF: Final[dict[str, dict[str, Any]]] = {
     **{

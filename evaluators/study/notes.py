@@ -62,6 +62,13 @@ def _notes(described: Mapping[str, Any]) -> Iterator[str]:
         for endpoint, asked in cell.get("asked", {}).items():
             if len(asked) > 1:
                 yield f"{cell['name']}: {endpoint} asked several models: {', '.join(asked)}."
+    if replaced := described.get("replaced"):
+        yield (
+            f"Damaged and played anew with other answers, since not all of theirs were stored: "
+            f"{', '.join(replaced)}."
+        )
+    if damaged := described.get("damaged"):
+        yield f"{damaged} games are damaged and not counted; study run plays them anew."
     for failure in described.get("missing", ()):
         yield f"{failure['name']}: {failure['games']} of {failure['planned']} games."
 

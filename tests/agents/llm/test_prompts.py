@@ -465,3 +465,83 @@ async def test_the_rules_are_told_as_this_very_profile_has_them(players: int) ->
     assert (two_fails if 2 in profile.fails_needed else "; one fail card fails a quest.") in rules
     assert "then the leader proposes a team" in rules
     assert "sums it up" not in rules
+
+
+async def test_a_speech_must_not_betray_what_the_seat_was_shown_whatever_it_may_choose_to_say() -> None:
+    for options in ({"mechanism": "paper"}, {"mechanism": "one_pass"}, {"mechanism": "direct"}):
+        _, sessions = await played(FIVE, 3, noise(), options, deal=DEAL)
+        sentences = [
+            (DEAL[seat - 1], sentence)
+            for seat, session in sessions.items()
+            for one in session.sent
+            for sentence in re.split(r"(?<=[.?!:])\s+", one.question)
+            if "must not show" in sentence
+        ]
+        assert {role for role, _ in sentences} == set(DEAL)
+        # What must not show is always the speech: no other sentence stands before it in every question.
+        assert all(sentence.startswith("Your speech must not show") for _, sentence in sentences)
+        # Percival may choose to say who it is (reveal_percival), and still must not name the two.
+        told = {sentence for role, sentence in sentences if role is Role.PERCIVAL}
+        (sentence,) = told
+        assert "whom you were shown, seats 2 and 5, nor which" in sentence
+        assert sentence.endswith("even if you say that you are Percival.")
+
+
+@pytest.mark.parametrize("options", [{}, {"timing": "eager"}, {"selection": "generated"}])
+async def test_an_opening_leader_chooses_its_intentions_knowing_that_it_proposes_the_team(
+    options: dict[str, object],
+) -> None:
+    _, sessions = await played(FIVE, 3, noise(), options)
+    openers = 0
+    for session in sessions.values():
+        for one in session.sent:
+            if one.key.step == "selection":
+                opens = ".propose_team." in one.key.request_id
+                openers += opens
+                told = "You lead and open the discussion with the team of" in one.question
+                assert told is opens, one.question
+    assert openers >= 3
+
+
+@pytest.mark.parametrize(("players", "doubled"), [(5, set()), (7, {Role.SERVANT})])
+async def test_a_seat_whose_role_was_dealt_twice_learns_that_another_one_reads_it(
+    players: int, doubled: set[Role]
+) -> None:
+    profile = make_profile("interintent", players)
+    assert {role for role in profile.roles if profile.roles.count(role) > 1} == doubled
+    state, sessions = await played(profile, 3, noise(), {"mechanism": "one_pass"})
+    for seat, session in sessions.items():
+        role = state.hands[seat - 1].role
+        for one in session.sent:
+            if one.key.step == "one_pass":
+                assert ("The others' roles: " in one.question) is (role in doubled)
+                readers = one.form.schema["properties"]["reading"]["properties"]["readings"]["properties"]
+                assert (role in readers) is (role in doubled)
+
+
+async def test_a_question_about_a_seat_with_one_possible_role_states_it() -> None:
+    _, sessions = await played(FIVE, 3, noise(), deal=DEAL)
+    about_partner = [one for one in sessions[4].sent if one.key.about == "seat 5"]
+    assert about_partner
+    for one in about_partner:
+        assert "The seat to think about now: seat 5. As far as you know, it is: morgana." in one.question
+    # To everybody else the role is open.
+    others = [one for one in sessions[3].sent if one.key.about == "seat 5"]
+    assert others
+    assert all("As far as you know, it may be: merlin, " in one.question for one in others)
+
+
+@pytest.mark.parametrize(("memory", "told"), [("summaries", True), ("speeches", False)])
+async def test_a_seat_is_told_that_its_summaries_stand_for_earlier_speeches(memory: str, told: bool) -> None:
+    _, sessions = await played(FIVE, 3, noise(), {"mechanism": "direct", "memory": memory})
+    system = sessions[1].sent[0].messages[0].content
+    assert ("it keeps your own summaries instead of the speeches" in system) is told
+
+
+async def test_in_one_pass_every_step_of_the_system_message_has_its_form() -> None:
+    _, sessions = await played(FIVE, 3, noise(), {"mechanism": "one_pass"})
+    steps = sessions[1].sent[0].messages[0].content.partition("=== THE STEPS ===")[2].partition("=== YOUR")[0]
+    assert "… stands for what the form of the step has there" in steps
+    parts = re.split(r"^step (\w+): ", steps, flags=re.M)
+    assert parts[1::2] == ["vote", "one_pass", "summary"]
+    assert all(re.search(r"^form: \{", part, re.M) for part in parts[2::2])

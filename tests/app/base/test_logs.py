@@ -63,3 +63,48 @@ async def test_text_that_is_not_utf_8_closes_the_socket_and_logs_nothing(tmp_pat
         assert process.said == before
     finally:
         await asyncio.to_thread(process.kill)
+
+
+UNREAD = """
+import sys
+import structlog
+from app.base.logs import configure
+configure()
+for number in range(3000):
+    structlog.get_logger().info("a line", number=number, text="x" * 100)
+print("all written", flush=True)
+sys.stdin.readline()
+structlog.get_logger().info("the last line")
+print("ended", flush=True)
+"""
+
+
+def test_a_log_that_nobody_reads_stops_nothing_and_says_how_many_lines_were_lost() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", UNREAD], stdin=-1, stdout=-1, stderr=-1, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == "all written\n"  # a full pipe holds some hundred of them
+        read = [process.stderr.readline()]  # takes 8 kB out of it
+        process.stdin.write("\n")
+        process.stdin.flush()
+        read += process.stderr.read().splitlines()
+    *lines, last = [json.loads(line) for line in read if line.strip()]
+    assert [line["number"] for line in lines] == list(range(len(lines)))
+    assert last["event"] == "the last line"
+    assert last["lines_lost_before"] == 3000 - len(lines) > 0
+
+
+def test_a_log_whose_reader_went_away_stops_nothing() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", UNREAD], stdin=-1, stdout=-1, stderr=-1, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stderr.close()
+        process.stdin.write("\n")
+        process.stdin.close()
+        assert process.stdout.read() == "all written\nended\n"

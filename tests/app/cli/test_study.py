@@ -4,6 +4,7 @@ import asyncio
 import filecmp
 import hashlib
 import json
+import shutil
 import tarfile
 import zipfile
 from contextlib import AsyncExitStack
@@ -199,6 +200,71 @@ def test_games_played_before_are_used_again_when_there_are_to_be_more(tmp_path: 
     after = logs(folder)
     assert len(after) == 12
     assert before.items() <= after.items()
+
+
+@pytest.mark.parametrize("how", ["cut off", "a letter", "emptied", "no record", "a torn record"])
+def test_a_game_whose_files_are_damaged_is_named_put_aside_and_played_anew(tmp_path: Path, how: str) -> None:
+    folder = scripted(tmp_path / "s")
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    before = logs(folder)
+    log = min((folder / "run" / "games").rglob("*.ndjson"))
+    record, text = log.with_suffix(".json"), log.read_bytes()
+    broken = {"cut off": text[: len(text) // 2], "a letter": text[:-9] + b"#" + text[-8:], "emptied": b""}
+    if how in broken:
+        log.write_bytes(broken[how])
+    elif how == "no record":
+        record.unlink()
+    else:
+        record.write_bytes(record.read_bytes()[:20])
+    told = status(folder)
+    assert (told["games"], told["complete"]) == (7, False)
+    (words,) = told["damaged"]
+    assert str(log if how in broken else record.name) in words
+    assert "plays it anew" in interintent("study", "status", folder).output
+    refused = interintent("study", "report", folder, "--out", tmp_path / "r.json")
+    assert refused.exit_code == 2
+    assert "7 of 8 games are there, 1 more are damaged" in refused.output
+
+    done = interintent("study", "run", folder, "--yes")
+    assert done.exit_code == 0, done.output
+    assert f"{log.stem} was damaged" in done.output
+    assert "1 of them new" in done.output
+    (aside,) = (folder / "run" / "damaged").rglob("*.ndjson")
+    assert aside.read_bytes() == broken.get(how, text), "nothing is thrown away"
+    assert logs(folder) == before
+    told = status(folder)
+    assert (told["games"], told["damaged"], told["replaced"]) == (8, [], [])
+
+
+def test_a_damaged_game_that_an_earlier_version_kept_is_found_without_its_hash(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    for record in (folder / "run" / "games").rglob("*.json"):
+        values = json.loads(record.read_text())
+        del values["sha256"]
+        record.write_text(json.dumps(values))
+    assert status(folder)["damaged"] == []
+    log = min((folder / "run" / "games").rglob("*.ndjson"))
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
+    assert str(log) in status(folder)["damaged"][0]
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    assert status(folder)["complete"]
+
+
+def test_merging_takes_a_whole_game_for_a_damaged_one_and_no_damaged_game(tmp_path: Path) -> None:
+    mine, theirs = scripted(tmp_path / "mine"), scripted(tmp_path / "theirs")
+    assert interintent("study", "run", mine, "--yes").exit_code == 0
+    shutil.copytree(mine, theirs, dirs_exist_ok=True)
+    whole = logs(mine)
+    first, second = sorted((mine / "run" / "games").rglob("*.ndjson"))[:2]
+    first.write_bytes(b"")
+    other = theirs / second.relative_to(mine)
+    other.write_bytes(b"")
+    done = interintent("study", "merge", mine, theirs)
+    assert "1 games taken" in done.output
+    assert f"not taken, since it is damaged: {other}" in done.output
+    assert logs(mine) == whole
+    assert status(mine)["complete"]
 
 
 def test_an_early_look_is_refused_unless_asked_for_then_noted_and_corrected(tmp_path: Path) -> None:
@@ -475,6 +541,47 @@ async def test_shards_with_models_and_raters_are_one_run_when_they_are_merged(tm
         assert len(files[0]) > 1000
     (note,) = StudyFolder(merged).notes("deviation")
     assert note["pointer"] == "/title"
+
+
+async def test_damaged_files_ask_nothing_again_where_their_answers_are_stored(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, games=1, more=RATERS)
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        done = await studying("run", folder, "--yes")
+        assert done.exit_code == 0, done.output
+        once, before = asked(small, large), logs(folder)
+        log = min((folder / "run" / "games").rglob("*.ndjson"))
+        log.write_bytes(log.read_bytes()[:-40])
+        rated = sorted((folder / "run" / "raters").rglob("*.json"))
+        said = rated[0].read_bytes()
+        rated[0].write_bytes(b"")
+        told = await asyncio.to_thread(status, folder)
+        assert (told["games"], told["complete"]) == (1, False)
+        again = await studying("run", folder, "--yes")
+        assert again.exit_code == 0, again.output
+        assert asked(small, large) == once
+        assert logs(folder) == before
+        assert json.loads(rated[0].read_bytes())["rows"] == json.loads(said)["rows"]
+
+        # Without its answers the game takes another course: what raters said of it is not kept.
+        answers = folder / "run" / "answers" / log.parent.name / log.name
+        answers.unlink()
+        log.write_bytes(b"")
+        models = (folder / "models.toml").read_text()
+        (folder / "models.toml").write_text(models.replace(small.url, large.url))
+        again = await studying("run", folder, "--yes")
+        assert again.exit_code == 0, again.output
+        told = await asyncio.to_thread(status, folder)
+        assert told["complete"]
+        assert [one["game"] for one in told["replaced"]] == [log.stem]
+    kept = {file.name for file in (folder / "run" / "damaged").rglob("*")}
+    assert {f"{log.stem}.ndjson", f"{log.stem}.json"} <= kept, "what raters said of the game before"
+    out = tmp_path / "report.json"
+    reported = await studying("report", folder, "--out", out)
+    assert reported.exit_code == 0, reported.output
+    (note,) = [words for words in json.loads(out.read_text())["notes"] if "played anew" in words]
+    assert log.stem in note
 
 
 async def test_a_plan_reckons_with_what_a_trial_of_the_model_measured(tmp_path: Path) -> None:

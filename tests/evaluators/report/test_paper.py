@@ -24,7 +24,17 @@ from evaluators.report.page import as_html
 from evaluators.report.plots import plot_files
 from evaluators.report.reading import RaterKind
 from evaluators.report.sections import make_report
-from evaluators.report.tables import PAPER, QUESTIONS, SECTIONS, Report, public_part
+from evaluators.report.tables import (
+    PAPER,
+    QUESTIONS,
+    SECTIONS,
+    Column,
+    Report,
+    ReportTable,
+    TableRow,
+    public_part,
+)
+from evaluators.statistics.figures import Figure
 from tests.evaluators.authors.association import theils_u
 from tests.evaluators.report.test_contrasts import unpaired
 from tests.evaluators.report.test_corrections import report as corrected
@@ -390,7 +400,7 @@ def test_latex_has_every_number_of_the_paper_s_tables_escaped_and_balanced() -> 
     plain = re.sub(r"\\[{}]", "", text)
     assert plain.count("{") == plain.count("}")
     for line in text.splitlines():
-        if not line.startswith("%"):
+        if not line.startswith(("%", "\\providecommand")):
             assert not re.search(r"(?<!\\)[%#]", line), line
             assert not re.search(r"(?<!\\)_", re.sub(r"\\label\{.*?\}", "", line)), line
     for name in OF_PAPER:
@@ -411,6 +421,71 @@ def test_latex_has_every_number_of_the_paper_s_tables_escaped_and_balanced() -> 
                     assert f"{100 * abs(figure.value):.1f}" in part, (name, row.labels)
     assert r"bo\_2 \& co" in text
     assert not any(f" {id_} &" in text for id_ in BY_ID)
+
+
+def _long_names() -> ReportTable:
+    """A table like that of contrasts, with two long names of 24 rows each."""
+    steps = "first_order+selection+formulation+second_order+modification+refinement"
+    figure = Figure(0.5, 0.25, 0.75, games=20)
+    columns = (
+        "difference",
+        "first",
+        "second",
+        "p",
+        "as played",
+        "worst case",
+        "mixed model",
+        "mixed model: p",
+    )
+    return ReportTable(
+        "contrasts",
+        QUESTIONS,
+        "Contrasts",
+        "How they differ.",
+        ("contrast", "figure"),
+        tuple(map(Column, columns)),
+        tuple(
+            TableRow(
+                (f"{column}: {steps} − none", f"a figure with a long name {n}"),
+                dict.fromkeys(columns, figure),
+            )
+            for column in ("steps", "evil_steps")
+            for n in range(24)
+        ),
+    )
+
+
+def test_latex_fits_a_page_whatever_is_long() -> None:
+    table = _long_names()
+    text = as_latex(Report("R", {"games": 1, "version": "1", "intervals": "t"}, {}, (table,)))
+    first, second = re.findall(r"\\begin\{longtable\}.*?\\end\{longtable\}", text, re.DOTALL)
+    for number, (part, column) in enumerate(((first, "steps"), (second, r"evil\_")), 1):
+        assert rf"\label{{tab:contrasts-{number}}}" in part
+        # The name stands above the heads of each page, once, and may be broken within.
+        assert part.count(rf"\itshape {column}") == part.count(r"figure & difference \%") == 2
+        assert r"modification+\allowbreak{}refinement" in part
+        rows = [line for line in part.splitlines() if line.startswith(r"\raggedright")]
+        assert len(rows) == 24
+        # An interval stands in its figure's cell, so no page ends between them.
+        assert all(line.count(r"\withinterval{50.0}{25.0, 75.0}") == 7 for line in rows)
+        (spec,) = re.findall(r"longtable\}\{(.*)\}\n", part)
+        assert spec.count("r") == 7
+        broken = sum(map(float, re.findall(r"p\{([\d.]+)", spec)))
+        assert 0.12 <= broken <= 1 - 7 * 0.095, "the names leave room for the numbers"
+    # What fits one page does not break, what does not may.
+    short = as_latex(
+        Report(
+            "R", {"games": 1, "version": "1", "intervals": "t"}, {}, (replace(table, rows=table.rows[:2]),)
+        )
+    )
+    assert r"\begin{table}" in short
+    assert "longtable}{" not in short
+
+
+def test_latex_prints_letters_that_pdflatex_does_not_have() -> None:
+    assert escaped("é Ł ñ ő — × …") == r"é Ł ñ ő --- $\times$ \dots{}"
+    assert escaped("Ж漢") == r"\beyondlatin{Ж}{U+0416}\beyondlatin{漢}{U+6F22}"
+    assert r"\providecommand{\beyondlatin}" in as_latex(made())
 
 
 def test_what_latex_would_read_as_commands_is_text() -> None:
