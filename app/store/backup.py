@@ -422,7 +422,8 @@ async def _make_room(connection: AsyncConnection, *, replace: bool) -> None:
         )
     if strange := sorted(name for name in tables if _is_stored(name) and name not in METADATA.tables):
         raise CannotRestore(
-            f"the database has tables that are not ours ({', '.join(strange[:5])}): name one of its own"
+            f"the database has tables of another program ({', '.join(strange[:5])}): name a database that "
+            "this service has to itself"
         )
     others = text(
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "

@@ -337,7 +337,7 @@ class Meeting:
         for field in ("deal", "seeds"):
             if getattr(new, field) is not None:
                 raise InvalidRequest(
-                    "the server deals a game with open seats: you would know who holds which role",
+                    "leave this out: the server deals games with open seats, so that no host knows the roles",
                     f"/{field}",
                     "known_deal",
                 )

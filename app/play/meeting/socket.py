@@ -97,7 +97,7 @@ class LobbyConnection(SocketTalk):
             if not self._handshakes.keys.is_valid(caller):
                 raise Closing(Code.UNAUTHENTICATED, REVOKED)
             if not await self._lobby.seats.holds(self._name, _SEAT, self._holder):
-                raise Closing(Code.REPLACED, "a newer connection of this bot has come")
+                raise Closing(Code.REPLACED, "a newer connection of this bot has taken over")
             if is_new or time.monotonic() >= beat_at:
                 await self._meeting.seen(caller.owner, self._bot)
             if is_new:
