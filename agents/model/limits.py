@@ -310,8 +310,8 @@ class Slots:
         self.hand_out()
 
     def _share_used(self, owner: str) -> float:
-        """The slots that the owner has, for each that is its part; an owner without a part comes last, but
-        for those that have used up theirs.
+        """How many slots the owner uses, as a share of its part: the lowest comes first. An owner without a
+        part comes after those that have slots left in theirs.
         """
         part = self._limit.owners.get(owner, 0) if self._limit.owners else 1
         return self._used_by[owner] / part if part else 1.0 + self._used_by[owner]

@@ -95,7 +95,7 @@ class Onlookers(Protocol):
         ...
 
     def asking(self, game_id: str, request_id: str, step: str) -> AbstractContextManager[None]:
-        """Tells that a seat's model is being asked while the block lasts."""
+        """While the block lasts, onlookers know that a seat's model is being asked."""
         ...
 
     def spoke(self, game_id: str, request_id: str, text: str) -> None:

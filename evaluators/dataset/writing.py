@@ -39,7 +39,7 @@ def schema_of(table: TableSpec) -> "pyarrow.Schema":
 
 
 def _type(written: str) -> Any:
-    """The Arrow type that is written so. Raises ValueError for anything else."""
+    """Reads the name of an Arrow type, as columns have it. Raises ValueError for anything else."""
     import pyarrow as pa
 
     if written.startswith("list<") and written.endswith(">"):

@@ -706,7 +706,9 @@ class ReportBuilder:
                         shared.setdefault(rater, {})[item] = value
 
     def _count_links(self, game: Game, judgements: list[Judgement], count: "Count", by: str = "") -> None:
-        """``by`` names the judge in the row, if a judge replaces people."""
+        """Counts the link between understanding and winning in one game, by each of ``RULES``. ``by``: names
+        the judge in the row, if a judge replaces people.
+        """
         for rule in RULES:
             link = Link(rule)
             link.add(game, judgements)
