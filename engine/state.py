@@ -34,7 +34,7 @@ from engine.events import (
     VotesRevealed,
 )
 from engine.profile import Profile
-from engine.terms import Ending, Phase, Role, Seat, Side, side_of
+from engine.terms import SIDES, Ending, Phase, Role, Seat, Side
 
 __all__ = ["Hand", "State", "Table", "Tally", "apply", "fold"]
 
@@ -425,12 +425,9 @@ def _on_game_cancelled(table: Table, event: GameCancelled) -> None:
 
 def _on_role_learned(hand: Hand, table: Table, event: RoleLearned) -> None:
     hand.role = event.role
-    hand.side = _SIDE_OF[event.role]
+    hand.side = SIDES[event.role]
     hand.sees = event.sees
     hand.shoots = event.shoots
-
-
-_SIDE_OF: Final = {role: side_of(role) for role in Role}
 
 
 # The rarer public events; ``apply`` handles the others itself.

@@ -7,6 +7,7 @@ __all__ = [
     "EVIL_ROLES",
     "FULL",
     "PUBLIC",
+    "SIDES",
     "Ending",
     "Kind",
     "Phase",
@@ -55,9 +56,13 @@ class Role(_Word):
 EVIL_ROLES: Final = frozenset({Role.ASSASSIN, Role.MORGANA, Role.MORDRED, Role.OBERON, Role.MINION})
 
 
+SIDES: Final = {role: Side.EVIL if role in EVIL_ROLES else Side.LOYAL for role in Role}
+"""The side that each role plays for. Loops over items and events look it up here, without a call."""
+
+
 def side_of(role: Role) -> Side:
     """The side a role plays for."""
-    return Side.EVIL if role in EVIL_ROLES else Side.LOYAL
+    return SIDES[role]
 
 
 class Phase(_Word):

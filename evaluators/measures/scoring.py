@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from engine.intentions import BY_ID, IntentionId
-from engine.terms import Role, Side, side_of
+from engine.terms import SIDES, Role, Side
 from evaluators.errors import UnknownItem
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Item
@@ -323,7 +323,7 @@ def _groups(item: Item, gold: frozenset[str], named: frozenset[str]) -> Iterator
     counts = _compare(gold, named)
     yield "round", item.round, counts
     yield "role", item.speaker_role, counts
-    yield "side", side_of(item.speaker_role), counts
+    yield "side", SIDES[item.speaker_role], counts
     yield "stage", item.stage, counts
     by_category: dict[str, Counts] = {}
     for id_ in gold | named:
