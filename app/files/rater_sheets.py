@@ -212,6 +212,8 @@ def _columns(place: str, cells: Sequence[Any]) -> list[str]:
         for name in columns
         if name not in known and name.rstrip("0123456789") not in ("context", "context_")
     ]
+    if "annotation_id" in unknown:
+        raise refuse(place, "", "an export of Label Studio: export as JSON, and take that file")
     if unknown:
         raise refuse(place, "", f"no such column: {', '.join(map(repr, unknown))}; the header was changed")
     if missing := [name for name in _NEEDED if name not in columns]:

@@ -265,6 +265,10 @@ class Condition(NamedTuple):
         return f"{self.column}={','.join(self.values)}"
 
 
+_LONG: Final = 30
+"""The most letters of a level's name that is repeated in every sentence."""
+
+
 class Factor(NamedTuple):
     """Two levels of a column."""
 
@@ -273,7 +277,18 @@ class Factor(NamedTuple):
     second: str
 
     def __str__(self) -> str:
-        return f"{self.column.removeprefix('label:')}: {self.first} − {self.second}"
+        return f"{self.name}: {self.first} − {self.second}"
+
+    @property
+    def name(self) -> str:
+        """The column's, without what sets a label apart from other columns."""
+        return self.column.removeprefix("label:")
+
+    @property
+    def levels(self) -> tuple[str, str]:
+        """The levels in a sentence that follows one with their names: long ones by their place."""
+        long = max(len(self.first), len(self.second)) > _LONG
+        return ("first", "second") if long else (self.first, self.second)
 
 
 class Contrast(NamedTuple):
@@ -289,7 +304,16 @@ class Contrast(NamedTuple):
     """The name of the one figure that decides the question; empty: none does alone."""
 
     def __str__(self) -> str:
-        words = str(self.factor) if self.by is None else f"{self.factor} × {self.by}"
+        return self._named(str(self.factor), "" if self.by is None else str(self.by))
+
+    @property
+    def short(self) -> str:
+        """The contrast, in a sentence that follows one with its whole name."""
+        names = [f"{one.name}: {' − '.join(one.levels)}" for one in (self.factor, self.by) if one is not None]
+        return self._named(names[0], names[1] if self.by is not None else "")
+
+    def _named(self, factor: str, by: str) -> str:
+        words = f"{factor} × {by}" if by else factor
         return f"{words}, {' and '.join(map(str, self.where))}" if self.where else words
 
     @property
@@ -299,11 +323,18 @@ class Contrast(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The names of the two or four cells, in the order of ``statistics.contrasts``."""
-        ours = self.factor.first, self.factor.second
-        if self.by is None:
-            return ours
-        return tuple(f"{level}, {other}" for other in (self.by.first, self.by.second) for level in ours)
+        """What sentences call the two or four cells, in the order of ``statistics.contrasts``."""
+        return self._cells(self.factor.levels, () if self.by is None else self.by.levels)
+
+    @property
+    def whole_cells(self) -> tuple[str, ...]:
+        """The same with the levels' whole names."""
+        by = () if self.by is None else (self.by.first, self.by.second)
+        return self._cells((self.factor.first, self.factor.second), by)
+
+    @staticmethod
+    def _cells(ours: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(f"{level}, {other}" for other in others for level in ours) or ours
 
     def seats(self, columns: GameColumns) -> tuple[frozenset[Seat], ...]:
         """The seats of the game in each cell."""

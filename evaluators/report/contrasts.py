@@ -677,7 +677,7 @@ def _row(
             else Figure(
                 compared.excluded.levels[at] - compared.excluded.levels[at + 1],
                 games=sum(figure.games or 0 for figure in compared.levels[at : at + 2]),
-                note=f"{asked.factor} where {asked.by.column} is {level}",
+                note=f"{' − '.join(asked.factor.levels)} where {asked.by.name} is {level}",
             )
             for at, level in ((0, asked.by.first), (2, asked.by.second))
         )
@@ -749,7 +749,7 @@ def _notes(
     for asked, found in compared.items():
         design = designs[asked]
         cells = dict(zip(asked.cells, design.games, strict=True))
-        empty = [cell for cell, games in cells.items() if not games]
+        empty = [cell for cell, games in zip(asked.whole_cells, design.games, strict=True) if not games]
         if empty:
             yield f"{asked}: no game has {', '.join(empty)}, so there is nothing to compare."
             continue
@@ -759,7 +759,8 @@ def _notes(
         yield _question(asked, design, main, adjusted, level)
         few = [f"{cell} ({games})" for cell, games in cells.items() if games < FEW]
         if few:
-            yield f"{asked}: fewer than {FEW} games, so intervals and tests are rough: {', '.join(few)}."
+            words = f"fewer than {FEW} games, so intervals and tests are rough"
+            yield f"{asked.short}: {words}: {', '.join(few)}."
         for version, words in (("played", "With the excluded games in"), ("worst", "In the worst case")):
             turned = [
                 _names(one.key, one.measure)[0]
@@ -767,7 +768,7 @@ def _notes(
                 if _turned(one.excluded, getattr(one, version))
             ]
             if turned:
-                yield f"{asked}: {words} the sign of the difference changes for {_listed(turned)}."
+                yield f"{asked.short}: {words} the sign of the difference changes for {_listed(turned)}."
         yield from _mixed_notes(asked, main, level)
 
 
@@ -783,10 +784,10 @@ def _mixed_notes(asked: Contrast, main: Sequence[_TestedFigure], level: float) -
         elif one.mixed.p is not None and (one.mixed.p <= level) is not (one.excluded.p_value <= level):
             otherwise.append(f"{name} ({_p_shown(one.mixed.p)} for {one.excluded.p_value:.3f})")
     if otherwise:
-        yield f"{asked}: the mixed model judges otherwise of {_listed(otherwise)}."
+        yield f"{asked.short}: the mixed model judges otherwise of {_listed(otherwise)}."
     if without:
         reasons = _listed(dict.fromkeys(note for _, note in without))
-        yield f"{asked}: no mixed model for {_listed(name for name, _ in without)} ({reasons})."
+        yield f"{asked.short}: no mixed model for {_listed(name for name, _ in without)} ({reasons})."
 
 
 def _question(
@@ -806,7 +807,8 @@ def _question(
         if adjusted[asked, one.key, one.measure.words] <= level
     ]
     question = f"{asked.question} " if asked.question and not asked.measure else ""
-    begins = f"{question}{asked} (games: {cells}; {how}): "
+    # A question with a measure has its whole name in the sentence before.
+    begins = f"{question}{asked.short if asked.measure else asked} (games: {cells}; {how}): "
     if not tested:
         return f"{begins}nothing could be tested."
     if not differing:

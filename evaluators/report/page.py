@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from engine.intentions import BY_ID
 from evaluators.report.paper import NO_JUDGEMENTS
-from evaluators.report.tables import PAPER, SECTIONS, Report, Unit
+from evaluators.report.tables import PAPER, SECTIONS, Report, ReportTable, Unit
 from evaluators.statistics.figures import Figure
 
 __all__ = ["MISSING", "as_html"]
@@ -63,9 +63,19 @@ def _template() -> Template:
         "in_words": _in_words,
         "words": lambda name: name.replace("_", " "),
         "sentence": lambda label: BY_ID[label].label if label in BY_ID else label,
+        "figures_named": _figures_named,
         "svg": _svg,
     }
     return environment.get_template("report.html.j2")
+
+
+def _figures_named(table: ReportTable) -> str:
+    """The names of the figures in one of the paper's tables of many, as the paper has them; empty for others.
+    The contents list them, and the plot comes after the numbers.
+    """
+    if table.name not in ("dimensions", "results", "play"):
+        return ""
+    return ", ".join(dict.fromkeys(row.labels[0] for row in table.rows if "," not in row.labels[0]))
 
 
 def _svg(plot: Any) -> Markup:

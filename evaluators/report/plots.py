@@ -161,21 +161,25 @@ _WIDTH: Final = 220
 """Of every plot without its labels: with them, a telephone shows it without shrinking it."""
 
 
-def _named() -> alt.Axis:
-    """An axis of names, with long ones in several lines."""
-    broken = rf"split(replace(datum.label, regexp('{_LINE}', 'g'), '$1\n'), '\n')"
-    return alt.Axis(labelExpr=broken, labelLimit=130, labelLineHeight=_LINE_HEIGHT)
+def _named(line: str = "") -> alt.Axis:
+    """An axis of names, with long ones in several lines, like ``line``."""
+    broken = rf"split(replace(datum.label, regexp('{line or _LINE}', 'g'), '$1\n'), '\n')"
+    limit = 130 if not line else 210
+    return alt.Axis(labelExpr=broken, labelLimit=limit, labelLineHeight=_LINE_HEIGHT)
 
 
 _LINE: Final = "(.{12,20}?) "
 """A line of a long name."""
 
+_WIDE_LINE: Final = "(.{22,32}?) "
+"""A line of a long name where there are so many that their height matters more than their width."""
+
 _LINE_HEIGHT: Final = 11
 
 
-def _step(names: Iterable[str], least: int) -> int:
+def _step(names: Iterable[str], least: int, line: str = "") -> int:
     """The height of a row in which the longest of these names finds room."""
-    lines = max((len(re.findall(_LINE, name)) + 1 for name in names), default=1)
+    lines = max((len(re.findall(line or _LINE, name)) + 1 for name in names), default=1)
     return max(least, _LINE_HEIGHT * (lines + 1))
 
 
@@ -311,10 +315,10 @@ def _reliability(report: Report) -> Iterator[Chart]:
 
 
 def _with_intervals(
-    points: list[dict[str, Any]], what: str, domain: tuple[float, float] = (0, 1)
+    points: list[dict[str, Any]], what: str, domain: tuple[float, float] = (0, 1), line: str = ""
 ) -> alt.LayerChart:
     """Points with their intervals, one line each, beside published points without intervals. The points of a
-    name stand around it, however many it has.
+    name stand around it, however many it has. ``line``: that of a long name.
     """
     of_name = Counter(point["label"] for point in points)
     room = max(of_name.values()) / 2 + 0.4
@@ -322,11 +326,14 @@ def _with_intervals(
     for point in points:
         point["place"] = before[point["label"]] - (of_name[point["label"]] - 1) / 2
         before[point["label"]] += 1
-    step = {"step": _step((point["label"] for point in points), 34), "for": "position"}
+    least = 22 if line else 34
+    step = {"step": _step((point["label"] for point in points), least, line), "for": "position"}
+    # One colour has nothing to tell apart.
+    legend = alt.Undefined if len({point["by"] for point in points}) > 1 else None
     base = alt.Chart(_data(points), width=_WIDTH, height=alt.Step.from_dict(step)).encode(
-        alt.Y("label:N", title=None, sort=None, axis=_named()),
+        alt.Y("label:N", title=None, sort=None, axis=_named(line)),
         alt.YOffset("place:Q", scale=alt.Scale(domain=[-room, room])),
-        alt.Color("by:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None),
+        alt.Color("by:N", title=None, scale=alt.Scale(range=_COLOURS), sort=None, legend=legend),
     )
     shape = alt.Shape("by:N", sort=None, legend=None)
     layers: alt.LayerChart = base.mark_rule(strokeWidth=2).encode(
@@ -363,7 +370,7 @@ def _contrasts(report: Report) -> Iterator[Chart]:
             for (asked, measure), figure in _rows(table, "difference"):
                 by_contrast.setdefault(asked, []).append(_point(figure, label=measure, by=asked))
             for number, (asked, points) in enumerate(by_contrast.items(), 1):
-                chart = _with_intervals(points, "difference", domain=(-1, 1))
+                chart = _with_intervals(points, "difference", domain=(-1, 1), line=_WIDE_LINE)
                 yield f"contrast_{number}", table.name, f"Differences: {asked}", chart
 
 

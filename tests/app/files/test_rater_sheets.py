@@ -86,7 +86,10 @@ def fill_label_studio(path: Path, content: bytes, answers: Answers) -> Path:
             assert name == "comment" or given["choices"][0] in [
                 choice["value"] for choice in task["data"][name]
             ]
-            result.append({"from_name": name, "to_name": "intention", "type": "choices", "value": given})
+            # As its pages store it (1.23).
+            form = "textarea" if name == "comment" else "choices"
+            stored = {"id": f"zz1FnYFT{len(result)}", "type": form, "origin": "manual"}
+            result.append({"from_name": name, "to_name": "intention", "value": given, **stored})
         annotation = {"id": number, "completed_by": 1, "was_cancelled": False, "result": result}
         task |= {"id": number, "annotations": [annotation] if result else [], "predictions": []}
     path.write_text(json.dumps(tasks))
@@ -302,6 +305,13 @@ def test_a_wrong_export_of_label_studio_is_refused(tmp_path: Path, change: Any, 
 def _answered(tasks: Any, name: str, choices: list[str]) -> Any:
     tasks[0]["annotations"][0]["result"] = [{"from_name": name, "value": {"choices": choices}}]
     return tasks
+
+
+def test_an_export_of_label_studio_as_csv_says_which_form_to_take(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text("_data_think,annotation_id,annotator,key\n[],1,1,g/1.1.speak.2/first/defend_self\n")
+    with pytest.raises(InvalidRequest, match="export as JSON"):
+        list(read_csv(path, None, "human", []))
 
 
 def test_label_studio_names_its_annotators_and_skipped_tasks_do_not_count(tmp_path: Path) -> None:

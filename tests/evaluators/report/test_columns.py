@@ -9,6 +9,7 @@ from engine.seated import SeatedAgent
 from engine.terms import Role
 from evaluators.ground.turns import Game
 from evaluators.report.columns import (
+    Condition,
     Contrast,
     Factor,
     UnknownColumn,
@@ -131,3 +132,18 @@ def test_what_cannot_be_read_says_what_to_write(text: str, says: str) -> None:
     assert says in str(told.value)
     with pytest.raises(UnknownColumn):
         column_name("no column")
+
+
+def test_long_levels_are_named_once_and_then_by_their_place() -> None:
+    steps = "first_order+selection+formulation+second_order"
+    long = Contrast(Factor("label:steps", steps, "selection"), where=(Condition("side", ("evil",)),))
+    assert str(long) == f"steps: {steps} − selection, side=evil"
+    assert (long.short, long.cells) == ("steps: first − second, side=evil", ("first", "second"))
+    assert long.whole_cells == (steps, "selection")
+    crossed = long._replace(by=Factor("memory", "summaries", "speeches"))
+    assert crossed.short == "steps: first − second × memory: summaries − speeches, side=evil"
+    assert crossed.cells[:2] == ("first, summaries", "second, summaries")
+    assert crossed.whole_cells[3] == "selection, speeches"
+    plain = Contrast(Factor("preset", "paper", "direct"))
+    assert plain.short == str(plain)
+    assert plain.cells == plain.whole_cells == ("paper", "direct")

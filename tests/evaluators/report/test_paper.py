@@ -185,6 +185,32 @@ def test_the_appendix_hides_what_is_empty_and_says_why() -> None:
     assert 'id="about-defaults"' not in bare
 
 
+def test_each_figure_of_the_paper_is_named_in_the_contents_and_its_numbers_begin_the_table_s_place() -> None:
+    contents = page()[page().index("<nav") : page().index("</nav>")].replace("&#39;", "'")
+    for name in ("dimensions", "results", "play"):
+        place_ = page()[page().index(f'id="about-{name}"') :]
+        assert place_.index(f'<table id="{name}"') < place_.index(f'id="plot-{name}_plot"')
+        for row in made().table(name).rows:
+            if any(figure.method == "published" for figure in row.figures.values()):
+                assert row.labels[0] in contents
+    # From wherever a reader is, the contents are one click away.
+    assert page().count('<a class="to" href="#contents">') == 1
+
+
+def test_a_long_name_of_many_rows_stands_once_above_them_in_the_page() -> None:
+    table = _long_names()
+    assert table.names_apart
+    text = as_html(Report("R", {"games": 1, "version": "1", "intervals": "t"}, {}, (table,)), drawn=False)
+    body = text[text.index("<tbody>") : text.index("</tbody>")]
+    assert body.count("refinement − none") == 2
+    assert body.count("</tr>") == 2 + len(table.rows)
+    assert text.count('<th class="head"') == 1
+    link = '<a href="#contrasts">'
+    assert text.index("</nav>") > text.index(link)
+    short = replace(table, rows=tuple(replace(row, labels=("a", row.labels[1])) for row in table.rows))
+    assert not short.names_apart, "a short name may stand in every row"
+
+
 def test_the_page_has_sentences_where_the_data_have_ids() -> None:
     ids = {label for table in made().tables for row in table.rows for label in row.labels if label in BY_ID}
     assert len(ids) > 10
