@@ -10,6 +10,7 @@ import random
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final, Protocol
 
 import structlog
@@ -20,7 +21,7 @@ from app.models import metrics
 from app.models.stops import GameParks
 from app.store.rows import Outage
 
-__all__ = ["EndpointHealth", "Outages"]
+__all__ = ["EndpointHealth", "Outages", "Withdrawn"]
 
 log = structlog.get_logger()
 
@@ -44,6 +45,10 @@ LEASE_S: Final = 60.0
 
 _SOON_MS: Final = 50
 """The clocks of the event loop and of the database's rows need not agree to the millisecond."""
+
+
+class Withdrawn(Exception):
+    """The endpoint has stopped answering since the caller got its turn. It has to wait for another one."""
 
 
 class Outages(Protocol):
@@ -94,9 +99,12 @@ class EndpointHealth:
         self._news = asyncio.Event()
 
     @asynccontextmanager
-    async def turn(self, game: str | None = None) -> AsyncIterator[None]:
+    async def turn(self, game: str | None = None) -> AsyncIterator[Callable[[], None]]:
         """Holds the permission to make one call while the block lasts. Waits while the endpoint does not
         answer, unless it is time for another try and nobody else is trying.
+
+        A block that waits for something else before its call then calls what it was given, which raises
+        Withdrawn if the permission is gone, because the endpoint has stopped answering meanwhile.
 
         ``game``: a game that can be parked; GameParks is raised if another game is already waiting to try.
         With None, the caller waits. A ModelUnavailable that leaves the block counts as a failure, unless its
@@ -108,12 +116,12 @@ class EndpointHealth:
         tries = False
         try:
             tries = await self._wait(game)
-            yield
+            yield partial(self._check, tries=tries)
         except ModelUnavailable as fault:
             if fault.kind in ("request", "answer"):
                 await self._answered()
             else:
-                await self._failed(fault)
+                await self._failed(fault, tries=tries)
             raise
         else:
             await self._answered()
@@ -123,6 +131,10 @@ class EndpointHealth:
                 self._tell()
             if game is not None:
                 self._leave(game)
+
+    def _check(self, *, tries: bool) -> None:
+        if self.outage is not None and not tries:
+            raise Withdrawn
 
     async def back(self) -> bool:
         """Waits, and returns True once the endpoint answers, or False once no game is left that would try."""
@@ -233,13 +245,19 @@ class EndpointHealth:
             if self._outages is not None:
                 await self._outages.end(self._endpoint)
 
-    async def _failed(self, fault: ModelUnavailable) -> None:
-        self._failures += 1
+    async def _failed(self, fault: ModelUnavailable, *, tries: bool) -> None:
+        on_its_way = self.outage is not None and not tries
+        self._failures += not on_its_way
         if self.outage is None and self._failures < OPEN_AFTER and fault.kind == "outage":
             return
         asked = fault.after_s or 0.0
-        pause = max(self.pause_s(self._failures), asked if asked <= LONGEST_ASKED_S else 0.0)
-        self._try_at = asyncio.get_running_loop().time() + pause
+        pause = asked if asked <= LONGEST_ASKED_S else 0.0
+        loop = asyncio.get_running_loop()
+        if on_its_way and loop.time() + pause <= self._try_at:
+            return  # sent before the outage was known, it tells nothing new of it
+        if not on_its_way:
+            pause = max(self.pause_s(self._failures), pause)
+        self._try_at = loop.time() + pause
         since = now_ms() if self.outage is None else self.outage.since
         outage = Outage(self._endpoint, since, fault.cause, now_ms() + round(pause * 1000))
         if self.outage is None:

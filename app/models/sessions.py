@@ -17,6 +17,7 @@ from app.base.schemas import OnUnusable
 from app.models import metrics
 from app.models.account import Account
 from app.models.endpoints import Source
+from app.models.health import Withdrawn
 from app.models.recording import another_question
 from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameParks, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
@@ -428,8 +429,9 @@ class _GameSession:
         self, flight: _Flight, question: StoredQuestion, tries: _Tries, *, last: bool
     ) -> Call | None:
         """Makes one call. Returns the stored call, or None after a failure that may pass; the failed call has
-        then been added to ``tries``. ``last``: such a failure now stops the game, and a judge goes without
-        the answer. The stored call counts the requests of tries that cost nothing.
+        then been added to ``tries``, unless the endpoint went away before the call could be made. ``last``:
+        such a failure now stops the game, and a judge goes without the answer. The stored call counts the
+        requests of tries that cost nothing.
         """
         source, sessions = self._source, self._sessions
         whole, account = sessions.keep_messages, sessions.account
@@ -439,9 +441,11 @@ class _GameSession:
                 if source.health.outage is not None and sessions.on_wait is not None:
                     sessions.on_wait()
                 with metrics.calls_parked.labels(source.name).track_inprogress():
-                    await stack.enter_async_context(turn)
+                    check_turn = await stack.enter_async_context(turn)
                 with metrics.calls_waiting.labels(source.name).track_inprogress():
                     await self._enter(stack)
+                # Many calls may have waited for a slot while the first of them found nobody there.
+                check_turn()
                 flight.begun = True
                 stack.enter_context(metrics.calls_in_flight.labels(source.name).track_inprogress())
                 try:
@@ -468,6 +472,8 @@ class _GameSession:
             if sessions.stops and (fault.kind == "request" or last):
                 stop = GameFails if fault.kind == "request" else GameStops
                 raise stop(source.name, fault.cause, fault.words or str(fault)) from None
+            return None
+        except Withdrawn:
             return None
         return stored
 

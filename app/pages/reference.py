@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue
 
 from app.base import metrics
 from app.base.clock import timestamp
@@ -133,7 +133,11 @@ async def show_liveness() -> Health:
 async def show_readiness(
     lifecycle: LifecycleDep,
     request: Request,
-    verbose: Annotated[bool, Query(description="With the state of each endpoint (`metrics:read`).")] = False,
+    verbose: Annotated[
+        bool,
+        BeforeValidator(lambda value: value == "" or value),  # ?verbose, without a value
+        Query(description="With the state of each endpoint (`metrics:read`)."),
+    ] = False,
 ) -> Readiness:
     """200 when the schema is migrated, the database answers and takes writes, and the service is not
     stopping; else 503, and `detail` says in a sentence what is the matter. The service stays ready

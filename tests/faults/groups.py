@@ -34,7 +34,7 @@ _TALKING: Final = {"profile": "interintent", "rules": {"max_rejections": 1}}
 """A game with every kind of request and one attempt in each round, for faults in the content."""
 
 DIRECT: Final = {"mechanism": "direct"}
-_COMPACT: Final = {"mechanism": "compact", "options": {"repairs": 1}}
+_ONE_PASS: Final = {"mechanism": "one_pass", "options": {"repairs": 1}}
 
 
 def _transport(*faults: str) -> Group:
@@ -42,11 +42,11 @@ def _transport(*faults: str) -> Group:
 
 
 def _content(*faults: str) -> Group:
-    return Group(faults, seat=_COMPACT, game=_TALKING)
+    return Group(faults, seat=_ONE_PASS, game=_TALKING)
 
 
 def _read(*faults: str) -> Group:
-    return Group(faults, read=True, seat=_COMPACT, game=_TALKING)
+    return Group(faults, read=True, seat=_ONE_PASS, game=_TALKING)
 
 
 def _asked(*faults: str) -> Group:

@@ -51,6 +51,35 @@ async def test_some_failures_in_a_row_open_it_and_an_answer_closes_it() -> None:
     assert [line["log_level"] for line in logged] == ["warning", "warning"]
 
 
+async def test_calls_that_were_on_their_way_do_not_prolong_the_first_pause() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    sent = asyncio.Event()
+
+    async def slow(after_s: float | None = None) -> None:
+        async with health.turn():
+            await sent.wait()
+            raise ModelUnavailable("no", "timeout", None, "outage", after_s)
+
+    on_their_way = [asyncio.create_task(slow()) for _ in range(20)]
+    await asyncio.sleep(0)
+    began = now()
+    await fail(health)
+    sent.set()
+    await asyncio.gather(*on_their_way, return_exceptions=True)
+    await call(health)
+    assert now() - began == pytest.approx(health.pause_s(OPEN_AFTER), abs=0.1)
+    # A pause that one of them is asked for counts.
+    sent.clear()
+    last = asyncio.create_task(slow(300.0))
+    await asyncio.sleep(0)
+    began = now()
+    await fail(health)
+    sent.set()
+    await asyncio.gather(last, return_exceptions=True)
+    await call(health)
+    assert now() - began >= 300
+
+
 async def test_a_refused_account_opens_it_at_once() -> None:
     health = EndpointHealth("m1")
     with pytest.raises(ModelUnavailable):

@@ -442,6 +442,33 @@ async def test_a_call_that_waits_for_an_endpoint_that_is_away_goes_on_with_its_f
         assert paused == []
 
 
+async def test_calls_that_wait_for_a_slot_when_their_endpoint_goes_away_are_not_sent(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 600.0)
+
+    def fail(_: Sequence[Message]) -> Reply:
+        raise ModelUnavailable("no", "timeout", Spent(Usage(0, 0, 0, True), 0.0, 1.0, 1), "outage")
+
+    async with opened(database_url) as room:
+        model = Scripted(fail)
+        source = ScriptedSource(model, parallel=2)
+        sessions = [await room.session(model, f"g_{n}", source=source) for n in range(40)]
+        model.let.clear()
+        asking = [asyncio.create_task(ask(session)) for session in sessions]
+        await until(lambda: source.slots.waiting == 38)
+        model.let.set()
+        await until(lambda: source.health.outage is not None)
+        # Whoever now gets a free slot passes it on.
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert model.asked <= health.OPEN_AFTER + 1
+        assert source.slots.waiting == 0
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+
 async def test_a_question_that_fails_for_long_while_others_are_answered_stops_its_game_alone(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

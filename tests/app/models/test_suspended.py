@@ -499,7 +499,7 @@ async def test_an_outage_is_stored_while_it_lasts(database_url: str, monkeypatch
         assert (state["name"], state["answers"], state["cause"]) == ("fake", False, "status_503")
         fake.faults = ()
         await caller.over(batch)
-        assert (await caller.get("/readyz?verbose=true")).json() == {
+        assert (await caller.get("/readyz?verbose")).json() == {
             "status": "ready",
             "endpoints": [{"name": "fake", "answers": True, "since": None, "cause": None}],
         }
