@@ -24,6 +24,7 @@ __all__ = [
     "IntentionId",
     "allowed",
     "menu",
+    "menu_before_team",
     "missing_facts",
     "normalise",
     "opening_menu",
@@ -138,6 +139,19 @@ def opening_menu(role: Role, *, first_quest: bool, proposes: bool) -> tuple[Inte
         and intention.id not in left_out
         and (intention.first_quest or not first_quest)
     )
+
+
+_OF_A_TEAM: Final = (_OF_OTHERS - {"convince_leader"}) | {"support_proposal"}
+"""Intentions about the team that is proposed."""
+
+
+@cache
+def menu_before_team(role: Role, *, first_quest: bool) -> tuple[IntentionId, ...]:
+    """The intentions that make sense for a seat that responds before any team is proposed, in catalogue
+    order: all of ``menu`` except those about the proposed team.
+    """
+    whole = menu(role, opener=False, first_quest=first_quest)
+    return tuple(id_ for id_ in whole if id_ not in _OF_A_TEAM)
 
 
 @cache

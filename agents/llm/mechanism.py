@@ -48,7 +48,15 @@ from engine.events import (
     SpeechDrafted,
     UtteranceMade,
 )
-from engine.intentions import CATEGORIES, IMPACTFUL_RELEASE, IntentionId, allowed, menu, opening_menu
+from engine.intentions import (
+    CATEGORIES,
+    IMPACTFUL_RELEASE,
+    IntentionId,
+    allowed,
+    menu,
+    menu_before_team,
+    opening_menu,
+)
 from engine.knowledge import sees
 from engine.terms import Kind, Role, Seat
 from engine.thoughts import Belief, SelectionStage
@@ -418,6 +426,8 @@ def offer(turn: ModelTurn) -> tuple[IntentionId, ...]:
     if chosen == "sensible" and turn.opens:
         proposes = turn.request.kind is Kind.PROPOSE_TEAM
         return opening_menu(turn.role, first_quest=first, proposes=proposes)
+    if chosen == "sensible" and turn.table.profile.discussion == "before_proposal":
+        return menu_before_team(turn.role, first_quest=first)
     # The same menu as from ``offered``, which a question before the turn cannot call.
     whole = menu(turn.role, opener=turn.opens, first_quest=first)
     if chosen != "impactful":

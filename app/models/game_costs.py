@@ -69,15 +69,15 @@ class GamePlan:
         return PRESETS.get(self.preset, ()) or (self.preset,)
 
 
-_PAPER: Final = {3: 436_000, 4: 621_000, 5: 821_000}
+_PAPER: Final = {3: 440_000, 4: 628_000, 5: 830_000}
 
 GAMES: Final = (
     GamePlan("paper", "exact", _PAPER, 0.87),
     GamePlan("paper", "eager", _PAPER, 0.87),
-    GamePlan("two_pass", "exact", {3: 187_000, 4: 268_000, 5: 353_000}, 0.74),
-    GamePlan("one_pass", "exact", {3: 130_000, 4: 175_000, 5: 231_000}, 0.80),
-    GamePlan("contemplation", "exact", {3: 145_000, 4: 209_000, 5: 279_000}, 0.78),
-    GamePlan("direct", "exact", {3: 83_000, 4: 122_000, 5: 164_000}, 0.74),
+    GamePlan("two_pass", "exact", {3: 189_000, 4: 271_000, 5: 357_000}, 0.74),
+    GamePlan("one_pass", "exact", {3: 133_000, 4: 179_000, 5: 236_000}, 0.80),
+    GamePlan("contemplation", "exact", {3: 148_000, 4: 213_000, 5: 283_000}, 0.78),
+    GamePlan("direct", "exact", {3: 85_000, 4: 125_000, 5: 167_000}, 0.74),
 )
 
 

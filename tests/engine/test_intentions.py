@@ -17,6 +17,7 @@ from engine.intentions import (
     IMPACTFUL_RELEASE,
     allowed,
     menu,
+    menu_before_team,
     missing_facts,
     normalise,
     opening_menu,
@@ -188,6 +189,20 @@ def test_the_sensible_menu_of_a_leader_holds_nothing_about_anothers_team(
     assert not {"convince_leader", "question_leader_pick", "counter_evil_on_team"} & set(sensible)
     without = opening_menu(role, first_quest=first_quest, proposes=False)
     assert set(sensible) - set(without) == {"support_proposal"}
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("first_quest", [True, False])
+def test_before_a_team_is_proposed_the_sensible_menu_holds_nothing_about_it(
+    role: Role, first_quest: bool
+) -> None:
+    whole = menu(role, opener=False, first_quest=first_quest)
+    sensible = menu_before_team(role, first_quest=first_quest)
+    left_out = {"counter_not_on_team", "counter_evil_on_team", "disagree_not_on_team", "support_proposal"}
+    left_out |= {"question_leader_pick", "question_leader_absence", "defend_team"}
+    assert set(whole) - set(sensible) == left_out & set(whole)
+    assert "convince_leader" in sensible
+    assert len(sensible) >= 4
 
 
 def test_a_leader_may_choose_by_either_menu_and_others_may_not() -> None:

@@ -412,6 +412,24 @@ async def test_a_loyal_opener_need_not_contradict_itself_outside_the_papers_prof
 
 
 @pytest.mark.parametrize("timing", ["exact", "eager"])
+@pytest.mark.parametrize(("menu", "about_team"), [("sensible", False), ("published", True)])
+async def test_who_speaks_before_a_team_is_proposed_is_offered_nothing_about_that_team(
+    timing: str, menu: str, about_team: bool
+) -> None:
+    _, sessions = await played(make_profile("official"), 3, noise(), {"menu": menu, "timing": timing})
+    offered = [
+        set(one.form.schema["properties"]["intentions"]["items"]["properties"]["intention"]["enum"])
+        for session in sessions.values()
+        for one in session.sent
+        if one.key.step in ("selection", "modification") and "; you lead." not in one.text
+    ]
+    assert offered
+    for menu_ in offered:
+        assert ("support_proposal" in menu_) is ("counter_evil_on_team" in menu_) is about_team
+        assert "convince_leader" in menu_
+
+
+@pytest.mark.parametrize("timing", ["exact", "eager"])
 @pytest.mark.parametrize("steps", ABLATIONS, ids="+".join)
 async def test_a_turn_takes_the_steps_of_its_list_and_no_others(steps: list[str], timing: str) -> None:
     state, sessions = await played(FIVE, 3, noise(), {"steps": steps, "timing": timing})

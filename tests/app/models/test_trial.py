@@ -120,10 +120,10 @@ def test_a_game_costs_its_calls_at_the_size_and_speed_of_the_trial() -> None:
     direct = costs["direct", "exact"]
     # 15 speeches, 3 decisions on the team, 15 votes, 7 cards, 10 summaries and the shot.
     assert direct.calls.low == 15 + 3 + 15 + 7 + 10 + 1 == 51
-    assert direct.prompt_tokens.low == 2 * 83_000
+    assert direct.prompt_tokens.low == 2 * 85_000
     assert direct.completion_tokens.low == 51 * 100
     assert direct.cost is not None
-    assert direct.cost.low == pytest.approx((166_000 + 10 * 5_100) / 1e6)
+    assert direct.cost.low == pytest.approx((170_000 + 10 * 5_100) / 1e6)
     # In a row: 15 speeches, 3 decisions, 3 votes, 3 cards, 2 summaries, the shot; two seconds each.
     assert direct.hours.low == pytest.approx(27 * 2 / 3600)
     # docs/models.md: 34 x rounds - 1 in a row, and 24 x rounds + 1 for eager seats.
@@ -137,14 +137,14 @@ def test_what_a_cache_finds_costs_the_price_of_cached_tokens() -> None:
     direct = game_costs(forms, prices, token_ratio=1.0, cached_share=0.5)[-1]
     assert direct.cost is not None
     # 74 % of the prompts were sent before, and half of that is found.
-    assert direct.cost.low == pytest.approx(83_000 * (1 - 0.37) / 1e6)
+    assert direct.cost.low == pytest.approx(85_000 * (1 - 0.37) / 1e6)
 
 
 def test_without_prices_a_game_costs_what_the_provider_charged_for_as_many_tokens() -> None:
     forms = [form(step, cost=0.0011) for step in dict.fromkeys(STEPS)]
     direct = game_costs(forms, Prices(), token_ratio=1.0, cached_share=0.0)[-1]
     assert direct.cost is not None
-    assert direct.cost.low == pytest.approx((83_000 + 5_100) * 1e-6)
+    assert direct.cost.low == pytest.approx((85_000 + 5_100) * 1e-6)
     free = game_costs([form("vote")], Prices(), token_ratio=1.0, cached_share=0.0)[-1]
     assert free.cost is None
 
