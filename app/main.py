@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -284,6 +284,16 @@ class Composition:
         self.watching: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self.clock: asyncio.Task[None] | None = None
+        self._to_begin: list[Callable[[], Awaitable[object]]] = [
+            self.database.start,
+            self.database.agree_on_time,
+            self._read_keys,
+            self.quotas.start,
+            self.models.endpoints.open,
+            self._begin_tasks,
+            *([self._take_up, self.evaluations.judges.start] if settings.runner else []),
+        ]
+        """What is left to begin, in this order. Each waits for a database that cannot be used."""
         self.lifecycle.on_drain = self.feed.ring_all
 
     def offer(self, state: State) -> None:
@@ -345,44 +355,47 @@ class Composition:
 
     async def start(self) -> None:
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
-        the database cannot be used, it returns, and does the same as soon as the database can be used.
+        the database cannot be used, it returns, and does the rest as soon as the database can be used.
         """
         self.watching = keep_going(metrics.watch_loop, "loop lag")
-        if await self._opens_database():
-            await self._begin()
-        else:
+        if not await self._begins():
             self._starting = asyncio.create_task(self._begin_later(), name="start")
 
     async def _begin_later(self) -> None:
         try:
             while True:
                 await asyncio.sleep(AGAIN_S)
-                if await self._opens_database():
+                if await self._begins():
                     break
-            await self._begin()
         except Exception:
             log.exception("the service cannot start")
             signal.raise_signal(signal.SIGTERM)
 
-    async def _opens_database(self) -> bool:
-        """Whether the database can be used; if not, the service says why it is not ready."""
-        try:
-            await self.database.start()
-            await self.database.agree_on_time()
-            self.keys.on_change = self.feed.ring_all
-            await self.keys.start()
-            await self.quotas.start()
-            await self.models.endpoints.open()
-        except (*PASSING, UnknownSchema) as fault:
-            trouble = self.database.health.failed("schema", fault)
-            if trouble is None:
-                raise
-            self.lifecycle.reason = trouble.words
-            return False
-        self.database.health.worked("schema")
+    async def _begins(self) -> bool:
+        """Whether the service has begun its work; if not, it says why it is not ready. The next call goes on
+        with what failed.
+        """
+        while self._to_begin:
+            try:
+                await self._to_begin[0]()
+            except (*PASSING, UnknownSchema) as fault:
+                trouble = self.database.health.failed("schema", fault)
+                if trouble is None:
+                    raise
+                self.lifecycle.reason = trouble.words
+                return False
+            self.database.health.worked("schema")
+            del self._to_begin[0]
+        self.lifecycle.open()
+        if self.lifecycle.ready:
+            log.info("ready for requests")
         return True
 
-    async def _begin(self) -> None:
+    async def _read_keys(self) -> None:
+        self.keys.on_change = self.feed.ring_all
+        await self.keys.start()
+
+    async def _begin_tasks(self) -> None:
         self.clock = keep_going(self._follow_clock, "clock")
         self.pulse.start()
         if self.bell is not None:
@@ -392,16 +405,14 @@ class Composition:
         if self.settings.runner:
             self.limits = keep_going(partial(self.models.follow_limits, self.store.specs), "limits")
             await self.claims.start()
-            if isinstance(self.pickup, Queued):
-                unfinished = await self.pickup.start(self.games.lay_out)
-            else:
-                unfinished = await self.pickup.start(self.games.see_through)
-            await self.evaluations.judges.start()
-            if unfinished:
-                log.info("taking up unfinished batches", batches=unfinished)
-        self.lifecycle.open()
-        if self.lifecycle.ready:
-            log.info("ready for requests")
+
+    async def _take_up(self) -> None:
+        if isinstance(self.pickup, Queued):
+            unfinished = await self.pickup.start(self.games.lay_out)
+        else:
+            unfinished = await self.pickup.start(self.games.see_through)
+        if unfinished:
+            log.info("taking up unfinished batches", batches=unfinished)
 
     async def _follow_clock(self) -> None:
         """Notices within a minute that a clock was set."""

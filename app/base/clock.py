@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Final
 
 __all__ = [
     "APART_MS",
@@ -27,11 +28,30 @@ __all__ = [
 class Clock:
     """The real time, and the operating system's randomness."""
 
+    _held_ns: int | None = None
+    """By how much the time is ahead of the steady one; None: the time is what the machine's clock shows."""
+
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        if self._held_ns is None:
+            return time.time_ns() // 1_000_000
+        return (_steady_ns() + self._held_ns) // 1_000_000
+
+    def hold(self) -> None:
+        """From now on time passes evenly, even while somebody sets the machine's clock."""
+        if self._held_ns is None:
+            self._held_ns = time.time_ns() - _steady_ns()
 
     def random_bits(self, count: int) -> int:
         return secrets.randbits(count)
+
+
+# On Linux it goes on while the machine sleeps.
+_STEADY: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def _steady_ns() -> int:
+    """Nanoseconds since some moment, which nobody can set."""
+    return time.monotonic_ns() if _STEADY is None else time.clock_gettime_ns(_STEADY)
 
 
 DAY_MS = 86_400_000
@@ -49,10 +69,12 @@ def now_ms() -> int:
 
 
 def agree(theirs: int, before: int, after: int) -> int:
-    """Goes by the database's clock from now on. ``theirs``: what it showed at some moment between ``before``
-    and ``after`` by ``now_ms``. Returns by how many milliseconds our time was changed; 0 if the clocks agree.
+    """Goes by the database's clock from now on, and no longer by the machine's: whoever sets that one changes
+    no deadline. ``theirs``: what the database showed at some moment between ``before`` and ``after`` by
+    ``now_ms``. Returns by how many milliseconds our time was changed; 0 if the clocks agree.
     """
     global _ahead_ms
+    _clock.hold()
     if before - APART_MS <= theirs <= after + APART_MS:
         return 0
     change = theirs - (before + after) // 2

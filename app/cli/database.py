@@ -78,7 +78,7 @@ async def on_database(
     """The parts of a service, without starting the service. They are stopped at the end of the block.
 
     ``writes``: the schema is migrated. ``makes``: a missing database is created. Raises NotFound for a
-    database that does not exist or cannot be used.
+    database that does not exist or cannot be used; then the cause is the database's own error.
     """
     from app.main import Composition
 
@@ -126,7 +126,7 @@ def _plain_faults(settings: Settings, *, makes: bool) -> Iterator[None]:
         name = place.set(drivername=place.get_backend_name()).render_as_string()
         trouble = trouble_of(fault)
         advice = "" if trouble is None else f": {trouble.advice}"
-        raise NotFound(f"{name} cannot be used ({why}){advice}") from None
+        raise NotFound(f"{name} cannot be used ({why}){advice}") from fault
 
 
 async def finished_games(parts: "Composition", batch: str, *, invalid: bool = True) -> list[str]:

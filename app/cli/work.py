@@ -2,11 +2,12 @@
 
 import asyncio
 import signal
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Annotated
 
 import typer
 
+from app.base.errors import NotFound
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note
@@ -17,6 +18,7 @@ from app.serving.probes import answering_probes
 from app.serving.server import CannotServe, new_loop
 from app.settings import Settings
 from app.store.db import PASSING
+from app.store.trouble import trouble_of
 
 __all__ = ["commands"]
 
@@ -87,8 +89,14 @@ async def _work(settings: Settings, port: int | None, *, until_empty: bool) -> N
 
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, asked, one)
-    async with on_database(settings, writes=True, makes=True):
-        pass  # a database that cannot be used is reported in a sentence
+    try:
+        async with on_database(settings, writes=True, makes=True):
+            pass  # a database that cannot be used is reported in a sentence
+    except NotFound as refused:
+        trouble = None if refused.__cause__ is None else trouble_of(refused.__cause__)
+        if trouble is None or not trouble.meanwhile:
+            raise
+    # Otherwise it passes: the process waits, and says so in its log and at /readyz.
     parts = Composition(settings, end_process)
     async with AsyncExitStack() as stack:
         if port is not None:
@@ -96,21 +104,28 @@ async def _work(settings: Settings, port: int | None, *, until_empty: bool) -> N
             await stack.enter_async_context(probes)
         stack.push_async_callback(parts.stop)
         await parts.start()
+        while not (parts.lifecycle.ready or await _is_asked(stop)):
+            pass
+        if stop.is_set():
+            return
         if isinstance(parts.claims, FileClaims) and not parts.claims.held:
             fail(
                 "another process drives the games of this SQLite file, and only one can: stop it, or move to "
                 "PostgreSQL (DATABASE_URL=postgresql://…), on which any number of processes share the games"
             )
         note(f"driving up to {settings.parallel_games} games at a time")
-        while not stop.is_set():
+        while not await _is_asked(stop):
             if until_empty and await _is_idle(parts):
                 note("no game is left that could go on now")
                 break
-            try:
-                async with asyncio.timeout(LOOK_S):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+
+
+async def _is_asked(stop: asyncio.Event) -> bool:
+    """Whether the process was asked to stop; waits a moment for that."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LOOK_S):
+            await stop.wait()
+    return stop.is_set()
 
 
 async def _is_idle(parts: Composition) -> bool:

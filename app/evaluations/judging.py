@@ -176,8 +176,9 @@ class Judges:
 
     async def start(self) -> None:
         """Starts judging: every evaluation whose judge has not finished, and new ones as they come."""
-        self._claims.on_lost.append(self._give_up)
-        self._looking = keep_going(self._look, "judges")
+        if self._looking is None:
+            self._claims.on_lost.append(self._give_up)
+            self._looking = keep_going(self._look, "judges")
         await self._take_up()
 
     def submit(self, evaluation_id: str) -> None:

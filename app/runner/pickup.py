@@ -77,8 +77,8 @@ class Pickup:
     async def start(self, see_through: SeeThrough) -> int:
         """Takes over batches without a driver, now and from now on. Returns how many it has taken now."""
         self._see_through = see_through
-        self._claims.on_lost.append(self._give_up)
         await self._look(unlaid=True)
+        self._claims.on_lost.append(self._give_up)
         self._looking = keep_going(self._keep_looking, "pickup")
         return len(self._mine)
 

@@ -20,10 +20,11 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry
 from sqlalchemy.util import await_only
+from sqlalchemy.util.queue import Empty
 
-from app.store.trouble import DatabaseAway
+from app.store.trouble import DatabaseAway, trouble_of
 from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, answering, working
 
 __all__ = ["ANSWER_WITHIN_S", "PostgresCommits", "postgres_engine"]
@@ -51,6 +52,9 @@ ANSWER_WITHIN_S: Final = 2.0
 
 CONNECT_WITHIN_S: Final = 10.0
 """Seconds that opening a connection to PostgreSQL may take."""
+
+GIVEN_BACK_S: Final = 10.0
+"""Seconds that a caller waits for a connection of somebody else's, if no further one can be opened."""
 
 
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
@@ -82,11 +86,30 @@ def postgres_engine(url: str, **options: Any) -> AsyncEngine:
     hands out no lost connection.
     """
     silence = _Silence()
+    options = {"poolclass": _Pool, **options}
     engine = create_async_engine(
         url, hide_parameters=True, connect_args={"async_creator_fn": partial(_connect, silence)}, **options
     )
     _watch(engine.sync_engine, silence)
     return engine
+
+
+class _Pool(AsyncAdaptedQueuePool):
+    """A pool whose callers wait for each other's connections while PostgreSQL begins no further session: on a
+    full disk it cannot, and it has a limit. With the sessions that there are it goes on.
+    """
+
+    def _do_get(self) -> ConnectionPoolEntry:
+        try:
+            return super()._do_get()
+        except Exception as fault:
+            trouble = trouble_of(fault)
+            if trouble is None or trouble.cause not in ("full", "crowded"):
+                raise
+            try:
+                return self._pool.get(True, GIVEN_BACK_S)
+            except Empty:
+                raise fault from None
 
 
 class _Silence:
@@ -189,7 +212,8 @@ class PostgresCommits:
             async with answering(), nullcontext() if alone else driver.transaction():
                 for statement, rows in prepared:
                     await driver.executemany(statement.text, [statement.values(row) for row in rows])
-        except asyncpg.IntegrityConstraintViolationError as fault:
+        except (asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientResourcesError) as fault:
+            # The connection is as good as before. On a full disk no other one could be opened.
             raise _sqlalchemy_error(fault) from None
         except DatabaseAway:
             driver.on_silence()

@@ -321,13 +321,13 @@ class DatabaseHealth:
         return trouble
 
     def worked(self, what: str, *, tried: bool = False) -> None:
-        """Notes that it worked. ``tried``: it was tried whether there is room for more; on a full disk little
+        """Notes that it worked. ``tried``: it was tried whether there is room for more; on a full disk small
         writes may succeed between others that fail.
         """
         if not self._found or what not in self._found:
             return
         before = self._found[what]
-        if before.cause != "full" or tried:
+        if what != "writing" or before.cause != "full" or tried:
             del self._found[what]
             if not self._found:
                 log.warning("the database works again", after=before.cause)

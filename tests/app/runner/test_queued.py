@@ -3,6 +3,7 @@ no place.
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
@@ -301,6 +302,28 @@ async def test_deadlines_go_by_the_databases_clock(url: str) -> None:
     # By its own clock, that process would have written events of the next hour, and missed others' deadlines.
     assert asked_for["ttl_ms"] <= 600_000
     assert asked_for["deadline"] < timestamp(int(now) + 600_000)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_clock_that_is_set_meanwhile_moves_no_deadline(
+    url: str, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    shown = time.time_ns
+    with use_clock(Clock()):
+        async with calling(url) as caller:
+            game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"propose_team": 600})
+            await asked(caller, game, tokens[1])
+            monkeypatch.setattr(time, "time_ns", lambda: shown() + hours * 3_600_000_000_000)
+            assert (await answer(caller, game, tokens[1], TEAM, {"team": [2, 3]})).status_code == 200
+            vote = await asked(caller, game, tokens[4])
+            log = await caller.lines(f"/games/{game}/events")
+            [now] = await caller.services.database.column(text("SELECT extract(epoch FROM now()) * 1000"))
+    assert vote["request_id"] == "1.1.vote.4"
+    assert 0 < vote["ttl_ms"] <= 60_000
+    times = [line["at"] for line in log]
+    assert times == sorted(times)
+    assert timestamp(int(now) - 600_000) < times[-1] <= timestamp(int(now) + 1000)
+    assert not [line for line in log if line["type"] == "action_defaulted"]
 
 
 async def test_a_deadline_passes_although_nobody_drives_the_game(url: str) -> None:

@@ -229,6 +229,19 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
 
 
 @pytest.mark.long
+async def test_a_process_waits_for_a_database_that_is_away_when_it_starts(tmp_path: Path) -> None:
+    with PostgresServer() as own, workers() as all_of_them:
+        url = own.create_database()
+        own.stop()
+        worker = Worker(url, tmp_path)
+        all_of_them.append(worker)
+        await until(lambda: any("does not answer" in one for one in worker.said) or worker._is_over())
+        own.start()
+        await worker.drives()
+        assert await worker.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.long
 async def test_a_process_that_works_until_nothing_is_left_ends_by_itself(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'games.sqlite'}"
     with workers() as all_of_them:

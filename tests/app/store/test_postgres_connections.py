@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from app.store import postgres as connections
 from app.store.db import Conflict, Database, postgres_engine
+from tests.app.store.test_schema import run
 from tests.app.store.test_store import Laid, _started, _step
 from tests.postgres import PostgresServer, fresh_database
 
@@ -99,6 +100,28 @@ async def test_only_what_was_idle_for_long_is_asked(url: str, monkeypatch: pytes
     (other,) = await pids(laid.database, 1)
     assert other != first
     await laid.database.stop()
+
+
+async def test_who_gets_no_further_connection_waits_for_one_of_the_others(url: str) -> None:
+    await run(
+        url,
+        # A limit does not hold for a superuser.
+        "CREATE ROLE limited LOGIN",
+        f"ALTER DATABASE {url.rpartition('/')[2]} CONNECTION LIMIT 3",
+    )
+    engine = postgres_engine(url.replace("postgres@", "limited@"), pool_size=5, max_overflow=4)
+
+    async def one() -> int:
+        async with engine.connect() as connection:
+            await connection.execute(sa.text("SELECT pg_sleep(0.01)"))
+            found: int = (await connection.execute(PID)).scalar_one()
+            return found
+
+    try:
+        assert len(set(await asyncio.gather(*(one() for _ in range(12))))) <= 3
+    finally:
+        await engine.dispose()
+        await run(url, "DROP ROLE limited")
 
 
 async def _refused(laid: Laid, statement: Any, row: dict[str, Any]) -> Exception:

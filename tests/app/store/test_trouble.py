@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
 from app.store import db, sqlite, writer
+from app.store.games import GameStore
 from app.store.schema import UnknownSchema
 from app.store.trouble import DatabaseAway, trouble_of
 from app.store.writer import DatabaseHealth
@@ -128,7 +129,11 @@ def small_disk(postgres: PostgresServer) -> Iterator[tuple[str, Any]]:
             if full:
                 free = os.statvfs(place)
                 with filler.open("wb") as file:
-                    os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - (1 << 18))
+                    os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - (1 << 17))
+                # As the server does when it has cared for its catalogue: from then on a new session has to
+                # write this file, for which there is no room.
+                for file_of_sessions in place.rglob("pg_internal.init"):
+                    file_of_sessions.unlink()
             else:
                 filler.unlink()
 
@@ -289,6 +294,25 @@ async def test_a_start_waits_for_its_database(tmp_path: Path, monkeypatch: pytes
             assert (await client.post("/games", json={})).status_code == 201
 
 
+async def test_a_database_that_goes_away_in_the_middle_of_a_start_is_waited_for(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_away, look = True, GameStore.unlaid_batches
+
+    async def away(store: GameStore) -> Sequence[str]:
+        if is_away:
+            raise DatabaseAway("no answer")
+        return await look(store)
+
+    monkeypatch.setattr(GameStore, "unlaid_batches", away)
+    async with running_server(local_settings(database_url)) as served, asking(served) as client:
+        await readyz(client, 503, "the database does not answer")
+        is_waited_for(await client.post("/games", json={}), "the database does not answer")
+        is_away = False
+        await readyz(client, 200)
+        await is_done(client, (await client.post("/games", json={})).json()["batch_id"])
+
+
 async def test_an_unknown_schema_is_said_at_the_start_and_while_the_service_runs(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -390,6 +414,18 @@ def test_every_fault_of_a_database_has_its_sentence() -> None:
         KeyError(),
     ):
         assert trouble_of(ours) is None
+
+
+@pytest.mark.parametrize("what", ["reading", "writing", "schema"])
+def test_a_full_disk_is_over_as_soon_as_what_failed_works_again(what: str) -> None:
+    health = DatabaseHealth()
+    health.failed(what, asyncpg.DiskFullError("x"))
+    assert health.trouble is not None
+    # Small writes may still succeed.
+    health.worked("writing")
+    assert health.trouble is not None
+    health.worked(what, tried=what == "writing")
+    assert health.trouble is None
 
 
 def test_the_log_is_told_when_it_begins_and_when_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
