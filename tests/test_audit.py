@@ -1,9 +1,14 @@
 """`make audit` never takes a silent database for good news."""
 
+import contextlib
+import gzip
 import json
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -60,15 +65,113 @@ def test_packages_that_were_not_looked_up_are_no_good_news(
         audit.python_findings(tool(tmp_path, printed, status=status, said=said), "requirements.lock")
 
 
-def test_npm_without_its_registry_is_no_good_news(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("npm_config_registry", "http://127.0.0.1:9/")
+class Databases(BaseHTTPRequestHandler):
+    """OSV and the npm registry, as far as the tools ask them: a package called ``weak`` has a known weakness,
+    ``clean`` has none, and at ``silent`` the database breaks down.
+    """
+
+    osv: ClassVar = {
+        "id": "GHSA-2",
+        "modified": "2030-01-01T00:00:00Z",
+        "summary": "it reads too much",
+        "affected": [
+            {
+                "package": {"name": "weak", "ecosystem": "PyPI"},
+                "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "1.1"}]}],
+            }
+        ],
+    }
+    npm: ClassVar = {
+        "id": 7,
+        "title": "it reads too much",
+        "severity": "high",
+        "vulnerable_versions": "<1.1.0",
+        "url": "",
+    }
+
+    def do_POST(self) -> None:  # the library's name
+        sent = self.rfile.read(int(self.headers["content-length"]))
+        if self.headers.get("content-encoding") == "gzip":
+            sent = gzip.decompress(sent)
+        asked = json.loads(sent)
+        names = [asked["package"]["name"]] if "package" in asked else list(asked)
+        if "package" in asked:
+            told: Any = {"vulns": [self.osv]} if names == ["weak"] else {}
+        else:
+            told = {"weak": [self.npm]} if "weak" in names else {}
+        self._answer(500 if "silent" in names else 200, told)
+
+    def do_GET(self) -> None:
+        """npm asks which versions of a weak package there are."""
+        name = self.path.removeprefix("/")
+        versions = {version: {"name": name, "version": version} for version in ("1.0.0", "1.1.0")}
+        self._answer(200, {"name": name, "versions": versions})
+
+    def _answer(self, status: int, told: Any) -> None:
+        body = json.dumps(told).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *given: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def databases() -> Iterator[str]:
+    """The address of a server that answers as both databases do."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Databases) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.long
+def test_pip_audit_itself_finds_what_osv_knows_and_fails_without_it(tmp_path: Path) -> None:
+    command = audit._pip_audit(str(tmp_path / "tools"))
+    cached = ["--cache-dir", str(tmp_path / "cache")]
+
+    def asked(url: str, *names: str) -> tuple[int, list[str]]:
+        lock = tmp_path / "requirements.lock"
+        lock.write_text("".join(f"{name}==1.0 --hash=sha256:{'0' * 64}\n" for name in names))
+        count, found = audit.python_findings([*command, *cached, "--osv-url", url], str(lock))
+        return count, [str(one).removeprefix(f"{lock}: ") for one in found]
+
+    with databases() as url:
+        assert asked(f"{url}/v1/query", "clean", "weak") == (2, ["weak 1.0: GHSA-2 (fixed in 1.1)"])
+        assert asked(f"{url}/v1/query", "clean") == (1, [])
+        # One package that the database does not answer for is enough.
+        with pytest.raises(audit.NotAsked, match="OSV was not asked"):
+            asked(f"{url}/v1/query", "clean", "silent", "weak")
+    with pytest.raises(audit.NotAsked, match="OSV was not asked"):
+        asked(f"{url}/v1/query", "clean")
+
+
+def test_npm_finds_what_its_registry_knows_and_fails_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("npm_config_fetch_retries", "0")
-    lock = {"name": "x", "lockfileVersion": 3, "packages": {"": {"dependencies": {"a": "1"}}}}
-    lock["packages"]["node_modules/a"] = {"version": "1.0.0"}  # type: ignore[index]
-    (tmp_path / "package-lock.json").write_text(json.dumps(lock))
-    (tmp_path / "package.json").write_text(json.dumps({"name": "x", "dependencies": {"a": "1"}}))
+
+    def asked(registry: str, *names: str) -> tuple[int, list[str]]:
+        monkeypatch.setenv("npm_config_registry", registry)
+        needs = dict.fromkeys(names, "1")
+        installed = {f"node_modules/{name}": {"version": "1.0.0"} for name in names}
+        lock = {"name": "x", "lockfileVersion": 3, "packages": {"": {"dependencies": needs}, **installed}}
+        (tmp_path / "package-lock.json").write_text(json.dumps(lock))
+        (tmp_path / "package.json").write_text(json.dumps({"name": "x", "dependencies": needs}))
+        count, found = audit.npm_findings(npm_command(), tmp_path, "package-lock.json")
+        return count, [str(one) for one in found]
+
+    with databases() as url:
+        weak = ["package-lock.json: weak 1.0.0: it reads too much"]
+        assert asked(f"{url}/", "clean", "weak") == (2, weak)
+        assert asked(f"{url}/", "clean") == (1, [])
+        with pytest.raises(audit.NotAsked, match="the npm registry was not asked"):
+            asked(f"{url}/", "clean", "silent")
     with pytest.raises(audit.NotAsked, match="the npm registry was not asked"):
-        audit.npm_findings(npm_command(), tmp_path, "package-lock.json")
+        asked(f"{url}/", "clean")
 
 
 def test_what_is_not_asked_is_the_result(

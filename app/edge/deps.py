@@ -9,11 +9,11 @@ from starlette.requests import HTTPConnection
 
 from app.base.errors import Draining, InvalidRequest, Unauthenticated
 from app.base.lifecycle import Lifecycle
+from app.base.off_loop import whose
 from app.edge.auth import Caller, Keys
 from app.edge.idempotency import RequestKey
 from app.edge.queries import check_query, dependant_of
 from app.edge.quotas import Quotas
-from app.store.writer import whose
 
 __all__ = [
     "CallerDep",

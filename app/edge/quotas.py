@@ -308,6 +308,14 @@ class Quotas:
         if limit is not None and total > limit:
             raise self._exceeded(name, limit)
 
+    async def check(self, owner: str, name: QuotaName) -> None:
+        """Raises QuotaExceeded if nothing is left of the day's count, so that nothing dear is done in vain.
+        It counts nothing: ``take`` does.
+        """
+        limit = self.limit(owner, name)
+        if limit is not None and (await self._store.used(owner, now_ms() // DAY_MS)).get(name, 0) >= limit:
+            raise self._exceeded(name, limit)
+
     async def check_models(self, owner: str) -> None:
         """Raises QuotaExceeded if nothing is left of what the owner may spend on models today."""
         tokens, cost = self.limit(owner, "model_tokens_a_day"), self.limit(owner, "model_cost_a_day")

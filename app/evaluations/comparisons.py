@@ -2,7 +2,6 @@
 reports.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -106,9 +105,7 @@ class Comparisons:
             for variant, given in zip(variants, (of_first, of_second), strict=True):
                 filtered = await self._items.stored_variant(variant, game_id, raters)
                 sides.append(
-                    await asyncio.to_thread(
-                        answer_counts, game, match.dimension, given, filtered, variant["unmapped"]
-                    )
+                    await off_loop(answer_counts, game, match.dimension, given, filtered, variant["unmapped"])
                 )
             match.count(match.part, game_id, *sides)
 
@@ -121,7 +118,7 @@ class Comparisons:
                 sides = [by_game_id.get(game_id, []) for by_game_id in judgements]
                 if any(sides) and not await self._leaves_out(match, game_id):
                     game = await self._games.by_id(game_id)
-                    await asyncio.to_thread(match.count_judged, game, *sides)
+                    await off_loop(match.count_judged, game, *sides)
 
     async def _leaves_out(self, match: "_Match", game_id: str) -> bool:
         """Whether the game is excluded, which is counted: what models fail at is no finding about raters."""
@@ -191,7 +188,7 @@ class Comparisons:
                 sides_of = [[judgement for judgement in judged if judgement.rater == name] for name in names]
                 if any(sides_of) and not await self._leaves_out(match, game_id):
                     game = await self._games.by_id(game_id)
-                    await asyncio.to_thread(match.count_judged, game, *sides_of)
+                    await off_loop(match.count_judged, game, *sides_of)
                     compared += [
                         judgement
                         for judgement in judged
@@ -231,7 +228,7 @@ class Comparisons:
         for side, guesses in zip((sides[0], sides[1]), given, strict=True):
             variant = await self._items.variant(side.variant, [game.id], followed=followed, raters=raters)
             counts.append(
-                await asyncio.to_thread(answer_counts, game, match.dimension, guesses, variant, side.unmapped)
+                await off_loop(answer_counts, game, match.dimension, guesses, variant, side.unmapped)
             )
         match.count(match.part, game.id, *counts)
 

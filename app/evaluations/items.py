@@ -1,9 +1,9 @@
 """Finished games, the items cut from them, and the scores of answers to these items."""
 
-import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final, Literal
 
 import structlog
@@ -94,7 +94,7 @@ class FinishedGames:
         if kept is None:
             log = await self._reader.events(game_id)
             try:
-                kept = await asyncio.to_thread(read_game, game_id, log)
+                kept = await off_loop(read_game, game_id, log)
             except Unmeasurable as reason:
                 raise Unfinished(str(reason)) from None
             except UNREADABLE as fault:
@@ -203,12 +203,12 @@ class Items:
                 continue
             filtered = await self.variant(variant, [game.id], followed=followed, raters=raters)
             of_game: Counter[Excluded] = Counter()
-            for index, item in enumerate(items(game, dimension, filtered, excluded=of_game)):
-                if place == start and index < skip:
-                    continue
-                if len(page) == limit:
-                    return PagedItems(page, excluded, write_cursor(game.id, index))
-                page.append(item)
+            before = skip if place == start else 0
+            up_to = before + limit - len(page)
+            some = await off_loop(_first_items, game, dimension, filtered, up_to + 1, of_game)
+            page += some[before:up_to]
+            if len(some) > up_to:
+                return PagedItems(page, excluded, write_cursor(game.id, up_to))
             # Counted with the last item, so that a game that is divided between pages is counted once.
             excluded.update({str(reason): n for reason, n in of_game.items()})
         return PagedItems(page, excluded, None)
@@ -224,7 +224,7 @@ class Items:
                 log.error("a game is left out of items", game=game_id, cause=str(fault))
                 continue
             filtered = await self.variant(variant, [game_id], followed=followed, raters=raters)
-            yield game, list(items(game, dimension, filtered))
+            yield game, await off_loop(_first_items, game, dimension, filtered, None, Counter())
 
     # --- scores -----------------------------------------------------------------------------
 
@@ -270,8 +270,8 @@ class Items:
                 count.excluded[DAMAGED] += len(of_game)
                 continue
             filtered = await self.stored_variant(variant, game_id, raters)
-            await asyncio.to_thread(_score_game, game, dimension, filtered, of_game, count)
-        return {"items": len(guesses), "full": await asyncio.to_thread(count.as_json)}
+            await off_loop(_score_game, game, dimension, filtered, of_game, count)
+        return {"items": len(guesses), "full": await off_loop(count.as_json)}
 
     async def per_item(
         self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any], raters: RatersOn
@@ -282,9 +282,7 @@ class Items:
         for game_id, of_game in guesses_by_game(guesses).items():
             game = await self._games.by_id(game_id)
             filtered = await self.stored_variant(variant, game_id, raters)
-            gold = {item.id: item for item in items(game, dimension, filtered, with_gold=True)}
-            for item_id, guess in of_game.items():
-                scored[item_id] = scored_item(game, item_id, guess, gold.get(item_id), filtered)
+            scored |= await off_loop(_scored_items, game, dimension, filtered, of_game)
         return [scored[item_id] for item_id in guesses]
 
 
@@ -308,6 +306,13 @@ def check_answers(dimension: Dimension, answers: Sequence[AnswerSpec]) -> None:
         if (answer.item_id, answer.sample) in given:
             raise InvalidRequest("this sample of the item was given above", pointer, "twice")
         given.add((answer.item_id, answer.sample))
+
+
+def _first_items(
+    game: Game, dimension: Dimension, variant: Variant, count: int | None, excluded: Counter[Excluded]
+) -> list[Item]:
+    """``count``: the most items; None: all. ``excluded`` is right only if these are all."""
+    return list(islice(items(game, dimension, variant, excluded=excluded), count))
 
 
 def _place(cursor: str, games: list[str]) -> tuple[int, int]:
@@ -359,6 +364,16 @@ def _score_game(
             count.add(game, item, guess)
     for item_id in left:
         count.excluded[why_excluded(game, item_id, variant)] += 1
+
+
+def _scored_items(
+    game: Game, dimension: Dimension, variant: Variant, guesses: Mapping[str, Guess]
+) -> dict[str, ScoredItem]:
+    gold = {item.id: item for item in items(game, dimension, variant, with_gold=True)}
+    return {
+        item_id: scored_item(game, item_id, guess, gold.get(item_id), variant)
+        for item_id, guess in guesses.items()
+    }
 
 
 def why_excluded(game: Game, item_id: str, variant: Variant) -> Excluded | Literal["unchanged"]:

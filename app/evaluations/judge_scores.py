@@ -1,11 +1,11 @@
 """The scores of a judge's work: shares with counts and intervals, and its agreement with people."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from math import isnan
 from typing import Any, Final
 
+from app.base.off_loop import off_loop
 from app.evaluations.items import FinishedGames
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.rater_work import judgements_from, spoken_from
@@ -87,7 +87,7 @@ async def _statement_scores(
         for game_id, of_game in by_game_id.items():
             game = await _readable(games, game_id)
             if game is not None:
-                await asyncio.to_thread(scores.add, game, spoken_from(of_game))
+                await off_loop(scores.add, game, spoken_from(of_game))
     return scores
 
 
@@ -287,7 +287,7 @@ class Corrections:
                     game = await _readable(self._games, game_id)
                     if game is not None:
                         theirs = people.get(game_id, [])
-                        await asyncio.to_thread(_count_both, tally, game, its, theirs)
+                        await off_loop(_count_both, tally, game, its, theirs)
             parts = ("reasonable",) if row.dimension == "selection" else PARTS
             kept = state, {part: _correction_as_json(correction_of(tally, _JUDGE, part)) for part in parts}
             self._kept[row.evaluation_id] = kept

@@ -23,6 +23,7 @@ from agents.model.model import Message, ModelUnavailable
 from app.base import metrics
 from app.base.clock import now_ms, random_name, timestamp
 from app.base.errors import BudgetSpent
+from app.base.off_loop import off_loop, whose
 from app.base.tasks import end_tasks, keep_going
 from app.evaluations.gold import Gold
 from app.evaluations.items import SHOWING, FinishedGames, Turn
@@ -36,7 +37,6 @@ from app.store.call import BUDGET_SPENT, Call
 from app.store.db import PASSING, Database, is_ours, passes
 from app.store.evaluations import EvaluationStore
 from app.store.rows import Damaged, EvaluationRow
-from app.store.writer import whose
 from engine.errors import AvalonError
 from evaluators.judges.asking import JudgeMessage
 
@@ -418,7 +418,7 @@ class Judges:
         """The questions about a game. Raises _NotJudged if it cannot be read or there is nothing to ask."""
         try:
             game = await self._games.by_id(game_id)
-            questions = await asyncio.to_thread(work.questions, game, spec)
+            questions = await off_loop(work.questions, game, spec)
             nothing = "" if questions else work.nothing(game)
         except PASSING:
             raise

@@ -21,6 +21,7 @@ import structlog
 from agents.kinds import LLM, asks_model
 from agents.llm.options import mechanism_name
 from app.base.errors import Forbidden, InvalidRequest, NotFound, RateLimited
+from app.base.off_loop import off_loop
 from app.edge.auth import Caller
 from app.edge.quotas import EXEMPT
 from app.evaluations.counting import (
@@ -328,7 +329,7 @@ class Reports:
         return rendering
 
     async def _work(self, beside: bool, work: Callable[..., T], *given: Any) -> T:
-        return await (self._process.run(work, *given) if beside else asyncio.to_thread(work, *given))
+        return await (self._process.run(work, *given) if beside else off_loop(work, *given))
 
     # --- making -----------------------------------------------------------------------------
 
@@ -380,7 +381,7 @@ class Reports:
         batch = await self._games.batch(batch_id)
         whose = await self._gold.raters_of({"" if batch is None else batch.owner, *raters_of})
         async for games in self._stored(finished, whose, group_by):
-            await asyncio.to_thread(add_stored, builder, games)
+            await off_loop(add_stored, builder, games)
         await self._count_beside_games(builder, batch_id)
 
     async def _count_beside_games(self, builder: ReportBuilder, batch_id: str) -> None:

@@ -1,6 +1,5 @@
 """The service behind the routes of evaluations."""
 
-import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from app.base.errors import (
     NotFound,
     Unfinished,
 )
+from app.base.off_loop import off_loop
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
@@ -245,6 +245,7 @@ class Evaluations:
         item are its valid ones. Raises Forbidden for an item whose gold the caller may not read, and
         InvalidRequest; then nothing is stored.
         """
+        await self._quotas.check(caller.owner, "submissions_a_day")
         if new.regrade_of is not None:
             await self._regraded(new.regrade_of, new.dimension, new.rater.name, caller)
         check_answers(new.dimension, new.answers)
@@ -324,6 +325,7 @@ class Evaluations:
         """
         if new.dimension == STATEMENTS or "export:full" not in caller.scopes:
             caller.needs("annotate")
+        await self._quotas.check(caller.owner, "submissions_a_day")
         games = await self.chosen(
             () if new.game is None else (new.game,),
             () if new.batch is None else (new.batch,),
@@ -417,7 +419,7 @@ class Evaluations:
         scores: RuleScores | StatementRules = StatementRules() if dimension == STATEMENTS else RuleScores()
         for game_id in games:
             try:
-                await asyncio.to_thread(scores.add, await self.games.by_id(game_id))
+                await off_loop(scores.add, await self.games.by_id(game_id))
             except AvalonError as fault:
                 left_out.append((game_id, str(fault)))
         named = [{"game_id": game_id, "reason": reason} for game_id, reason in left_out[:KEPT]]

@@ -31,7 +31,7 @@ from app.base.errors import (
     SetSealed,
     TooManyRaters,
 )
-from app.base.off_loop import off_loop
+from app.base.off_loop import off_loop, whose
 from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey
@@ -66,7 +66,6 @@ from app.store.db import Database
 from app.store.games import GameStore, new_id
 from app.store.rows import AnswerRow, SetAnswersRow, SetEntryRow, SetItemRow, SetRow, whole
 from app.store.sets import SetStore
-from app.store.writer import whose
 from engine.chance import draw, pick
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
 from engine.terms import Seat
@@ -529,9 +528,9 @@ class EvaluationSets:
                 guesses = await off_loop(guesses_of, _answer_rows(given))
                 counts.append((entry, ScoreCount(variant["unmapped"]), guesses))
             async for keys in self._keys_of(row, rows):
-                await asyncio.to_thread(_count, keys, counts)
+                await off_loop(_count, keys, counts)
             for entry, count, _ in counts:
-                scores = await asyncio.to_thread(count.as_json)
+                scores = await off_loop(count.as_json)
                 del scores["excluded"]
                 await self._sets.keep_score(entry, scores)
         await self._sets.finish(row.set_id, self._database.writer.stamp(), dict(sorted(excluded.items())))

@@ -23,7 +23,7 @@ from app.base.errors import (
     NotSuspended,
     Unfinished,
 )
-from app.base.off_loop import off_loop
+from app.base.off_loop import off_loop, whose
 from app.base.pace import Pace
 from app.base.schemas import OnUnusable
 from app.base.sums import Sums
@@ -97,7 +97,6 @@ from app.store.games import (
 )
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, LogReader, export_texts
 from app.store.rows import BatchRow, Damaged, GameRow, whole
-from app.store.writer import whose
 from app.stream.feed import Feed
 from engine.errors import CorruptLog
 from engine.events import AgentsSeated, Event
@@ -678,12 +677,12 @@ class Games:
         ]
         free = await self._store.free_position(batch_id)
         anew = await self._anew(row, free, excluded) if excluded else []
-        if anew:
-            await self._database.writer.run(
-                lambda connection: self._quotas.take_games(connection, row.owner, len(anew))
-            )
-        at = self._database.writer.stamp()
-        if not await self._store.resume(batch_id, _changed(on_unusable), Retry(row.count, anew, at)):
+
+        async def allowed(connection: AsyncConnection) -> None:
+            await self._quotas.take_games(connection, row.owner, len(anew))
+
+        retry = Retry(row.count, anew, self._database.writer.stamp(), allowed)
+        if not await self._store.resume(batch_id, _changed(on_unusable), retry):
             raise NotSuspended(
                 "nothing of this batch can be played on or anew: no game is suspended, failed or excluded"
             )

@@ -9,6 +9,7 @@ import structlog
 
 from app.base import metrics
 from app.base.clock import now_ms, random_name
+from app.base.off_loop import whose
 from app.base.pace import Pace
 from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
@@ -19,7 +20,6 @@ from app.seats.inboxes import GameWaits, Inboxes, SeatAbsent
 from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
-from app.store.writer import whose
 from app.stream.feed import Feed
 
 __all__ = ["Ended", "LocalRunner"]

@@ -17,6 +17,7 @@ from app.base.allowance import Allowance
 from app.base.clock import random_name
 from app.base.errors import Draining, InvalidRequest, NotReady, QuotaExceeded, RateLimited, Unauthenticated
 from app.base.lifecycle import Lifecycle
+from app.base.off_loop import whose
 from app.base.problems import problem_response
 from app.edge.auth import Caller, Keys
 from app.edge.callers import check_caller, check_url
@@ -36,7 +37,6 @@ from app.protocol.messages import (
 )
 from app.seats.limits import BURST, RATE, Strikes, Unidentified
 from app.store.trouble import trouble_of
-from app.store.writer import whose
 from app.stream.metrics import close_label, frames_in, frames_out, socket_closes
 from app.stream.writer import send_at_once
 from engine.errors import AvalonError, InvalidInput

@@ -1,7 +1,7 @@
 """Batches and games in the database: creating, finding and counting them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -161,6 +161,8 @@ class Retry:
     anew: Sequence[NewGame]
     at: int
     """ms"""
+    allowed: Callable[[AsyncConnection], Awaitable[None]]
+    """Raises unless the batch's owner may have more open games, in the transaction that has opened them."""
 
 
 ABSENT: Final = "a stand-in played for an absent bot"
@@ -507,7 +509,7 @@ class GameStore:
     async def resume(self, batch_id: str, changes: Mapping[str, Any], retry: Retry | None = None) -> bool:
         """Lets a batch and its suspended games go on, with ``changes`` to its request; with ``retry``, its
         failed games too, and further games. Returns False, and changes nothing, if there is nothing that
-        could go on.
+        could go on. Raises what ``retry.allowed`` raises, and then changes nothing either.
         """
         batch = update(batches).where(batches.c.batch_id == batch_id)
         stopped = ("suspended",) if retry is None else ("suspended", "failed")
@@ -528,6 +530,10 @@ class GameStore:
             together = await connection.execute(
                 batch.where(batches.c.suspended.is_not(None)).values(suspended=None)
             )
+            failed = await connection.execute(
+                select(func.count()).where(games.c.batch_id == batch_id, games.c.status == "failed")
+            )
+            opens = retry is not None and bool(anew or failed.scalar_one())
             single = await connection.execute(alone)
             if not together.rowcount + single.rowcount + len(anew):
                 return False
@@ -536,6 +542,8 @@ class GameStore:
             if self.jobs is not None:
                 await self.jobs.resume(connection, batch_id)
                 await self.jobs.lay_out(connection, batch_id)
+            if retry is not None and opens:
+                await retry.allowed(connection)
             return True
 
         return await self._database.writer.run(work)

@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import case, delete, func, select
+from sqlalchemy import case, delete, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
 from app.store.games import IS_OPEN
 from app.store.rows import QuotaRow, is_whole, typed_row
-from app.store.tables import batches, games, owner_spending, quota_use, quotas
+from app.store.seeks import OPEN_GAME
+from app.store.tables import batches, game_players, games, owner_spending, quota_use, quotas, seeks
+from app.store.tables import open_games as open_games_
 
 __all__ = ["QuotaStore", "SpentToday"]
 
@@ -104,8 +106,9 @@ class QuotaStore:
         return {str(name): int(amount) for name, amount in await self._database.rows(query)}
 
     async def open_games(self, owner: str, connection: AsyncConnection | None = None) -> int:
-        """How many of the owner's games are not over, those that are still to be created included.
-        ``connection``: counts as its transaction sees it.
+        """How many of the owner's games are not over, those that are still to be created included; and the
+        games of others in which it was paired for a seat, and what it waits for: its open seeks and its games
+        with open seats. ``connection``: counts as its transaction sees it.
         """
         stored = (
             select(func.count())
@@ -131,7 +134,30 @@ class QuotaStore:
             )
             .scalar_subquery()
         )
-        query = select(stored + unlaid)
+        plays = select(game_players.c.seat).where(
+            game_players.c.game_id == games.c.game_id, game_players.c.owner == owner
+        )
+        paired = (
+            select(func.count())
+            .select_from(games)
+            .join(batches, batches.c.batch_id == games.c.batch_id)
+            .where(IS_OPEN, batches.c.owner != owner, plays.exists())
+            .scalar_subquery()
+        )
+        # Who claims a seat of its own game waits for one game, not for two.
+        waits_for = case((seeks.c.pool.startswith(OPEN_GAME), seeks.c.pool), else_=seeks.c.seek_id)
+        awaited = (
+            select(waits_for.label("what"))
+            .where(seeks.c.status == "open", seeks.c.owner == owner)
+            .union(
+                select(literal(OPEN_GAME) + open_games_.c.game_id).where(
+                    open_games_.c.status == "open", open_games_.c.owner == owner
+                )
+            )
+            .subquery()
+        )
+        waiting = select(func.count()).select_from(awaited).scalar_subquery()
+        query = select(stored + unlaid + paired + waiting)
         if connection is not None:
             return int((await connection.execute(query)).scalar_one())
         return int((await self._database.column(query))[0])

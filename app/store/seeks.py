@@ -26,7 +26,10 @@ from app.store.rows import (
 )
 from app.store.tables import game_players, games, open_games, seeks
 
-__all__ = ["Paired", "Pool", "SeatPlayed", "SeekStore"]
+__all__ = ["OPEN_GAME", "Paired", "Pool", "SeatPlayed", "SeekStore"]
+
+OPEN_GAME: Final = "open:"
+"""With the id of a game with open seats, the name of the pool in which those wait that have claimed one."""
 
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:key)").bindparams(bindparam("key", type_=BigInteger))
 
@@ -78,6 +81,12 @@ class SeekStore:
         if not self._database.is_sqlite:
             await connection.execute(_LOCK, {"key": _key(pool)})
 
+    async def lock_owner(self, connection: AsyncConnection, owner: str) -> None:
+        """Keeps others from counting what this owner has, to the end of the transaction. Taken after the
+        pool's lock, if that is taken.
+        """
+        await self.lock(connection, f"of {owner}")
+
     async def add(self, connection: AsyncConnection, seek: SeekRow) -> SeekRow:
         """Stores a seek in the caller's transaction, which holds the pool's lock. If the bot waits there
         already, that seek is returned instead, as seen now.
@@ -90,10 +99,10 @@ class SeekStore:
         await connection.execute(update(seeks).where(*mine).values(seen_at=seek.seen_at))
         return read_row(SeekRow, row)
 
-    async def count(self, owner: str) -> int:
-        """How many open seeks this owner has."""
+    async def count(self, connection: AsyncConnection, owner: str) -> int:
+        """How many open seeks this owner has, as the caller's transaction sees it."""
         query = select(func.count()).select_from(seeks).where(_OPEN, _s.owner == owner)
-        return int((await self._database.column(query))[0])
+        return int((await connection.execute(query)).scalar_one())
 
     async def seek(self, seek_id: str) -> SeekRow | None:
         return next(iter(await self._seeks(_s.seek_id == seek_id)), None)
@@ -205,14 +214,18 @@ class SeekStore:
         """Stores a game with open seats in the caller's transaction."""
         await connection.execute(insert(open_games).values(values_of(game)))
 
+    async def count_games(self, connection: AsyncConnection, owner: str) -> int:
+        """How many games of this owner wait for players, as the caller's transaction sees it."""
+        query = select(func.count()).select_from(open_games).where(_o.status == "open", _o.owner == owner)
+        return int((await connection.execute(query)).scalar_one())
+
     async def open_game(self, game_id: str) -> OpenGameRow | None:
         rows = await self._database.mappings(select(open_games).where(_o.game_id == game_id))
         return read_row(OpenGameRow, rows[0]) if rows else None
 
-    async def waiting_games(self, owner: str | None = None) -> list[OpenGameRow]:
-        """Games that wait for players, oldest first, of one owner or of all."""
-        where = [_o.status == "open", *([] if owner is None else [_o.owner == owner])]
-        query = select(open_games).where(*where).order_by(_o.created_at, _o.game_id)
+    async def waiting_games(self) -> list[OpenGameRow]:
+        """Games that wait for players, oldest first."""
+        query = select(open_games).where(_o.status == "open").order_by(_o.created_at, _o.game_id)
         rows = await self._database.mappings(query)
         return [typed_row(OpenGameRow, row) for row in rows if is_whole(open_games, row)]
 

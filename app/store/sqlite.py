@@ -5,7 +5,6 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -20,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool, PoolProxiedConnection, QueuePool
 
+from app.base.off_loop import SharedThreads
 from app.settings import Settings
 from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, fail, settle
 
@@ -97,7 +97,7 @@ def _text(stored: bytes) -> str:
 
 
 class SqliteReads:
-    """Reads from an SQLite file, each query on a thread from its beginning to its last row.
+    """Reads from an SQLite file, each query on a thread from beginning to end; owners take turns.
 
     The asyncio driver changes between its thread and the loop four times a query, which takes longer than the
     query.
@@ -114,17 +114,17 @@ class SqliteReads:
             isolation_level="AUTOCOMMIT",
         )
         _prepare(self._engine, settings, writes=False)
-        self._threads = ThreadPoolExecutor(READERS, "sqlite reads")
+        self._threads = SharedThreads(READERS, "sqlite reads")
 
     async def rows(self, query: Executable, values: Mapping[str, Any] | None) -> Sequence[Any]:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._rows, query, values)
+        return await self._threads.run(self._rows, query, values)
 
     def _rows(self, query: Executable, values: Mapping[str, Any] | None) -> Sequence[Any]:
         with self._engine.connect() as connection:
             return connection.execute(query, values).all()
 
     def stop(self) -> None:
-        self._threads.shutdown()
+        self._threads.stop()
         self._engine.dispose()
 
 

@@ -21,6 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base import metrics
 from app.base.clock import now_ms
+from app.base.off_loop import whose
 from app.store.trouble import DatabaseAway, DatabaseTrouble, trouble_of
 
 __all__ = [
@@ -38,7 +39,6 @@ __all__ = [
     "answering",
     "fail",
     "settle",
-    "whose",
     "working",
     "working_alone",
 ]
@@ -140,10 +140,6 @@ class _Alone:
 
     def fail(self, fault: Exception) -> None:
         fail(self.done, fault)
-
-
-whose: Final = ContextVar("whose", default="")
-"""The owner for whom a task works and writes; empty: the service itself, or an unknown one."""
 
 
 class _Waiting:

@@ -243,12 +243,10 @@ _DASHES: Final = [[1, 0], [5, 4]]
 
 
 def _guessers(report: Report) -> Iterator[Chart]:
-    """A limited report lacks the table."""
-    for table in report.tables:
-        if table.name == "guessers":
-            points = [_point(figure, label=labels[0], by=labels[1]) for labels, figure in _rows(table, "f1")]
-            if any(not point["label"].endswith(", published") for point in points):
-                yield "guessers_plot", table.name, table.title, _with_intervals(points, "F1")
+    table = report.table("guessers")
+    points = [_point(figure, label=labels[0], by=labels[1]) for labels, figure in _rows(table, "f1")]
+    if any(not point["label"].endswith(", published") for point in points):
+        yield "guessers_plot", table.name, table.title, _with_intervals(points, "F1")
 
 
 def _people(report: Report) -> Iterator[Chart]:
@@ -363,29 +361,25 @@ def _published(report: Report) -> Iterator[Chart]:
 
 
 def _contrasts(report: Report) -> Iterator[Chart]:
-    """A plot for each contrast; a report without questions lacks the table."""
-    for table in report.tables:
-        if table.name == CONTRASTS:
-            by_contrast: dict[str, list[dict[str, Any]]] = {}
-            for (asked, measure), figure in _rows(table, "difference"):
-                by_contrast.setdefault(asked, []).append(_point(figure, label=measure, by=asked))
-            for number, (asked, points) in enumerate(by_contrast.items(), 1):
-                chart = _with_intervals(points, "difference", domain=(-1, 1), line=_WIDE_LINE)
-                yield f"contrast_{number}", table.name, f"Differences: {asked}", chart
+    """A plot for each contrast."""
+    by_contrast: dict[str, list[dict[str, Any]]] = {}
+    for (asked, measure), figure in _rows(report.table(CONTRASTS), "difference"):
+        by_contrast.setdefault(asked, []).append(_point(figure, label=measure, by=asked))
+    for number, (asked, points) in enumerate(by_contrast.items(), 1):
+        chart = _with_intervals(points, "difference", domain=(-1, 1), line=_WIDE_LINE)
+        yield f"contrast_{number}", CONTRASTS, f"Differences: {asked}", chart
 
 
 def _columns(
     name: str, title: str, columns: tuple[str, ...], what: str, label: str = "{}"
 ) -> Callable[[Report], Iterator[Chart]]:
-    """The chart of several columns of one table, which a limited report may lack."""
+    """The chart of several columns of one table."""
 
     def chart(report: Report) -> Iterator[Chart]:
         points = [
             _point(figure, label=label.format(labels[0]), by=column)
-            for table in report.tables
-            if table.name == name
             for column in columns
-            for labels, figure in _rows(table, column)
+            for labels, figure in _rows(report.table(name), column)
         ]
         if points:
             yield name, name, title, _with_intervals(points, what)

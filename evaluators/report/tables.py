@@ -229,11 +229,11 @@ class Report:
     """Notes that reveal what seats recorded."""
 
     def table(self, name: str) -> ReportTable:
-        """The table of this name. Raises KeyError."""
+        """The table of this name; an empty one if this report, or this part of it, lacks the table."""
         for table in self.tables:
             if table.name == name:
                 return table
-        raise KeyError(name)
+        return ReportTable(name, "", "", "", (), ())
 
     def as_json(self) -> dict[str, Any]:
         """``sources``: every game, and the sets of games to which ``from`` refers. Bit i of a set, the lowest

@@ -43,7 +43,7 @@ from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
 from app.store.games import ABSENT, OPEN, GameStore, new_id
 from app.store.rows import GameRow, OpenGameRow, SeekRow, whole
-from app.store.seeks import Paired, SeekStore
+from app.store.seeks import OPEN_GAME, Paired, SeekStore
 from app.stream.feed import Feed
 from engine.errors import AvalonError
 from engine.terms import Kind
@@ -69,7 +69,6 @@ FORGET_EVERY_MS: Final = 3_600_000
 STAND_IN_AFTER: Final = 3
 """Deadlines in a row after which a seat of a paired game is played by a stand-in."""
 
-_OPEN_GAME: Final = "open:"
 _REMATCH: Final = "rematch:"
 
 _LABEL: Final = "meeting"
@@ -183,9 +182,6 @@ class Meeting:
         seats: int | None = None,
     ) -> SeekView:
         """Stores a seek and pairs its pool. ``seats``: how many seeks the pool may hold."""
-        mine = await self._store.open_of(caller.owner)
-        if len(mine) >= MAX_OPEN and not any(seek.bot == bot and seek.pool == pool for seek in mine):
-            raise RateLimited(f"you have {len(mine)} open seeks, the most that one owner may have", 10.0)
         at = self._database.writer.stamp()
         seek = SeekRow(
             seek_id=new_id("q"),
@@ -208,7 +204,12 @@ class Meeting:
                 return None
             added = await self._store.add(connection, seek)
             if added is seek:
-                await self._quotas.take(connection, caller.owner, "games_a_day")
+                await self._store.lock_owner(connection, caller.owner)
+                if await self._store.count(connection, caller.owner) > MAX_OPEN:
+                    raise RateLimited(
+                        f"you have {MAX_OPEN} open seeks, the most that one owner may have", 10.0
+                    )
+                await self._quotas.take_games(connection, caller.owner, 1)
             return added
 
         stored = await self._database.writer.run(work)
@@ -256,8 +257,8 @@ class Meeting:
         pools = []
         claimed: dict[str, int] = {}
         for pool, waiting in (await self._store.present(now_ms() - AWAY_MS)).items():
-            if pool.startswith(_OPEN_GAME):
-                claimed[pool.removeprefix(_OPEN_GAME)] = waiting
+            if pool.startswith(OPEN_GAME):
+                claimed[pool.removeprefix(OPEN_GAME)] = waiting
             elif not pool.startswith(_REMATCH):
                 profile, players, pace, kind = pool.split("/")
                 pools.append(
@@ -363,8 +364,6 @@ class Meeting:
         ]
         spec.setdefault("stand_in_after", STAND_IN_AFTER)
         self._service.dealer.check(NewGames.model_validate(spec))
-        if len(await self._store.waiting_games(caller.owner)) >= MAX_GAMES:
-            raise RateLimited(f"{MAX_GAMES} games of yours wait for players already", 10.0)
         at = self._database.writer.stamp()
         game = OpenGameRow(
             game_id=new_id("g"),
@@ -379,7 +378,10 @@ class Meeting:
 
         async def work(connection: AsyncConnection) -> None:
             await self._store.add_game(connection, game)
-            await self._quotas.take(connection, caller.owner, "games_a_day")
+            await self._store.lock_owner(connection, caller.owner)
+            if await self._store.count_games(connection, caller.owner) > MAX_GAMES:
+                raise RateLimited(f"{MAX_GAMES} games of yours wait for players already", 10.0)
+            await self._quotas.take_games(connection, caller.owner, 1)
 
         await self._database.writer.run(work)
         return _open_view(game, 0, caller)
@@ -389,7 +391,7 @@ class Meeting:
         game = await self._store.open_game(game_id)
         if game is None or game.owner != caller.owner:
             raise NotFound("you have no such game with open seats")
-        pool = f"{_OPEN_GAME}{game_id}"
+        pool = f"{OPEN_GAME}{game_id}"
         ended: list[SeekRow] = []
 
         async def work(connection: AsyncConnection) -> None:
@@ -417,7 +419,7 @@ class Meeting:
             raise AlreadyOver("this game does not wait for players any more")
         terms = {"rated": False, "at_least": 1}
         wait_s = max((game.starts_by - now_ms()) // 1000, 0)
-        pool = f"{_OPEN_GAME}{game_id}"
+        pool = f"{OPEN_GAME}{game_id}"
         return await self._add(
             claim.bot, claim.version, pool, terms, wait_s, caller, seats=len(whole(game.seats))
         )
@@ -438,14 +440,14 @@ class Meeting:
                 return
 
     async def _pair_once(self, pool: str) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
-        new, seats = (None, 0) if pool.startswith(_OPEN_GAME) else await self._terms(pool)
+        new, seats = (None, 0) if pool.startswith(OPEN_GAME) else await self._terms(pool)
 
         async def work(connection: AsyncConnection) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
             await self._store.lock(connection, pool)
             waiting = await self._store.waiting(connection, pool)
             now = self._database.writer.stamp()
-            if pool.startswith(_OPEN_GAME):
-                return await self._begin_open(connection, pool.removeprefix(_OPEN_GAME), waiting, now)
+            if pool.startswith(OPEN_GAME):
+                return await self._begin_open(connection, pool.removeprefix(OPEN_GAME), waiting, now)
             if not waiting:
                 return None, [], ()
             rated = pool.endswith("/rated")
@@ -577,7 +579,7 @@ class Meeting:
                 await self._pair_if_possible(pool.name)
         for game in await self._store.waiting_games():
             if game.starts_by <= now:
-                await self._pair_if_possible(f"{_OPEN_GAME}{game.game_id}")
+                await self._pair_if_possible(f"{OPEN_GAME}{game.game_id}")
 
     async def _pair_if_possible(self, pool: str) -> None:
         """As ``pair``; an error that has to do with this pool alone does not keep others waiting."""
@@ -591,7 +593,7 @@ class Meeting:
 
 def _fewest(pool: str) -> int:
     """With how many seeks a game of this pool may be full."""
-    return 1 if pool.startswith((_OPEN_GAME, _REMATCH)) else int(pool.split("/")[1])
+    return 1 if pool.startswith((OPEN_GAME, _REMATCH)) else int(pool.split("/")[1])
 
 
 def _same(one: SeekRow, other: SeekRow) -> bool:

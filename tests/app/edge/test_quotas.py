@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed
 
 from app.base.clock import DAY_MS, now_ms
 from app.base.errors import QuotaExceeded
+from app.base.off_loop import whose
 from app.base.pace import Pace
 from app.edge.auth import Caller as Checked
 from app.edge.auth import hash_of, new_key
@@ -25,7 +26,7 @@ from app.store import db
 from app.store.db import Append
 from app.store.quotas import QuotaStore
 from app.store.tables import owner_spending
-from app.store.writer import Write, Writer, whose
+from app.store.writer import Write, Writer
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
 from tests.app.real_server import local_settings, running_server
@@ -105,6 +106,59 @@ async def test_seeks_and_games_with_open_seats_count_as_games_of_the_day(caller:
     assert (len(lobby["seeks"]), len(lobby["games"])) == (1, 1)
 
 
+async def test_what_waits_for_players_and_what_was_paired_is_open_too(caller: Caller) -> None:
+    _, headers = await limited(caller, open_games=2)
+
+    async def used() -> float:
+        return float((await mine(caller, headers))["open_games"]["used"])
+
+    async def post(path: str, body: dict[str, Any]) -> httpx.Response:
+        return await caller.post(path, json=body, headers=headers)
+
+    opened = {"seats": [{"agent": "open"}] * 2 + [{}] * 3}
+    hosted = (await post("/games/open", opened)).json()["game_id"]
+    # A claim of one's own game is not another game.
+    claim = await post(f"/games/{hosted}/seats/open/claim", {"bot": "owl"})
+    assert (claim.status_code, await used()) == (201, 1)
+    sought = (await post("/seeks", {"bot": "fox", "players": 10})).json()["seek_id"]
+    assert await used() == 2
+    over(await post("/seeks", {"bot": "cat", "players": 10}), "open_games")
+    over(await post("/games/open", opened), "open_games")
+    over(await post("/games", GAME), "open_games")
+    await caller.delete(f"/seeks/{sought}", headers=headers)
+    await caller.delete(f"/games/{hosted}/seats/open", headers=headers)
+    assert await used() == 0
+    # The server's game counts as one until it is over, whoever else plays in it.
+    _, others = await limited(caller)
+    for number in range(4):
+        await caller.post("/seeks", json={"bot": f"bot{number}"}, headers=others)
+    paired = (await post("/seeks", {"bot": "owl"})).json()
+    assert (paired["status"], await used()) == ("paired", 1)
+    assert (await mine(caller, others))["open_games"]["used"] == 1
+    assert (await post("/games", GAME)).status_code == 201
+    over(await post("/seeks", {"bot": "owl"}), "open_games")
+    await caller.post(f"/games/{paired['game_id']}/cancel", headers=bearer(OPERATOR))
+    assert (await post("/seeks", {"bot": "owl"})).status_code == 201
+
+
+async def test_games_that_are_played_anew_are_open_games(caller: Caller) -> None:
+    _, headers = await limited(caller, open_games=1)
+    scripts = {"seats": [{"agent": "scripted"}]}
+    made = (await caller.post("/games", json=scripts, headers=headers)).json()
+    batch, [game] = made["batch_id"], made["games"]
+    lines = await caller.get(f"/batches/{batch}/events?follow=true", headers=headers)
+    assert json.loads(lines.content.splitlines()[-1])["status"] == "done"
+    marked = f"/games/{game['game_id']}/invalidate"
+    assert (await caller.post(marked, json={"reason": "odd"}, headers=headers)).status_code == 200
+    waits = (await caller.post("/games", json=GAME, headers=headers)).json()["games"][0]["game_id"]
+    before = await caller.rows()
+    over(await caller.post(f"/batches/{batch}/retry", json={}, headers=headers), "open_games")
+    assert await caller.rows() == before
+    assert (await mine(caller, headers))["games_a_day"]["used"] == 2
+    await caller.post(f"/games/{waits}/cancel", headers=headers)
+    assert (await caller.post(f"/batches/{batch}/retry", json={}, headers=headers)).status_code == 200
+
+
 async def test_two_processes_never_exceed_a_quota_together(database_url: str) -> None:
     async with (
         calling(database_url, api_key=OPERATOR) as one,
@@ -181,6 +235,30 @@ async def test_submissions_and_bytes_are_counted(caller: Caller) -> None:
     await caller.services.quotas.stop()
     stored = await QuotaStore(caller.services.database).used(owner, now_ms() // DAY_MS)
     assert stored["bytes_a_day"] == used
+
+
+async def test_beyond_a_days_submissions_nothing_is_scored_and_no_judge_begins(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, headers = await limited(caller, submissions_a_day=0)
+    made = await caller.post("/games", json={"seats": [{"agent": "scripted"}]}, headers=headers)
+    batch = made.json()["batch_id"]
+    await caller.get(f"/batches/{batch}/events?follow=true", headers=headers)
+    items = await caller.get(f"/evaluations/items?batch={batch}&dimension=guessing", headers=headers)
+    answers = [{"item_id": item["id"], "intentions": []} for item in items.json()["items"]]
+    evaluations, worked = caller.services.evaluations, list[str]()
+
+    async def work(*given: Any, **more: Any) -> Any:
+        worked.append("scored")
+        raise AssertionError("a refused submission was worked on")
+
+    monkeypatch.setattr(evaluations.items, "score", work)
+    monkeypatch.setattr(evaluations, "_ruled", work)
+    guesses = {"dimension": "guessing", "rater": {"name": "m", "kind": "model"}, "answers": answers}
+    over(await caller.post("/evaluations", json=guesses, headers=headers), "submissions_a_day")
+    judge = {"dimension": "selection", "batch": batch, "judge": {"kind": "rule"}}
+    over(await caller.post("/evaluations", json=judge, headers=headers), "submissions_a_day")
+    assert not worked
 
 
 async def test_nothing_limits_a_service_without_keys_unless_it_is_set(tmp_path: Path) -> None:

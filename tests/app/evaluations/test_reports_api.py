@@ -108,6 +108,9 @@ async def test_whoever_may_not_read_the_games_gets_what_their_public_records_say
         assert "scripted" not in str(told)
         assert figure(told, "results", "win rate", "loyal", column="ours")["den"] == 2
         assert table(told, "roles")["rows"]
+        for form, words in (("html", "games won"), ("csv", "win rate"), ("latex", "tabular")):
+            page = await report_of(caller, batch, bearer(key), format=form)
+            assert (page.status_code, words in page.text) == (200, True), form
         problem(await report_of(caller, batch, bearer(key), group_by="agent"), 403, "forbidden")
         # Roles that nobody was told are in no table.
         hidden = (await report_of(caller, secret, bearer(key))).json()

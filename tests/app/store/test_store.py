@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from agents.model.model import Message
 from app.base import metrics
+from app.base.off_loop import whose
 from app.store import writer
 from app.store.call import hash_of
 from app.store.db import Append, Conflict, Database, Unfounded
@@ -27,7 +28,6 @@ from app.store.log import INSERT_EVENTS, GameLog, LogReader, event_rows
 from app.store.model_calls import CallStore
 from app.store.rows import METADATA, BatchRow
 from app.store.schema import newest
-from app.store.writer import whose
 from engine.events import Event, GameCancelled, ProposalOpened
 from engine.profile import INTERINTENT
 from engine.rules import create

@@ -293,6 +293,22 @@ async def test_an_owner_has_only_so_many_open_seeks(caller: Caller, monkeypatch:
     assert (await seek(caller, "a", players=10))["seek_id"] == one["seek_id"]
 
 
+async def test_an_owner_gets_no_more_seeks_and_games_by_asking_for_many_at_once(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meeting_module, "MAX_OPEN", 2)
+    monkeypatch.setattr(meeting_module, "MAX_GAMES", 2)
+    # Of several pools: each is locked apart.
+    wishes = [{"bot": f"b{number}", "players": 6 + number % 5} for number in range(12)]
+    hosted = {"seats": [{"agent": "open"}] + [{}] * 4}
+    sent = [caller.post("/seeks", json=wish) for wish in wishes]
+    sent += [caller.post("/games/open", json=hosted) for _ in range(12)]
+    statuses = [answer.status_code for answer in await asyncio.gather(*sent)]
+    assert sorted(statuses[:12]) == sorted(statuses[12:]) == [201] * 2 + [429] * 10
+    lobby = (await caller.get("/seeks")).json()
+    assert (len(lobby["seeks"]), len(lobby["games"])) == (2, 2)
+
+
 async def test_a_game_that_cannot_be_stored_leaves_its_seeks_open(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
