@@ -21,7 +21,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -482,9 +482,15 @@ def _record(log: Path) -> GameRecord | None:
     """The record beside a log; None if there is none that can be read."""
     values = _values(log.with_suffix(".json"))
     try:
-        return None if values is None else GameRecord(**values)
+        # A later version may say more of a game than this one knows.
+        return (
+            None if values is None else GameRecord(**{name: values[name] for name in values if name in _SAID})
+        )
     except TypeError:
         return None
+
+
+_SAID: Final = frozenset(known.name for known in fields(GameRecord))
 
 
 def _damage(log: Path) -> str | None:

@@ -242,7 +242,7 @@ def test_a_damaged_game_that_an_earlier_version_kept_is_found_without_its_hash(t
     for record in (folder / "run" / "games").rglob("*.json"):
         values = json.loads(record.read_text())
         del values["sha256"]
-        record.write_text(json.dumps(values))
+        record.write_text(json.dumps({**values, "of_a_later_version": 1}))
     assert status(folder)["damaged"] == []
     log = min((folder / "run" / "games").rglob("*.ndjson"))
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
