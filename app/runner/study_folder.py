@@ -322,13 +322,18 @@ class StudyFolder:
     # --- notes --------------------------------------------------------------------------------------
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
-        """The notes of this kind, oldest first."""
+        """The notes of this kind, oldest first. Raises StudyFault for an altered file."""
         try:
             lines = (self.store / "notes.jsonl").read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
         # The last line is empty, or incomplete: the process was killed while it wrote.
-        return [note for line in lines[:-1] if (note := orjson.loads(line))["kind"] == kind]
+        try:
+            return [note for line in lines[:-1] if (note := orjson.loads(line))["kind"] == kind]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise StudyFault(
+                f"{self.store / 'notes.jsonl'} was altered: a line is no note; remove that line"
+            ) from None
 
     def note(self, kind: str, *, known_by: Sequence[str], **values: Any) -> None:
         """Adds a note for the report, unless there is one of this kind with the same values of ``known_by``.
