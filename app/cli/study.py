@@ -719,7 +719,7 @@ def _difference(value: float | None, unit: str) -> str:
 
 def _table(first: str, *others: str) -> Table:
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column(first)
+    table.add_column(first, overflow="fold")
     for heading in others:
         table.add_column(heading, justify="right", no_wrap=True)
     return table

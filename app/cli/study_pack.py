@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import orjson
+import typer
 
 from app.base.clock import now_ms, timestamp
 from app.cli.study_parts import note_deviations, pilot_study, read_finished, state_of
@@ -236,7 +237,8 @@ def _run(command: str, arguments: list[str], where: Path) -> None:
     with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
         code = command_line(command)([command, *named], standalone_mode=False)
     if code:
-        raise StudyFault(f"{command} failed")
+        # It has said why.
+        raise typer.Exit(code)
 
 
 def run_report(arguments: list[str], where: Path) -> None:

@@ -21,7 +21,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -322,13 +322,18 @@ class StudyFolder:
     # --- notes --------------------------------------------------------------------------------------
 
     def notes(self, kind: str) -> list[dict[str, Any]]:
-        """The notes of this kind, oldest first."""
+        """The notes of this kind, oldest first. Raises StudyFault for an altered file."""
         try:
             lines = (self.store / "notes.jsonl").read_bytes().split(b"\n")
         except FileNotFoundError:
             return []
         # The last line is empty, or incomplete: the process was killed while it wrote.
-        return [note for line in lines[:-1] if (note := orjson.loads(line))["kind"] == kind]
+        try:
+            return [note for line in lines[:-1] if (note := orjson.loads(line))["kind"] == kind]
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            raise StudyFault(
+                f"{self.store / 'notes.jsonl'} was altered: a line is no note; remove that line"
+            ) from None
 
     def note(self, kind: str, *, known_by: Sequence[str], **values: Any) -> None:
         """Adds a note for the report, unless there is one of this kind with the same values of ``known_by``.
@@ -482,9 +487,15 @@ def _record(log: Path) -> GameRecord | None:
     """The record beside a log; None if there is none that can be read."""
     values = _values(log.with_suffix(".json"))
     try:
-        return None if values is None else GameRecord(**values)
+        # A later version may say more of a game than this one knows.
+        return (
+            None if values is None else GameRecord(**{name: values[name] for name in values if name in _SAID})
+        )
     except TypeError:
         return None
+
+
+_SAID: Final = frozenset(known.name for known in fields(GameRecord))
 
 
 def _damage(log: Path) -> str | None:

@@ -11,26 +11,27 @@ condition under two of another) by their interaction, the difference of two diff
 Test. Unpaired: whole games are exchanged between the levels, and the difference is compared with its standard
 error in each exchange (a studentised permutation test: exact if the levels are alike, and right for many
 games if only the means are; Janssen, Statistics & Probability Letters 36 (1997); Chung and Romano, Annals of
-Statistics 41 (2013)). Paired: the two levels are exchanged within units. Where games are single trials (who
-won), the exchanges are counted exactly; of pairs also how many could have differed, since where few do the
-others tell something, too (Lloyd, Biometrics 64 (2008)). Interactions exchange residuals (ter Braak 1992).
-Exchanges that give the same difference count half (mid-p; Lancaster, JASA 56 (1961)): with few single trials
-the test would otherwise find too little.
+Statistics 41 (2013)). Paired: the two levels are exchanged within units. Interactions exchange residuals (ter
+Braak 1992). Exchanges that give the same difference count half (mid-p; Lancaster, JASA 56 (1961)).
+
+Where games are single trials (who won), no exchanges are drawn: every result is counted that could have come
+with the shares that were seen, and of pairs with as many that differ (Lloyd, Biometrics 64 (2008)). Exchanges
+keep the number of won games, and near the ends these tell nothing.
 
 Interval. The two levels' own intervals (``intervals``: of shares Wilson's with the design effect) are joined
-(MOVER; Zou and Donner, Statistics in Medicine 27 (2008); for independent trials it is Newcombe's). So no
-limit of a share leaves [0, 1], and none of a difference [-1, 1]. For means it is Student's interval of the
-difference.
+(MOVER; Zou and Donner, Statistics in Medicine 27 (2008)). So no limit of a share leaves [0, 1], and none of a
+difference [-1, 1]. For single trials, unpaired, it is Miettinen and Nurminen's. For means it is Student's
+interval of the difference.
 
 numpy and scipy (extra ``reports``) are imported where they are used. Results depend only on counts and seed.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, zip_longest
-from math import comb, isnan, nan, sqrt
+from math import comb, inf, isnan, nan, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, Literal
 
 from evaluators.statistics.figures import MEANS, RULES, Kind
@@ -315,6 +316,9 @@ def _interval(
         return nan, nan
     if kind in MEANS:
         return _students(value, errors, weights, paired=paired, confidence=confidence)
+    if not paired and len(tables) == 2 and all(map(_single, tables)):
+        trials = [(int(table[:, 0].sum()), len(table)) for table in tables]
+        return _score_limits(*trials[0], *trials[1], confidence)
     reach: list[tuple[float, float]] = []
     for level, table, there in zip(levels, tables, counted, strict=True):
         low, high = _of_level(kind, table[there], confidence)
@@ -328,6 +332,48 @@ def _interval(
     parts = together * np.outer(signs, signs)
     below, above = (float(np.array(side) @ parts @ np.array(side)) for side in (down, up))
     return value - sqrt(max(below, 0.0)), value + sqrt(max(above, 0.0))
+
+
+@lru_cache(maxsize=1024)
+def _score_limits(won: int, n: int, other: int, m: int, confidence: float) -> Interval:
+    """All differences of two shares of single trials that the score test does not refuse: Miettinen and
+    Nurminen, Statistics in Medicine 4 (1985).
+    """
+    bar = NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+    limits_ = []
+    for end in (-1.0, 1.0):
+        inside, beyond = won / n - other / m, end
+        for _ in range(_HALVES):
+            middle = (inside + beyond) / 2
+            if _score(won, n, other, m, middle) <= bar:
+                inside = middle
+            else:
+                beyond = middle
+        limits_.append(inside)
+    return Interval(*limits_)
+
+
+_HALVES: Final = 50
+"""How often a span is halved to find a limit: until nothing is left of it."""
+
+
+def _score(won: int, n: int, other: int, m: int, apart: float) -> float:
+    """The squared distance of what was seen from shares that lie so far ``apart``, in their variance."""
+    low, high = max(0.0, -apart), min(1.0, 1.0 - apart)
+    for _ in range(_HALVES):
+        # The likelihood of the second share has one top.
+        middle = (low + high) / 2
+        slope = sum(
+            hits / share - (games - hits) / (1 - share)
+            for hits, games, share in ((won, n, middle + apart), (other, m, middle))
+            if 0 < share < 1
+        )
+        low, high = (middle, high) if slope > 0 else (low, middle)
+    second = (low + high) / 2
+    first = min(1.0, max(0.0, second + apart))
+    variance = (first * (1 - first) / n + second * (1 - second) / m) * (n + m) / (n + m - 1)
+    gap = float(won / n - other / m - apart) ** 2
+    return gap / variance if variance > 1e-15 else inf if gap > 1e-15 else 0.0
 
 
 def _students(
@@ -440,7 +486,7 @@ def _between(first: "Array", second: "Array", shape: _Shape, seed: int, drawn: i
     n, m = len(first), len(second)
     pooled = np.vstack([first, second])
     if _single(pooled):
-        return _hypergeometric(int(first[:, 0].sum()), n, int(second[:, 0].sum()), m), "exact"
+        return _two_shares(int(first[:, 0].sum()), n, int(second[:, 0].sum()), m), "exact"
     if n < 2 or m < 2:
         return nan, "none"
     exact = comb(n + m, n) <= _WAYS
@@ -490,19 +536,27 @@ def _quadratic(gradient: "Array", squares: "Array") -> "Array":
     return sums
 
 
-def _hypergeometric(won: int, n: int, other: int, m: int) -> float:
-    """The mid-p value for single trials: every way to deal the won games to the two levels."""
-    total = won + other
+@lru_cache(maxsize=1024)
+def _two_shares(won: int, n: int, other: int, m: int) -> float:
+    """The p value for single trials: the chance of every result of ``n`` and ``m`` games that is at least as
+    far from equal shares as this one, if all games are won with the share that was seen.
+    """
+    import numpy as np
+    from scipy.special import bdtr
+
     if not n or not m:
         return nan
-    bar = abs(won * m - other * n)
-    ways = above = 0
-    for hits in range(max(0, total - m), min(n, total) + 1):
-        number = comb(n, hits) * comb(m, total - hits)
-        ways += number
-        size = abs(hits * m - (total - hits) * n)
-        above += number * (2 if size > bar else 1 if size == bar else 0)
-    return float(Fraction(above, 2 * ways))
+    share = (won + other) / (n + m)
+    if share in (0, 1):
+        return 1.0
+    first, second = np.arange(n + 1.0)[:, None], np.arange(m + 1.0)[None, :]
+    pooled = (first + second) / (n + m)
+    # The squared difference in standard errors, without what is the same everywhere.
+    spread = pooled * (1 - pooled)
+    far = (first / n - second / m) ** 2 / np.where(spread > 0, spread, 1.0)
+    chances = [np.diff(bdtr(np.arange(size + 1.0), size, share), prepend=0.0) for size in (n, m)]
+    beyond = far >= far[won, other] * (1 - 1e-9)
+    return min(1.0, float(chances[0] @ beyond @ chances[1]))
 
 
 def _within_pairs(

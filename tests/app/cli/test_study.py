@@ -242,7 +242,7 @@ def test_a_damaged_game_that_an_earlier_version_kept_is_found_without_its_hash(t
     for record in (folder / "run" / "games").rglob("*.json"):
         values = json.loads(record.read_text())
         del values["sha256"]
-        record.write_text(json.dumps(values))
+        record.write_text(json.dumps({**values, "of_a_later_version": 1}))
     assert status(folder)["damaged"] == []
     log = min((folder / "run" / "games").rglob("*.ndjson"))
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-1]))
@@ -385,6 +385,20 @@ text = "Does a plan help?"
 contrast = "model=plan,blind"
 where = "side=evil"
 """
+
+
+def test_what_is_wrong_with_a_report_s_name_or_the_notes_is_said_and_nothing_else(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", SCRIPTED.replace("games = 4", "games = 1"))
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    done = interintent("study", "report", folder, "--out", tmp_path / "r.pdf")
+    assert done.exit_code == 2
+    assert "got" in done.output
+    assert "r.pdf" in done.output
+    assert "our side" not in done.output
+    (folder / "run" / "notes.jsonl").write_text('{"kind": "look"}\nnot a note\n')
+    done = interintent("study", "status", folder)
+    assert done.exit_code == 2
+    assert "notes.jsonl was altered" in done.output
 
 
 def test_a_folder_without_a_study_says_what_to_do(tmp_path: Path) -> None:

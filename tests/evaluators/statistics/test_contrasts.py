@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+from scipy.optimize import Bounds, LinearConstraint, milp
+from statsmodels.stats.proportion import proportion_confint
 
-from evaluators.statistics.contrasts import _mcnemar, contrast, worst_case
+from evaluators.statistics.contrasts import _mcnemar, _two_shares, contrast, worst_case
 from evaluators.statistics.figures import Kind
 from evaluators.statistics.intervals import Counts, share
 
@@ -26,22 +27,104 @@ def wins(won: int, games: int) -> dict[str, Counts]:
 # --- against others ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("won", "n", "other", "m"), [(9, 12, 3, 15), (0, 8, 5, 8), (20, 40, 20, 40)])
-def test_single_trials_have_the_exact_test_at_mid_p_and_newcombes_interval(
-    won: int, n: int, other: int, m: int
-) -> None:
+@pytest.mark.parametrize(
+    ("won", "n", "other", "m"), [(9, 12, 3, 15), (0, 8, 5, 8), (26, 30, 30, 30), (4, 4, 4, 4)]
+)
+def test_single_trials_are_tested_over_all_that_could_have_come(won: int, n: int, other: int, m: int) -> None:
     told = contrast((wins(won, n), wins(other, m)), "share", paired=False)
-    deals = stats.hypergeom(n + m, won + other, n)
-    hits = np.arange(max(0, won + other - m), min(n, won + other) + 1)
-    sizes, chances = np.abs(hits / n - (won + other - hits) / m), deals.pmf(hits)
-    seen = abs(won / n - other / m)
-    even = np.isclose(sizes, seen)
-    assert told.p_value == pytest.approx(
-        chances[(sizes > seen) & ~even].sum() + chances[even].sum() / 2, abs=1e-9
+    share_ = (won + other) / (n + m)
+
+    def far(first: int, second: int) -> float:
+        both = (first + second) / (n + m)
+        return (first / n - second / m) ** 2 / (both * (1 - both)) if 0 < both < 1 else 0.0
+
+    expected = sum(
+        stats.binom.pmf(first, n, share_) * stats.binom.pmf(second, m, share_)
+        for first, second in product(range(n + 1), range(m + 1))
+        if far(first, second) >= far(won, other) - 1e-9
     )
-    low, high = confint_proportions_2indep(won, n, other, m, compare="diff", method="newcomb")
-    assert (told.low, told.high) == pytest.approx((low, high), abs=1e-9)
+    assert told.p_value == pytest.approx(expected, abs=1e-9)
     assert told.test == "exact"
+
+
+def test_who_won_is_found_as_often_as_it_should_where_that_is_possible() -> None:
+    # Exactly, over every result of 30 games a level that win with the same share.
+    n = 30
+    finds = np.array([[_two_shares(a, n, b, n) <= 0.05 for b in range(n + 1)] for a in range(n + 1)])
+
+    def found(share_: float) -> float:
+        chances = stats.binom.pmf(range(n + 1), n, share_)
+        return float(chances @ finds @ chances)
+
+    assert all(0.03 <= found(share_) <= 0.07 for share_ in (0.5, 0.6, 0.7, 0.8, 0.9, 0.935))
+    assert max(found(share_) for share_ in np.linspace(0.01, 0.99, 99)) < 0.052
+
+
+def test_no_test_finds_three_percent_at_0_95_with_30_games_that_finds_at_most_seven_anywhere() -> None:
+    # Whether i losses against j > i are found, for all i and j up to 12: more against fewer are found, too.
+    n, most = 30, 13
+    cells = [(i, j) for i in range(most) for j in range(i + 1, most)]
+
+    def chances(lost: float) -> Any:
+        of = stats.binom.pmf(range(n + 1), n, lost)
+        return np.array([2 * of[i] * of[j] for i, j in cells])
+
+    rows = [chances(lost) for lost in np.linspace(0.02, 0.3, 29)]
+    tops = [0.07] * len(rows)
+    for place, (i, j) in enumerate(cells):
+        for wider in ((i, j + 1), (i - 1, j)):
+            if wider in cells:
+                row = np.zeros(len(cells))
+                row[place], row[cells.index(wider)] = 1, -1
+                rows.append(row)
+                tops.append(0.0)
+    best = milp(
+        -chances(0.05),
+        constraints=LinearConstraint(np.array(rows), ub=np.array(tops)),
+        integrality=np.ones(len(cells)),
+        bounds=Bounds(0, 1),
+    )
+    beyond = 2 * stats.binom.sf(most - 1, n, 0.05)
+    assert best.success
+    assert 0.028 < -best.fun + beyond < 0.03
+
+
+# The first: Newcombe, Statistics in Medicine 17 (1998), table II, method 6.
+@pytest.mark.parametrize(
+    ("won", "n", "other", "m"), [(56, 70, 48, 80), (9, 12, 3, 15), (0, 8, 5, 8), (30, 30, 26, 30)]
+)
+def test_single_trials_have_miettinen_and_nurminens_interval(won: int, n: int, other: int, m: int) -> None:
+    told = contrast((wins(won, n), wins(other, m)), "share", paired=False)
+    if n == 70:
+        assert (told.low, told.high) == pytest.approx((0.0528, 0.3382), abs=5e-5)
+
+    def score(apart: float) -> float:
+        """With the likelihood's top from its cubic equation."""
+        parts = (
+            n + m,
+            (n + 2 * m) * apart - (n + m) - (won + other),
+            (m * apart - (n + m) - 2 * other) * apart + won + other,
+            other * apart * (1 - apart),
+        )
+        inner = [
+            root.real
+            for root in np.roots(parts)
+            if abs(root.imag) < 1e-7 and max(0, -apart) - 1e-9 <= root.real <= min(1, 1 - apart) + 1e-9
+        ]
+
+        def likelihood(second: float) -> float:
+            return float(
+                stats.binom.logpmf(won, n, np.clip(second + apart, 0, 1))
+                + stats.binom.logpmf(other, m, np.clip(second, 0, 1))
+            )
+
+        second = max(inner, key=likelihood)
+        first = second + apart
+        variance = (first * (1 - first) / n + second * (1 - second) / m) * (n + m) / (n + m - 1)
+        return float((won / n - other / m - apart) ** 2 / variance)
+
+    for end in (told.low, told.high):
+        assert score(end) == pytest.approx(stats.chi2.ppf(0.95, 1), rel=1e-5)
 
 
 def test_paired_single_trials_are_tested_over_all_that_could_have_differed() -> None:
