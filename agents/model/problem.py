@@ -46,7 +46,8 @@ _TOO_LONG: Final = re.compile(
 _QUOTA: Final = re.compile(
     r"insufficient[_ ](user_)?(quota|balance|credits?|funds)|credit balance is too low|current[_ ]quota"
     r"|payment[_ ]required|requires more credits|never purchased credits|out of credits|billing_"
-    r"|(billing|spend(ing)?|usage|monthly) (hard )?limit|arrear|quota[_ ]exhausted"
+    r"|(billing|spend(ing)?|usage|monthly) (hard |token )?(limit|cap\b)|credits are depleted"
+    r"|access was terminated|arrear|quota[_ ]exhausted"
     r"|balance[_ ](is )?(not[_ ]enough|too[_ ]low)|not[_ ]enough[_ ]balance"
     r"|budget[_ ](has[_ ]been[_ ]|was[_ ]|is[_ ])?exceeded|exceeded[_ ]?budget|欠费|余额不足"
     r"|balance is insufficient|(purchase|included|have any) credits|calls ?/ ?month",
@@ -67,7 +68,7 @@ _TURNED_AWAY: Final = re.compile(
     r"(invalid|incorrect|expired|missing)[_ ]api[_ ]?key"
     r"|api[_ ]?key[_ ](not[_ ]valid|is invalid|invalid|expired)"
     r"|no auth credentials|location is not supported|unsupported_country|enable billing"
-    r"|authentication[_ ](failed|error|required)|login fail|\bunauthori[sz]ed\b"
+    r"|authentication[_ ](failed|error|required)|not authenticated|login fail|\bunauthori[sz]ed\b"
     r"|(organi[sz]ation|account|workspace) (has been|was|is) (disabled|suspended|deactivated|blocked)",
     re.I,
 )
@@ -100,7 +101,7 @@ _ILL_WRITTEN: Final = re.compile(r"json_validate_failed|tool_use_failed", re.I)
 """The model wrote something else than the form, and the provider keeps it back."""
 
 _SET_UP: Final = re.compile(
-    r"requires more system memory|insufficient system resources|failed to load model"
+    r"requires more system memory|insufficient system resources|failed to load model|model \S+ failed to load"
     r"|unexpected endpoint or method|http request (was sent )?to (an )?https",
     re.I,
 )

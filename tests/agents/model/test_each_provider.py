@@ -182,6 +182,18 @@ SUSPENDS: Final = {
         "or use the `lms load` command.", param="model", code="model_not_found")),
     "LM Studio: a model that cannot be loaded": told(400, said(
         'Failed to load model "x". Error: Model loading was stopped due to insufficient system resources.')),
+    "OpenAI: access that was ended": told(
+        429, said("Your access was terminated due to violation of our policies.", code="access_terminated")
+    ),
+    "Gemini: paid in advance, and used up": google(
+        429, "Your prepayment credits are depleted. Please go to AI Studio.", "RESOURCE_EXHAUSTED"
+    ),
+    "Gemini: the cap of a project": google(
+        429, "Your project has exceeded its monthly spending cap.", "RESOURCE_EXHAUSTED"
+    ),
+    "Mistral: the tokens of a month": told(429, {"message": "You have exceeded your monthly token limit"}),
+    "llama.cpp: a router without its model": told(500, said("model name=x failed to load", code=500)),
+    "a gateway's refusal under status 200": told(200, {"detail": "Not authenticated"}),
     "LM Studio: an address without /v1": told(200, {"error": "Unexpected endpoint or method. (POST "
                                                    "/chat/completions)"}),
     "nginx: http instead of https": told(400, page("400 The plain HTTP request was sent to HTTPS port")),
