@@ -35,9 +35,9 @@ async def test_hostile_text_comes_back_as_it_was_sent_or_is_refused(database_url
 async def test_a_reader_that_lets_every_text_in_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_reader, "_read_numbers", json.loads)
-    monkeypatch.setattr(json_reader, "_check_texts", lambda body, _: body)
-    found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 300, seed=2)
+    monkeypatch.setattr(json_reader, "_read_slowly", lambda body, *_: json.loads(body))
+    monkeypatch.setattr(json_reader, "_check_texts", lambda *_: None)
+    found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 600, seed=2)
     assert len(found["wrong"]) >= 2
 
 

@@ -238,6 +238,14 @@ def shapes(size: int) -> dict[str, bytes]:
         "surrogate pairs, then a number beyond a double": f'["{PAIRS * (size // 12)}",1e999]',
         "escaped quotes, then a faulty key": f'{{"a":"{ESCAPED_QUOTE * (size // 2)}","{CONTROL}":0}}',
         "escapes in a key": f'{{"{(chr(92) + "n" + "x" * 20) * (size // 22)}":["{CONTROL}"]}}',
+        "surrogate pairs and quotes behind many objects": f'[{"{}," * 300}"{quoted}"]',
+        "brackets in a text beside many objects": f'[{"{}," * 300}"{"[{" * (size // 2)}"]',
+        "commas in a text, then a doubled key": f'["{"," * size}",{{"a":0,"a":0}}]',
+        "commas in a text, then a number beyond a double": f'["{"," * size}",1e999]',
+        "a text broken off behind 4 kB, then objects": f'["{"x" * 4_200}"?{"{}," * (size // 3)}',
+        "a text broken off behind 4 kB, then text": f'["{"x" * 4_200}"?{"x" * size}',
+        "pairs broken off behind 4 kB, then arrays": f'["{PAIRS * 350}"?{"[]," * (size // 3)}',
+        "objects broken off behind 4 kB, then quotes": "[" + '{"a":0},' * 525 + "?" + '"' * size,
         "white space": "[" + " \n\t" * (size // 6) + ",".join(["0"] * (size // 12)) + "]",
     }
     return {name: text.encode() for name, text in found.items()} | {
