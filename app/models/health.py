@@ -90,6 +90,8 @@ class EndpointHealth:
         self._tester: str | None = None
         """The game that is not parked, because its call is the next one to try the endpoint."""
         self._calls = Counter[str]()
+        # Without a value, a panel cannot tell an endpoint that answers from one that nobody watches.
+        metrics.endpoints_away.labels(endpoint).set(0)
         """For each game, the number of its calls that wait for their turn or hold it."""
         self._news = asyncio.Event()
 

@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
+from app.base.metrics import REGISTRY
 from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, EndpointHealth
 from app.models.stops import GameParks
 from app.store.rows import Outage
@@ -49,6 +50,11 @@ async def test_some_failures_in_a_row_open_it_and_an_answer_closes_it() -> None:
         assert health.outage is None
     # One line when it goes away, one when it is back.
     assert [line["log_level"] for line in logged] == ["warning", "warning"]
+
+
+async def test_an_endpoint_that_answers_is_counted_as_such_from_the_start() -> None:
+    EndpointHealth("watched")
+    assert REGISTRY.get_sample_value("interintent_model_endpoint_away", {"endpoint": "watched"}) == 0
 
 
 async def test_a_refused_account_opens_it_at_once() -> None:
