@@ -15,10 +15,14 @@ from app.cli.database import on_tables, operator, read_settings, run_or_fail
 from app.cli.terminal import count_bar, fail, note, print_json
 from app.store.db import Database
 from app.store.deleting import Deleted, Deleting
+from app.store.trouble import trouble_of
 
 __all__ = ["commands"]
 
 commands = typer.Typer()
+
+VACUUM_WITHIN_S: Final = 60.0
+"""Seconds that giving room back waits for those who use the file."""
 
 _UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 
@@ -59,25 +63,35 @@ def prune(
 
     async def run() -> dict[str, Any]:
         async with on_tables(settings, writes=not dry_run) as database:
-            found = await _prune(database, before, (name, value) if label else None, dry_run=dry_run)
-            if vacuum and not dry_run and database.is_sqlite:
-                with closing(sqlite3.connect(str(make_url(database.url).database), timeout=60)) as file:
-                    file.execute("VACUUM")
-            return found
+            return await _prune(database, before, (name, value) if label else None, dry_run=dry_run)
 
     found = run_or_fail(run())
+    is_file = settings.database_url.startswith("sqlite") and not dry_run
     if as_json:
         print_json(found)
-        return
-    for batch_id, why in found["kept"].items():
-        note(f"{batch_id} is kept: {why}")
-    would = "would delete" if dry_run else "deleted"
-    note(
-        f"{would} batches {found['batches']:,}, games {found['games']:,}, "
-        f"bytes {found['bytes']:,} (without indexes)"
-    )
-    if not dry_run and not vacuum and found["games"] and settings.database_url.startswith("sqlite"):
-        note("the file keeps its size, and new games use the room; prune --vacuum shrinks it")
+    else:
+        for batch_id, why in found["kept"].items():
+            note(f"{batch_id} is kept: {why}")
+        would = "would delete" if dry_run else "deleted"
+        note(
+            f"{would} batches {found['batches']:,}, games {found['games']:,}, "
+            f"bytes {found['bytes']:,} (without indexes)"
+        )
+        if is_file and not vacuum and found["games"]:
+            note("the file keeps its size, and new games use the room; prune --vacuum shrinks it")
+    if is_file and vacuum:
+        _shrink(str(make_url(settings.database_url).database))
+
+
+def _shrink(file: str) -> None:
+    """Gives the free room of an SQLite file back to the disk. Ends the command if that cannot be done."""
+    try:
+        with closing(sqlite3.connect(file, timeout=VACUUM_WITHIN_S)) as connection:
+            connection.execute("VACUUM")
+    except sqlite3.Error as fault:
+        trouble = trouble_of(fault)
+        why = str(fault) if trouble is None else trouble.advice
+        fail(f"{file} keeps its size, and new games use the room: {why}")
 
 
 async def _prune(

@@ -97,6 +97,8 @@ class EndpointHealth:
         self._calls = Counter[str]()
         """For each game, the number of its calls that wait for their turn or hold it."""
         self._news = asyncio.Event()
+        # Without a value, a panel cannot tell an endpoint that answers from one that nobody watches.
+        metrics.endpoints_away.labels(endpoint).set(0)
 
     @asynccontextmanager
     async def turn(self, game: str | None = None) -> AsyncIterator[Callable[[], None]]:

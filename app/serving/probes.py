@@ -19,6 +19,7 @@ from app.base.problems import problem_response
 from app.serving.http_limits import HttpProtocol
 from app.serving.server import listen
 from app.store.db import Database
+from app.store.gauges import count_connections
 
 __all__ = ["answering_probes"]
 
@@ -44,6 +45,7 @@ class _Probes:
                 return problem_response(NotReady(trouble.words))
             return JSONResponse({"status": "ready"})
         if path == "/metrics":
+            count_connections(self._database)
             return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
         return problem_response(NotFound("a worker has /livez, /readyz and /metrics"))
 

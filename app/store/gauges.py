@@ -14,7 +14,7 @@ from app.store.games import OPEN
 from app.store.sizes import table_bytes
 from app.store.tables import games
 
-__all__ = ["DatabaseGauges"]
+__all__ = ["DatabaseGauges", "count_connections"]
 
 log = structlog.get_logger()
 
@@ -28,6 +28,14 @@ WITHIN_S: Final = 3.0
 """Seconds after which the metrics go without what the database does not say."""
 
 
+def count_connections(database: Database) -> None:
+    """Brings the gauge of this process's connections up to date."""
+    # The pools of both databases are queues, which have these two numbers.
+    pool = cast(Any, database.write_engine.pool)
+    metrics.database_connections.labels("in_use").set(pool.checkedout())
+    metrics.database_connections.labels("idle").set(pool.checkedin())
+
+
 class DatabaseGauges:
     """How many games wait, and for how long; how many connections are in use."""
 
@@ -39,10 +47,7 @@ class DatabaseGauges:
 
     async def refresh(self) -> None:
         """Brings the gauges up to date. While the database is away, those of games are missing."""
-        # The pools of both databases are queues, which have these two numbers.
-        pool = cast(Any, self._database.write_engine.pool)
-        metrics.database_connections.labels("in_use").set(pool.checkedout())
-        metrics.database_connections.labels("idle").set(pool.checkedin())
+        count_connections(self._database)
         async with self._reading:
             now = asyncio.get_running_loop().time()
             if self._read_at is not None and now - self._read_at < FRESH_S:

@@ -1,9 +1,13 @@
 """The files of deploy/: complete, consistent with the program, and accepted by the tools that read them."""
 
 import json
+import os
 import re
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +242,34 @@ def test_compose_has_the_topology_and_every_file_that_it_mounts() -> None:
     assert set(re.findall(r"\$\{(\w+)\}", template)) == services["nginx"]["environment"].keys()
     wanted = set(re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose.yaml").read_text("utf-8")))
     assert wanted <= set(re.findall(r"^(\w+)=", (DEPLOY / "env.example").read_text("utf-8"), re.MULTILINE))
+
+
+class _Alive(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/livez" else 404)
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002  # its own
+        pass
+
+
+def test_checks_of_containers_ask_the_process_itself_whatever_the_proxy() -> None:
+    image = re.search(r"HEALTHCHECK .* CMD (\[.*\])", (DEPLOY.parent / "Dockerfile").read_text("utf-8"))
+    assert image is not None
+    worker = compose()["services"]["worker-1"]["healthcheck"]["test"]
+    for check, port in ((json.loads(image[1]), "8000"), (worker[1:], "9100")):
+        with ThreadingHTTPServer(("127.0.0.1", 0), _Alive) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            words = [sys.executable, *(one.replace(port, str(server.server_port)) for one in check[1:])]
+            # As Docker sets it for every container, if its own settings have one.
+            environment = {**os.environ, "http_proxy": "http://127.0.0.1:1", "no_proxy": ""}
+            try:
+                done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+            finally:
+                server.shutdown()
+                thread.join()
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

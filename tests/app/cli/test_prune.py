@@ -1,13 +1,17 @@
 """Old batches are deleted by age and label, and what is needed is kept and named."""
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from app.base.clock import now_ms
+from app.cli import prune as pruning
 from app.store.tables import batches, games
 from tests.app.calling import Caller, calling
 from tests.app.games.test_deleting import everything, named
@@ -71,6 +75,23 @@ async def test_the_file_gets_smaller_when_asked_to(tmp_path: Path) -> None:
     assert "prune --vacuum shrinks it" in said.stderr
     await asyncio.to_thread(interintent, *words, "--vacuum")
     assert file.stat().st_size < full / 2
+
+
+async def test_a_file_that_cannot_be_made_smaller_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "VACUUM_WITHIN_S", 0.05)
+    file = tmp_path / "games.sqlite"
+    url = f"sqlite:///{file}"
+    async with calling(url):
+        pass
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        words = ("prune", "--older-than", "1d", "--vacuum", "--database-url", url)
+        said = await asyncio.to_thread(interintent, *words)
+    assert said.exit_code == 2
+    assert "deleted batches 0, games 0," in said.stderr
+    assert f"{file} keeps its size, and new games use the room: another program holds the lock" in said.stderr
 
 
 def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 
 from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
+from app.base.metrics import REGISTRY
 from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, EndpointHealth
 from app.models.stops import GameParks
 from app.store.rows import Outage
@@ -78,6 +79,11 @@ async def test_calls_that_were_on_their_way_do_not_prolong_the_first_pause() -> 
     await asyncio.gather(last, return_exceptions=True)
     await call(health)
     assert now() - began >= 300
+
+
+async def test_an_endpoint_that_answers_is_counted_as_such_from_the_start() -> None:
+    EndpointHealth("watched")
+    assert REGISTRY.get_sample_value("interintent_model_endpoint_away", {"endpoint": "watched"}) == 0
 
 
 async def test_a_refused_account_opens_it_at_once() -> None:

@@ -2,6 +2,7 @@
 
 import httpx
 
+from app.base.metrics import database_connections
 from app.serving.probes import answering_probes
 from tests.app.calling import WITHIN_S, Caller, problem
 from tests.ports import steady_port
@@ -18,6 +19,9 @@ async def test_a_worker_says_whether_it_lives_can_work_and_what_it_did(caller: C
         metrics = await client.get("/metrics")
         assert metrics.headers["content-type"].startswith("text/plain")
         assert "interintent_games_active" in metrics.text
+        # Those of now, not of when somebody looked last.
+        database_connections.labels("in_use").set(700)
+        assert 'connections{state="in_use"} 700' not in (await client.get("/metrics")).text
         problem(await client.get("/games"), 404, "not-found")
         parts.database.health.failed("writing", ConnectionRefusedError())
         assert "does not answer" in problem(await client.get("/readyz"), 503, "not-ready")["detail"]
