@@ -82,4 +82,7 @@ async def test_the_question_of_the_guide_is_answered_by_its_file_and_three_comma
         re.findall(r"Does self-correction help deception\? evil_steps: [^<]*seats won, evil: [^<]*", html)
     )
     # Both shares, and what the difference is, or that there is none.
-    assert re.search(r"formulation \d+\.\d %; (no difference found: )?[+−]?\d+\.\d", told), told
+    # Long names of levels stand once; then the levels are called as the table's columns.
+    assert re.search(r"first \d+\.\d % and second \d+\.\d %; (no difference found: )?[+−]?\d+\.\d", told), (
+        told
+    )
