@@ -171,7 +171,7 @@ with PostgresServer() as server:
         root = Path(owner.stdout.readline().split()[0])
         postmaster = psutil.Process(int((root / "data" / "postmaster.pid").read_text().split()[0]))
         owner.kill()
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 200
     while (alive(postmaster) or root.exists()) and time.monotonic() < give_up:
         time.sleep(0.05)
     assert not alive(postmaster)

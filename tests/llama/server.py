@@ -22,8 +22,6 @@ AT_ONCE: Final = 4
 _ROOM: Final = 4 * 32_768
 """Tokens of context for all requests together."""
 
-_WITHIN_S: Final = 60.0
-
 
 def serve(model: str) -> None:
     """Serves until its standard input ends."""
@@ -56,7 +54,7 @@ def serving(directory: Path) -> Iterator[str]:
     model = directory / "tiny.gguf"
     write(model)
     with _process("tests.llama.server", str(model)) as url:
-        until = time.monotonic() + _WITHIN_S
+        until = time.monotonic() + WITHIN_S
         while httpx.get(f"{url}/health", timeout=WITHIN_S).status_code != 200:
             assert time.monotonic() < until, "the server does not get ready"
             time.sleep(0.05)

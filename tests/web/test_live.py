@@ -31,7 +31,7 @@ async def step(caller: httpx.AsyncClient, game: str, until: str) -> int:
 async def shows(page: Page, position: int) -> None:
     """Waits until the page has gone on to this moment of a running game."""
     slider = page.get_by_role("slider", name="Moment of the game")
-    await expect(slider).to_have_attribute("max", str(position), timeout=30_000)
+    await expect(slider).to_have_attribute("max", str(position), timeout=120_000)
 
 
 async def test_a_live_game_is_followed_to_its_end_over_a_cut_connection(
@@ -73,7 +73,7 @@ async def test_a_page_comes_back_by_itself_when_the_server_does(tmp_path: Path, 
         async with visit(f"{first.url}/ui/#/games/{game}", faults=("WebSocket", "ERR_")) as page:
             await shows(page, head)
             first.server.stop()
-            await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=30_000)
+            await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=120_000)
             again = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", port=port)
             async with running_server(again):
                 head = await step(caller, game, "phase")

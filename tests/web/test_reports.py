@@ -155,7 +155,7 @@ async def test_a_study_that_says_how_many_games_are_planned_waits_for_batches_th
                 count=1, seeds={"from": 2}, seats=[{"agent": "random"}], labels=labels
             )
             await made.done()
-            await expect(page.get_by_text("4 of 4 planned games finished")).to_be_visible(timeout=30_000)
+            await expect(page.get_by_text("4 of 4 planned games finished")).to_be_visible(timeout=120_000)
             await expect(page.get_by_role("heading", name="Contrasts").first).to_be_visible()
             await expect(page.get_by_text("planned=")).to_have_count(0)
 
@@ -181,7 +181,7 @@ async def test_a_study_shows_no_result_before_every_planned_game_is_there(
             await expect(page.get_by_role("heading", name="Contrasts")).to_have_count(0)
             # The missing game is cancelled and played by another agent: the page sees it by itself.
             (await client.post(f"/batches/{made['batch_id']}/cancel")).raise_for_status()
-            await expect(page.get_by_text("4 of 4 planned games finished")).to_be_visible(timeout=30_000)
+            await expect(page.get_by_text("4 of 4 planned games finished")).to_be_visible(timeout=120_000)
             # A batch that is made while the page is open is found, too.
             await played(served, "random")
             await expect(page.get_by_text("8 of 8 planned games finished")).to_be_visible(timeout=60_000)

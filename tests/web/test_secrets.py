@@ -200,7 +200,7 @@ async def test_nothing_hidden_reaches_a_public_watchers_browser_and_a_researcher
             stepped = await caller.post(f"/games/{game}/step", json={"until": "end"})
             assert stepped.json()["status"] == "finished", stepped.text
             for page in (public, researcher):
-                await expect(page.get_by_text("Finished", exact=True)).to_be_visible(timeout=30_000)
+                await expect(page.get_by_text("Finished", exact=True)).to_be_visible(timeout=120_000)
                 await page.get_by_role("slider").press("End")
             await public.get_by_role("link", name="Read as text").click()
             await expect(public.get_by_role("heading", name="Quest 1, proposal 1")).to_be_visible()

@@ -32,7 +32,7 @@ async def turns(count: int) -> None:
 
 def heard(client: socket.socket) -> bytes | None:
     """What arrived; None: the connection was reset. Empty bytes would be an end without a word."""
-    client.settimeout(5)
+    client.settimeout(100)
     with contextlib.suppress(ConnectionResetError):
         return client.recv(100)
     return None

@@ -19,7 +19,7 @@ from app.cli.simulate_models import print_uses
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
 from app.store.call import StoredQuestion, Use, UseKey, answered, failed
-from tests.app.calling import calling, problem, read_ndjson, without_place, without_times
+from tests.app.calling import WITHIN_S, calling, problem, read_ndjson, without_place, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 from tests.app.typed import interintent
 from tests.tiers import postgres_in_long_tier
@@ -43,12 +43,12 @@ def fake_in_a_thread(options: FakeOptions | None = None) -> Iterator[FakeModel]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(fake.start(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(fake.start(), loop).result(WITHIN_S)
         yield fake
     finally:
-        asyncio.run_coroutine_threadsafe(fake.stop(), loop).result(10)
+        asyncio.run_coroutine_threadsafe(fake.stop(), loop).result(WITHIN_S)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(WITHIN_S)
         loop.close()
 
 
