@@ -46,14 +46,15 @@ _LONG: Final = 4_096
 """Bytes from which on a text is worth looking at how it is written."""
 
 _PIECES: Final = 20
+_FEW: Final = 500
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _LOW: Final = re.compile(rb"\\u[dD][c-fC-F]")
 _NUMBER: Final = re.compile(rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _ESCAPE: Final = re.compile(rb"\\(?:[bfr]|u[0-9a-fA-F]{4})|\x7f")
 
-_COLON: Final = re.compile(rb"\\u003[aA]")
 _ONE_TEXT: Final = bytes.maketrans(b'"\t\n\r', b"/   ")
+_OTHERS: Final = b"x" * 92 + b"\\" + b"x" * 163
 _ZEROS: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _MARK: Final = secrets.token_hex(16).encode()
 
@@ -116,12 +117,20 @@ def _doubled() -> Unparsable:
 def _check_keys(body: bytes, written: bytes) -> None:
     """Raises Unparsable if members are missing in ``written``: of doubled keys orjson keeps the last."""
     # All other colons are in texts.
-    colons = body.count(b":")
-    if b"\\" in body and _COLON.search(body):
+    colons = _colons(body)
+    if b"u003a" in body or b"u003A" in body:
         plain = body.replace(rb"\\", b"--")
         colons += plain.count(rb"\u003a") + plain.count(rb"\u003A")
-    if colons != written.count(b":"):
+    if colons != _colons(written):
         raise _doubled()
+
+
+def _colons(text: bytes) -> int:
+    """How many colons there are. Python finds a few of them much faster than it counts."""
+    place, found = text.find(b":"), 0
+    while place >= 0 and found < _FEW:
+        place, found = text.find(b":", place + 1), found + 1
+    return found if place < 0 else found + text.count(b":", place)
 
 
 def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, texts: _Texts | None) -> Any:
@@ -255,7 +264,8 @@ def _between_escapes(text: bytes, begin: int, place: int) -> int:
     """The first place from this one on where no escape is cut, nor a surrogate pair. None is at ``begin``."""
     if (place := text.find(b"\\", place)) < 0:
         return len(text)
-    if (place - len(text[begin:place].rstrip(b"\\")) - begin) % 2:
+    last_other = text[begin:place].translate(_OTHERS).rfind(b"x")  # rstrip takes three times as long
+    if (place - begin - last_other - 1) % 2:
         return place + 1
     return place + 6 if _LOW.match(text, place) else place
 

@@ -403,7 +403,7 @@ async def test_a_deed_has_its_line_before_it_is_done_and_a_refused_one_has_none(
         raise RuntimeError("the machine broke")
 
     with monkeypatch.context() as patched:
-        patched.setattr(games, "cancel", dies)
+        patched.setattr(games.canceller, "cancel", dies)
         answer = await caller.post(f"/games/{game}/cancel", headers=ann.header)
         assert answer.status_code == 500
     assert len(await lines("cancel")) == 1
