@@ -106,12 +106,21 @@ def read_json(
         return json.loads(body)
     try:
         return jiter.from_json(body, catch_duplicate_keys=True, cache_mode="keys")
-    except ValueError:  # quotes the key, which may be a secret
-        raise _doubled() from None
+    except ValueError:
+        raise _doubled(body) from None
 
 
-def _doubled() -> Unparsable:
-    return Unparsable("invalid JSON: an object repeats a key")
+def _doubled(body: bytes) -> Unparsable:
+    where = ""
+    # jiter takes too long to find the place in a long body.
+    if len(body) <= _LONG:
+        try:
+            jiter.from_json(body, catch_duplicate_keys=True)
+        except ValueError as fault:
+            what, _, place = str(fault).rpartition(" at ")
+            if what.startswith("Detected duplicate key"):  # followed by the key, which may be a secret
+                where = f" at {place}"
+    return Unparsable(f"invalid JSON{where}: an object repeats a key")
 
 
 def _check_keys(body: bytes, written: bytes) -> None:
@@ -122,7 +131,7 @@ def _check_keys(body: bytes, written: bytes) -> None:
         plain = body.replace(rb"\\", b"--")
         colons += plain.count(rb"\u003a") + plain.count(rb"\u003A")
     if colons != _colons(written):
-        raise _doubled()
+        raise _doubled(body)
 
 
 def _colons(text: bytes) -> int:
@@ -162,7 +171,7 @@ def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, tex
     if texts is not None:
         raise Unparsable(f"invalid JSON at line {fault.lineno} column {fault.colno}: {fault.msg}")
     if sum(map(len, objects)) != sum(map(len, map(dict, objects))):
-        raise _doubled()
+        raise _doubled(body)
     del objects[:]  # the value takes as much memory
     _has_long_numbers(body)
     value = json.loads(body)

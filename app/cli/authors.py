@@ -339,7 +339,7 @@ def export(
     except FileNotFoundError as fault:
         fail(f"no such file: {fault.filename or fault}")
     except OSError as fault:
-        fail(f"cannot write {fault.filename}: {reason(fault)}")
+        fail(f"cannot write {fault.filename or out}: {reason(fault)}")
     except AvalonError as fault:
         fail(str(fault))
     if not counts["games"]:

@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 import os
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -121,7 +122,7 @@ def _plain_faults(settings: Settings, *, makes: bool) -> Iterator[None]:
         yield
     except UnknownSchema as fault:
         raise NotFound(str(fault)) from None
-    except (SQLAlchemyError, ConnectionError) as fault:
+    except (SQLAlchemyError, sqlite3.Error, ConnectionError) as fault:
         place, why = make_url(url), getattr(fault, "orig", None) or fault
         name = place.set(drivername=place.get_backend_name()).render_as_string()
         trouble = trouble_of(fault)

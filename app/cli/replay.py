@@ -15,6 +15,7 @@ from app.files.replays import (
     FileFault,
     NotJson,
     PassedOver,
+    Place,
     Replayed,
     documents,
     log_line,
@@ -85,11 +86,10 @@ def check(
             else:
                 echo(_line(outcome))
     if as_json:
-        report: dict[str, Any] = {"passed": passed, "failed": failed, "passed_over": len(passed_over)}
-        if passed_over:
-            report["passed_over_files"] = [
-                {"file": clean(str(file.place)), "reason": file.reason} for file in passed_over
-            ]
+        files = _each_once(passed_over)
+        report: dict[str, Any] = {"passed": passed, "failed": failed, "passed_over": len(files)}
+        if files:
+            report["passed_over_files"] = [{"file": file, "reason": reason} for file, reason in files]
         echo(json.dumps({**report, "failures": [_fault_json(fault) for fault in failures]}))
     else:
         _note_passed_over(passed_over)
@@ -294,7 +294,15 @@ def _outcomes(paths: list[str]) -> Iterator[Replayed | FileFault | PassedOver]:
     try:
         with byte_bar("replaying", sizes(paths)) as on_read:
             for document in documents(paths, on_read):
-                yield replayed(document) if isinstance(document, Document) else document
+                if not isinstance(document, Document):
+                    yield document
+                elif not document.discovered and is_ours(document):
+                    fail(
+                        f"{clean(str(document.place))}: this is a game of ours; replay check takes only "
+                        "avalon-replay records, while replay show, metrics and report take both"
+                    )
+                else:
+                    yield replayed(document)
     except FileNotFoundError as fault:
         fail(f"no such file or directory: {fault.filename or fault}", named=False)
     except OSError as fault:
@@ -391,14 +399,28 @@ def _fault_json(fault: FileFault) -> dict[str, Any]:
     }
 
 
-def _note_passed_over(files: list[PassedOver]) -> None:
+def _note_passed_over(passed_over: list[PassedOver]) -> None:
+    files = _each_once(passed_over)
     if not files:
         return
     echo(f"{len(files)} {'file' if len(files) == 1 else 'files'} passed over", err=True)
-    for file in files[:_NAMED]:
-        echo(f"  {clean(str(file.place))}: {file.reason}", err=True)
+    for file, reason in files[:_NAMED]:
+        echo(f"  {file}: {reason}", err=True)
     if len(files) > _NAMED:
         echo(f"  and {len(files) - _NAMED} more", err=True)
+
+
+def _each_once(passed_over: list[PassedOver]) -> list[tuple[str, str]]:
+    """(file, reason) of each file, however many of its lines or items were passed over."""
+    places: dict[tuple[Place, str], list[Place]] = {}
+    for one in passed_over:
+        places.setdefault((Place(one.place.file, one.place.member), one.reason), []).append(one.place)
+    return [
+        (clean(str(those[0])), reason)
+        if len(those) == 1
+        else (clean(str(file)), f"{reason} ({len(those):,} times)")
+        for (file, reason), those in places.items()
+    ]
 
 
 def _end(records: int, failed: int, paths: list[str]) -> None:

@@ -26,7 +26,7 @@ from app.cli.arguments import (
     Where,
 )
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
-from app.cli.terminal import byte_bar, echo, fail, note, print_json, writing
+from app.cli.terminal import byte_bar, echo, fail, note, print_json, reason, writing
 from app.files.games import NO_GOLD, bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
@@ -298,8 +298,8 @@ def _note_passed_over(builder: ReportBuilder) -> None:
 
 def note_games(reasons: Counter[str], names: Mapping[str, Sequence[str]]) -> None:
     """Prints the most common reasons why games were left out, each with the names of the first games."""
-    for reason, count in reasons.most_common(5):
-        note(f"passed over: {count} × {reason}{_first_names(names.get(reason, ()), count)}")
+    for why, count in reasons.most_common(5):
+        note(f"passed over: {count} × {why}{_first_names(names.get(why, ()), count)}")
 
 
 def fail_without_games(purpose: str, reasons: Mapping[str, int]) -> NoReturn:
@@ -396,7 +396,7 @@ def _write_figures(report: Report, directory: Path) -> list[str]:
 
         fail(f"--figures: {MISSING}")
     except OSError as fault:
-        fail(f"--figures: {fault}")
+        fail(f"cannot write {directory}: {reason(fault)}")
     return names
 
 

@@ -186,12 +186,11 @@ class Output:
         self._named = file is not sys.stdout.buffer
 
     def write(self, data: bytes) -> None:
-        try:
+        if self._named:
+            with _faults_of_writing():
+                self._file.write(data)
+        else:
             self._file.write(data)
-        except OSError as fault:
-            if not self._named or isinstance(fault, BrokenPipeError):
-                raise
-            raise _CannotWrite(reason(fault)) from None
 
 
 @contextmanager
@@ -206,9 +205,10 @@ def writing(out: Path | None) -> Iterator[Output]:
     try:
         # A device or a pipe cannot be replaced by a file.
         if out.exists() and not out.is_file():
-            with out.open("wb") as file:
+            with _closed_at_last(out.open("wb")) as file:
                 yield Output(file)
-                file.flush()
+                with _faults_of_writing():
+                    file.flush()
             return
         yield from _replacing(out)
     except _CannotWrite as fault:
@@ -223,17 +223,38 @@ def _replacing(out: Path) -> Iterator[Output]:
         raise _CannotWrite(reason(fault)) from None
     part = Path(name)
     try:
-        with os.fdopen(number, "wb") as file:
+        with _closed_at_last(os.fdopen(number, "wb")) as file:
             yield Output(file)
-            try:
+            with _faults_of_writing():
                 file.flush()
                 os.fsync(file.fileno())
                 part.chmod(_mode(target))
                 part.replace(target)
-            except OSError as fault:
-                raise _CannotWrite(reason(fault)) from None
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _faults_of_writing() -> Iterator[None]:
+    """A fault in this block is one of the file that is written."""
+    try:
+        yield
+    except OSError as fault:
+        if isinstance(fault, BrokenPipeError):
+            raise
+        raise _CannotWrite(reason(fault)) from None
+
+
+@contextmanager
+def _closed_at_last(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Closes the file. What could not be written was told before; Python would try once more, and tell that
+    instead.
+    """
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
 
 
 def _mode(file: Path) -> int:

@@ -6,6 +6,7 @@ last member, ``backup.json``, says what is in the others: schema, rows, and the 
 """
 
 import asyncio
+import errno
 import hashlib
 import json
 import os
@@ -182,7 +183,12 @@ def _back_up_sqlite(
                 meter.advance((of - left - done) * size)
                 done = of - left
 
-            theirs.backup(ours, pages=_PAGES, progress=report, sleep=0.01)
+            try:
+                theirs.backup(ours, pages=_PAGES, progress=report, sleep=0.01)
+            except sqlite3.OperationalError as fault:
+                if fault.sqlite_errorcode == sqlite3.SQLITE_FULL:  # nothing is written to theirs
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
+                raise
             theirs.execute("ROLLBACK")
             ours.execute("PRAGMA journal_mode = DELETE")
             faults = [row[0] for row in ours.execute("PRAGMA quick_check(20)") if row[0] != "ok"]

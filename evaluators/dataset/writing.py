@@ -84,10 +84,15 @@ class TableWriter:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        for name, writer in self._writers.items():
-            if kind is None:
-                self._flush(name)
-            writer.close()
+        try:
+            for name, writer in self._writers.items():
+                if kind is None:
+                    self._flush(name)
+                    writer.close()
+        finally:
+            for writer in self._writers.values():
+                # pyarrow would close it once more, and print that this failed.
+                writer.is_open = False
 
     def add(self, tables: Mapping[str, Iterable[Row]]) -> None:
         """Adds rows to tables, by the tables' names."""

@@ -148,6 +148,27 @@ def test_directories_are_searched_in_the_order_of_names(tmp_path: Path) -> None:
     assert where == ["c.tgz!x.json", "a/1.jsonl", "b/deep/2.json", "0 passed, 3 failed"]
 
 
+def test_games_of_ours_are_told_apart_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "game.json").write_bytes(line(load("ten-players")))
+    ours = tmp_path / "ours.ndjson"
+    ours.write_bytes(export("forced-team", "g_1"))
+    times = ours.read_bytes().count(b"\n")
+    result = run("replay", "check", tmp_path)
+    assert (result.stdout, result.exit_code) == ("1 passed, 0 failed\n", 0)
+    assert result.stderr.splitlines() == [
+        "1 file passed over",
+        f"  {ours}: not an avalon-replay record ({times} times)",
+    ]
+    told = json.loads(run("replay", "check", "--json", tmp_path).stdout)
+    assert (told["passed_over"], len(told["passed_over_files"])) == (1, 1)
+    result = run("replay", "check", ours)
+    assert (result.stdout, result.exit_code) == ("", 2)
+    assert result.stderr == (
+        f"interintent: {ours}:1: this is a game of ours; replay check takes only avalon-replay records, "
+        "while replay show, metrics and report take both\n"
+    )
+
+
 def test_what_is_found_and_is_no_record_is_passed_over_but_fails_when_named(tmp_path: Path) -> None:
     other = tmp_path / "settings.json"
     other.write_text('{"title": "avalon-replay v1"}')

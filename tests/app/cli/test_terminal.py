@@ -10,6 +10,7 @@ import typer
 
 from app.cli.terminal import clean, fail, writing
 from tests import forked
+from tests.records import HERE
 
 
 def interintent(*words: str | bytes, cwd: Path) -> "subprocess.CompletedProcess[str]":
@@ -182,7 +183,9 @@ def test_a_full_disk_is_one_sentence(games: Path, tmp_path: Path) -> None:
     for words in (
         ("simulate", "-n", "3", "--overwrite", "--out", str(full)),
         ("items", str(games), "--out", str(full)),
+        ("items", str(games), "--dimension", "selection", "--out", str(full)),
         ("report", str(games), "--out", str(full)),
+        ("report", str(games), "--format", "latex", "--out", str(full)),
         ("simulate", "-n", "3", "--out", nowhere),
         ("items", str(games), "--out", nowhere),
         ("report", str(games), "--out", nowhere),
@@ -196,12 +199,31 @@ def test_a_full_disk_is_one_sentence(games: Path, tmp_path: Path) -> None:
 
 
 @needs_a_full_disk
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_a_file_that_cannot_be_written_is_named_however_little_is_written(
+    size: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def device(*_: object, **__: object) -> tuple[int, str]:
+        part = tmp_path / "part"
+        part.touch()
+        return os.open("/dev/full", os.O_WRONLY), str(part)
+
+    monkeypatch.setattr("tempfile.mkstemp", device)
+    for out in (Path("/dev/full"), tmp_path / "out.json"):
+        with pytest.raises(typer.Exit) as ended, writing(out) as file:
+            file.write(b"x" * size)
+        assert ended.value.exit_code == 2
+        assert capsys.readouterr().err == f"interintent: cannot write {out}: No space left on device\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_a_full_disk
 def test_a_full_or_closed_standard_output_is_no_traceback(games: Path, tmp_path: Path) -> None:
     for words in (
         ["replay", "show", str(games)],
         ["items", str(games)],
         ["report", str(games)],
-        ["replay", "check", str(games)],
+        ["replay", "check", str(HERE)],
         ["simulate", "-n", "1", "--json"],
     ):
         with Path("/dev/full").open("wb") as full:

@@ -470,8 +470,26 @@ def test_a_doubled_key_is_found_beside_whatever_texts(filling: str, times: int) 
         once.replace('"d":', r'"d":"\u003A","\u0064":'),
     ):
         assert doubled != once
-        with pytest.raises(Unparsable, match="an object repeats a key"):
+        where = r" at line 1 column \d+" if len(doubled) <= 4_096 else ""
+        with pytest.raises(Unparsable, match=f"invalid JSON{where}: an object repeats a key"):
             read_json(doubled.encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b'{"secret":0,"secret":1}', "line 1 column 22"),
+        (b'{\n  "a": [{"\xc3\xa9": 1}],\n  "b": {"secret": {}, "secret": 2}\n}', "line 3 column 32"),
+        (rb'{"n":123456789012345678901,"t":"\n","secret":0,"\u0073ecret":1}', "line 1 column 62"),
+    ],
+)
+def test_a_short_body_with_a_doubled_key_is_refused_with_the_place_and_without_the_key(
+    body: bytes, place: str
+) -> None:
+    for check_text in (True, False):
+        with pytest.raises(Unparsable) as refused:
+            read_json(body, check_text=check_text)
+        assert str(refused.value) == f"invalid JSON at {place}: an object repeats a key"
 
 
 @pytest.mark.parametrize("filling", [0, 6_000])

@@ -6,6 +6,7 @@ import zipfile
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -188,6 +189,28 @@ async def test_a_damaged_database_is_backed_up_and_said_to_be_damaged(tmp_path: 
     assert done.exit_code == 1
     assert "the database is damaged" in done.stderr
     assert (tmp_path / "b.zip").exists()
+
+
+async def test_a_disk_without_room_for_the_backup_is_told_and_not_blamed_on_the_database(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        await caller.played(count=1)
+    connect = sqlite3.connect
+
+    def with_little_room(file: object, *others: Any, **more: Any) -> sqlite3.Connection:
+        made = connect(file, *others, **more)  # type: ignore[arg-type]
+        if ".interintent-" in str(file):
+            made.execute("PRAGMA max_page_count = 2")
+        return made
+
+    monkeypatch.setattr(sqlite3, "connect", with_little_room)
+    out = tmp_path / "made" / "b.zip"
+    out.parent.mkdir()
+    said = await refused("backup", out, "--database-url", url)
+    assert said == f"interintent: cannot write {out}: No space left on device\n"
+    assert list(out.parent.iterdir()) == []
 
 
 async def test_the_kinds_of_databases_are_not_mixed_up(postgres: PostgresServer, tmp_path: Path) -> None:

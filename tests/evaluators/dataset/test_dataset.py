@@ -1,7 +1,10 @@
 """A data set is read by other people's tools without a line of ours, and says what the report says."""
 
 import asyncio
+import gc
 import json
+import resource
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 
 from engine.intentions import IMPACTFUL_RELEASE
 from evaluators.dataset.columns import TABLES
+from evaluators.dataset.writing import TableWriter
 from tests.app.calling import PROJECT
 from tests.app.evaluations.test_evaluations_api import deal, judged
 from tests.app.modelling import DIRECT, calling_with, faking
@@ -398,6 +402,30 @@ def test_what_is_in_the_way_stays_and_a_failure_leaves_nothing(made: Made, tmp_p
     public.write_text("\n".join(json.dumps(line) for line in lines if line["type"] != "roles_dealt"))
     done = interintent("dataset", tmp_path / "new", public)
     assert (done.exit_code, "full export" in done.output) == (2, True), done.output
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_disk_without_room_is_told_once(
+    raises: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def write() -> None:
+        with TableWriter(tmp_path) as writer:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+            writer.add({"games": [{}]})
+            if raises:
+                raise ZeroDivisionError
+
+    try:
+        with pytest.raises(ZeroDivisionError if raises else OSError):
+            write()
+        gc.collect()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert told == []
 
 
 def test_a_game_that_comes_twice_stands_once(made: Made, tmp_path: Path) -> None:
