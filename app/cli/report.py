@@ -396,7 +396,7 @@ def _write_figures(report: Report, directory: Path) -> list[str]:
 
         fail(f"--figures: {MISSING}")
     except OSError as fault:
-        fail(f"cannot write {directory}: {reason(fault)}")
+        fail(f"--figures: cannot write {directory}: {reason(fault)}")
     return names
 
 

@@ -447,7 +447,8 @@ def _by_line(lines: _Lines, place: Place, discovered: bool) -> Iterator[Document
             while line and not line.endswith(b"\n"):
                 line = lines.line()
         elif line.strip():
-            yield Document(here, line, discovered)
+            # Files that were joined have a mark at the beginning of each.
+            yield Document(here, line.removeprefix(codecs.BOM_UTF8), discovered)
 
 
 _SPLITTER: Final = json.JSONDecoder()

@@ -73,6 +73,23 @@ async def test_a_refused_answer_is_asked_for_again_and_thoughts_are_kept(served:
         assert "intentions_selected" in [event.type for event in events]
 
 
+async def test_the_longest_text_fits_and_what_is_too_large_does_not_cost_the_seat(served: Served) -> None:
+    async with Server(served.url) as server:
+        game = (await server.create_games(seats=SEATS)).games[0]
+        async with game.seat(1) as seat:
+            first = await anext(aiter(seat))
+            with pytest.raises(
+                ValueError, match="an answer with its thoughts has at most 32,768 bytes, got 40,"
+            ):
+                await seat.act(first, {"team": [1, 2], "text": "x" * 40_000})
+            with pytest.raises(Refused, match="lone surrogate"):
+                await seat.act(first, {"team": [1, 2], "text": "\ud800"})
+            text = "\U0001f600" * 4_000
+            await seat.act(first, {"team": [1, 2], "text": text})
+            events = await seat.play(choose)
+        assert text in [event.raw.get("text") for event in events]
+
+
 async def test_play_goes_on_after_refusals_and_to_the_end(served: Served) -> None:
     async with Server(served.url) as server:
         game = (await server.create_games(seats=SEATS)).games[0]

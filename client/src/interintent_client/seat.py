@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -12,7 +11,7 @@ from typing import Any, Final, Self
 from interintent_client.errors import ApiError, GameOver, InterIntentError, Refused, Unacknowledged
 from interintent_client.http import Http
 from interintent_client.records import Ack, Event, Json, Request
-from interintent_client.stream import Stream
+from interintent_client.stream import Stream, wire
 
 __all__ = ["Choose", "Seat"]
 
@@ -93,8 +92,8 @@ class Seat:
         passes, the game ends), the client asks the server over HTTP whether the answer counted. Raises
         Refused for a refused answer (after ``illegal-action`` and ``invalid-action`` the seat is asked
         again); Unacknowledged when the server does not say, or GameOver if the game has ended; Closed or
-        Unreachable when the connection is lost for good; and ValueError for an answer that is not JSON, or a
-        ``message_id`` that is still in use.
+        Unreachable when the connection is lost for good; and ValueError for an answer that is not JSON or
+        too large for a message, or a ``message_id`` that is still in use.
         """
         self._start()
         name = message_id or next(self._ids)
@@ -108,7 +107,10 @@ class Seat:
         }
         if thoughts:
             message["thoughts"] = list(thoughts)
-        json.dumps(message, allow_nan=False)
+        size, limit = len(wire(message).encode()), self._stream.max_message
+        if size > limit:
+            # The server would close the connection, and with it the seat.
+            raise ValueError(f"an answer with its thoughts has at most {limit:,} bytes, got {size:,}")
         closed = Unacknowledged(f"{request.request_id} closed before its answer was acknowledged")
         if self._ended:
             return await self._over_http(message, self._over(request.request_id))

@@ -13,11 +13,12 @@ from interintent_client.backoff import COME_BACK, PATIENCE, named_wait_s, wait_s
 from interintent_client.errors import Closed, TokenRefused, Unreachable, closed
 from interintent_client.records import Event, Json
 
-__all__ = ["Stream", "TokenSource"]
+__all__ = ["Stream", "TokenSource", "wire"]
 
 SUBPROTOCOL: Final = "avalon.v1"
 VERSION: Final = 1
 CLIENT: Final = "interintent-client/0.1"
+MAX_MESSAGE: Final = 32_768
 MAX_FRAME: Final = 16 * 2**20
 """The most bytes of a frame. A page of events has up to 256 KiB; a larger event comes alone."""
 
@@ -52,6 +53,8 @@ class Stream:
         self._live = live or None
         self.after = after
         """The position of the last event that was yielded."""
+        self.max_message = MAX_MESSAGE
+        """The most bytes of a message to the server, as it last said."""
         self._patience = patience
         self._failures = 0
         self._socket: ClientConnection | None = None
@@ -118,6 +121,7 @@ class Stream:
                 async for text in socket:
                     frame = json.loads(text)
                     if frame["t"] == "hello":
+                        self.max_message = frame.get("max_message", self.max_message)
                         continue
                     if frame["t"] == "events":
                         frame = {**frame, "items": self._new(frame["items"])}
@@ -152,9 +156,20 @@ class Stream:
         """Sends the message if connected. The caller resends unanswered messages at each welcome."""
         if self._socket is not None:
             try:
-                await self._socket.send(json.dumps(message))
+                await self._socket.send(wire(message))
             except ConnectionClosed:
                 return
+
+
+def wire(message: Json) -> str:
+    """The text of a message, as short as it may be. Raises ValueError or TypeError for what is not JSON."""
+    text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A lone surrogate: the server refuses it, and says where it is.
+        return json.dumps(message)
+    return text
 
 
 def _may_pass(status: int) -> bool:

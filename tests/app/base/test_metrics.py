@@ -8,6 +8,7 @@ import structlog
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import update
 
+from app.base import metrics
 from app.runner import metering
 from app.store.tables import games
 from tests.app.calling import PROJECT, Caller, calling, read_ndjson
@@ -121,6 +122,24 @@ async def test_an_access_line_has_the_route_and_our_ids_and_no_word_of_the_calle
     assert seen["request"] == "0123456789abcdef"
     assert re.fullmatch("[0-9a-f]{16}", other["request"])
     assert "secret" not in json.dumps(other)
+
+
+async def test_methods_that_a_route_does_not_take_share_a_series_however_they_are_called(
+    caller: Caller,
+) -> None:
+    def methods(status: str) -> set[str]:
+        return {
+            sample.labels["method"]
+            for metric in metrics.requests.collect()
+            for sample in metric.samples
+            if sample.labels["route"] == "/games" and sample.labels["status"] == status
+        }
+
+    for method in ("PUT", "DELETE", "OPTIONS", "HEAD", "BREW", "X1"):
+        assert (await caller.request(method, "/games")).status_code == 405
+    await caller.get("/games")
+    assert methods("405") == {"other"}
+    assert methods("200") == {"GET"}
 
 
 def test_phases_are_named_as_the_game_names_them() -> None:

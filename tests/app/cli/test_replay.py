@@ -148,6 +148,20 @@ def test_directories_are_searched_in_the_order_of_names(tmp_path: Path) -> None:
     assert where == ["c.tgz!x.json", "a/1.jsonl", "b/deep/2.json", "0 passed, 3 failed"]
 
 
+def test_joined_files_with_byte_order_marks_are_read_alike_by_every_command(tmp_path: Path) -> None:
+    joined = tmp_path / "joined.ndjson"
+    mark = "\ufeff".encode()
+    log = export("last-team-goes", "g_1")
+    joined.write_bytes(mark + line(load("forced-team")) + mark + line(load("ten-players")) + mark + log)
+    told = run("report", joined, "--out", tmp_path / "r.json")
+    assert (told.exit_code, told.stdout) == (0, f"3 games in {tmp_path / 'r.json'}\n"), told.stderr
+    assert "passed over" not in told.stderr
+    assert "3 games" in run("metrics", joined).stdout
+    assert run("replay", "show", joined, "--game", "ten-players").exit_code == 0
+    joined.write_bytes(mark + line(load("forced-team")) + mark + line(load("ten-players")))
+    assert run("replay", "check", joined).stdout == "2 passed, 0 failed\n"
+
+
 def test_games_of_ours_are_told_apart_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "game.json").write_bytes(line(load("ten-players")))
     ours = tmp_path / "ours.ndjson"
