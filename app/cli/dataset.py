@@ -13,7 +13,7 @@ from app.base.errors import Unfinished
 from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import byte_bar, count_bar, fail, note
+from app.cli.terminal import byte_bar, count_bar, fail, install_command, note
 from app.evaluations.rater_work import RaterWorkReader
 from app.files.games import Unusable, bundles, games_in
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
@@ -162,7 +162,7 @@ def _need_pyarrow() -> None:
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
-        fail("a data set needs pyarrow: pip install 'interintent-server[datasets]'")
+        fail(f"a data set needs pyarrow: {install_command('datasets')}")
 
 
 def _make_room(folder: Path, kept: Path, *, overwrite: bool) -> None:

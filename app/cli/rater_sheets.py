@@ -17,7 +17,7 @@ from app.base.errors import AlreadyJudged, InvalidRequest
 from app.cli.arguments import Batches, DatabaseUrl, Sources
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import byte_bar, count_bar, echo, fail, note, reason, writing
+from app.cli.terminal import byte_bar, count_bar, echo, fail, install_command, note, reason, writing
 from app.evaluations.schemas import JudgementView
 from app.evaluations.sheet import FIELDS, read_sheet, write_sheet
 from app.evaluations.tasks import Prepared, judgement_row, overlaid
@@ -153,7 +153,7 @@ def sheet_command(
 
 def _need_openpyxl(file: Path) -> None:
     if file.suffix.lower() == ".xlsx" and find_spec("openpyxl") is None:
-        fail(f"{file}: XLSX needs openpyxl: pip install 'interintent-server[datasets]'; or take a .csv")
+        fail(f"{file}: XLSX needs openpyxl: {install_command('datasets')}; or take a .csv")
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}")

@@ -13,8 +13,8 @@ from rich.table import Table
 from app.cli.arguments import DatabaseUrl, Sources
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.report import ExcludeAbove, fail_without_games, note_games
-from app.cli.terminal import byte_bar, echo, fail, print_json
-from app.evaluations.ratings import MISSING, Limited, RatingsView, StoredRatings, view_of
+from app.cli.terminal import byte_bar, echo, fail, install_command, print_json
+from app.evaluations.ratings import Limited, RatingsView, StoredRatings, view_of
 from app.files.games import Unusable, bundles, games_in
 from app.files.replays import sizes
 from app.store.ratings import RatingStore
@@ -51,7 +51,7 @@ def ratings_command(
     It needs the extra interintent-server[reports]. The exit status is 2 if there was no game to rate.
     """
     if find_spec("scipy") is None:
-        fail(MISSING)
+        fail(f"ratings need numpy and scipy: {install_command('reports')}")
     view = _of_files(sources, exclude_above) if sources else run_or_fail(_of_ladder(database_url))
     if not view.games:
         if sources:

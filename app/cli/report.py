@@ -26,7 +26,7 @@ from app.cli.arguments import (
     Where,
 )
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
-from app.cli.terminal import byte_bar, echo, fail, note, print_json, reason, writing
+from app.cli.terminal import byte_bar, echo, fail, install_command, note, print_json, reason, writing
 from app.files.games import NO_GOLD, bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
@@ -42,7 +42,7 @@ from evaluators.report.columns import (
     read_conditions,
     read_contrasts,
 )
-from evaluators.report.contrasts import CONTRASTS, FOUND_BELOW, MISSING
+from evaluators.report.contrasts import CONTRASTS, FOUND_BELOW
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable
 from evaluators.report.tables import as_csv as as_csv_text
@@ -192,7 +192,7 @@ def read_split(
     except UnknownColumn as fault:
         fail(str(fault))
     if split.contrasts and find_spec("scipy") is None:
-        fail(MISSING)
+        fail(f"contrasts need the extra reports: {install_command('reports')}")
     return split
 
 
@@ -392,9 +392,7 @@ def _write_figures(report: Report, directory: Path) -> list[str]:
             (directory / f"{plot.name}.pdf").write_bytes(plot.pdf)
             names.append(plot.name)
     except ImportError:
-        from evaluators.report.page import MISSING
-
-        fail(f"--figures: {MISSING}")
+        fail(f"--figures: plots need the extra reports: {install_command('reports')}")
     except OSError as fault:
         fail(f"--figures: cannot write {directory}: {reason(fault)}")
     return names

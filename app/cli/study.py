@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -31,7 +32,7 @@ from app.cli.study_parts import (
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
 from app.cli.study_server import StudyServer
 from app.cli.tables import WIDTH
-from app.cli.terminal import clean, echo, fail, note, print_json
+from app.cli.terminal import clean, echo, fail, install_command, note, print_json
 from app.evaluations.study_raters import rater_key
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
 from evaluators.study.design import Design, imbalances, unpaired
@@ -94,6 +95,8 @@ def plan_command(
     The figures come from games of the study or of its pilot that are there, else from a trial of the model
     (--try), else they are assumed, and it says so. Nothing is asked without --try.
 
+    The exit status is 1 if what the questions can find needs the extra interintent-server[reports].
+
     Example: interintent study plan my-study
     """
     folder = folder_of(directory)
@@ -102,6 +105,7 @@ def plan_command(
     try:
         state = state_of(folder, design)
         check_endpoints(folder, design, state, endpoints)
+        answers = _can_answer(design)
         if try_models:
             _try_models(folder, design, endpoints, yes=yes)
         _check_seats(folder, design, endpoints)
@@ -113,6 +117,18 @@ def plan_command(
         print_json(plan)
     else:
         _print_plan(folder, plan)
+    if not answers:
+        raise typer.Exit(1)
+
+
+def _can_answer(design: Design) -> bool:
+    """Whether what is installed can answer the study's questions; if not, says so and what to install."""
+    if not design.study.questions_asked() or find_spec("scipy") is not None:
+        return True
+    note("THE STUDY'S QUESTIONS ARE NOT ANSWERED: that takes the extra reports, which is not installed.")
+    note("Install it, then give the same command again:")
+    note(f"  {install_command('reports')}")
+    return False
 
 
 def _try_models(folder: StudyFolder, design: Design, endpoints: Any, *, yes: bool) -> None:
@@ -382,6 +398,9 @@ def report_command(
 
     Before the planned number of games is there, it takes --look.
 
+    Answers to questions need the extra interintent-server[reports]. Without it the report has counts and
+    tables, and the exit status is 1.
+
     Example: interintent study report my-study --out report.html
     """
     from app.cli.study_pack import gather, look, report_arguments, run_report
@@ -389,6 +408,7 @@ def report_command(
     folder = folder_of(directory)
     study, design = opened(folder)
     where = folder.store / "gathered"
+    answers = _can_answer(design)
     try:
         _complete(folder, design, early=early)
         if early and not state_of(folder, design).complete:
@@ -399,6 +419,8 @@ def report_command(
     target = out or folder.path / "report.html"
     run_report([*report_arguments(study, where), "--out", str(target)], where)
     echo(str(target))
+    if not answers:
+        raise typer.Exit(1)
 
 
 def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
@@ -456,6 +478,7 @@ def pack_command(
     where = target.with_name(target.name.removesuffix(suffix))
     if where.exists() and not (where / "SHA256SUMS").exists() and any(where.iterdir()):
         fail(f"{where} exists and is no pack: name another archive with --out")
+    answers = _can_answer(design)
     try:
         _complete(folder, design, early=early)
         if early and not state_of(folder, design).complete:
@@ -465,6 +488,8 @@ def pack_command(
     except StudyFault as fault:
         fail(str(fault))
     echo(f"{where} and {target}")
+    if not answers:
+        raise typer.Exit(1)
 
 
 @study_app.command("merge")
@@ -644,7 +669,9 @@ def _finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
     try:
         return finds(folder, design)
     except ModuleNotFoundError:
-        note("what the study can find needs scipy: pip install 'interintent-server[reports]'")
+        # A study without questions: the plan says the rest.
+        if not design.study.questions_asked():
+            note(f"what the study can find needs the extra reports: {install_command('reports')}")
         return []
 
 

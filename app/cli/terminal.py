@@ -1,6 +1,7 @@
 """Output of all commands: values unchanged, faults in one sentence, files written whole."""
 
 import os
+import shlex
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ __all__ = [
     "end_with_damaged",
     "fail",
     "guarded",
+    "install_command",
     "note",
     "print_json",
     "reason",
@@ -65,6 +67,11 @@ def fail(message: str, *, named: bool = True) -> NoReturn:
     line = Text.assemble(("interintent: ", "bold")) if named else Text()
     _errors.print(line.append(clean(message)), soft_wrap=True)
     raise typer.Exit(REFUSED)
+
+
+def install_command(extra: str) -> str:
+    """What installs an extra beside the interpreter that runs now, whether from a checkout or a release."""
+    return f"{shlex.quote(sys.executable)} -m pip install 'interintent-server[{extra}]'"
 
 
 def checked(option: str, text: str, check: Callable[[str], str]) -> str:

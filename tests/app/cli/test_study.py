@@ -5,6 +5,7 @@ import filecmp
 import hashlib
 import json
 import shutil
+import sys
 import tarfile
 import zipfile
 from contextlib import AsyncExitStack
@@ -168,6 +169,25 @@ def test_from_a_file_to_a_report_and_a_pack(tmp_path: Path) -> None:
     made = json.loads((tmp_path / "again.json").read_text())
     packed_report = json.loads((tmp_path / "two" / "report.json").read_text())
     assert made["tables"] == packed_report["tables"]
+
+
+def test_without_statistics_a_study_says_that_its_questions_are_not_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = scripted(tmp_path / "mine")
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    for name in ("scipy", "scipy.special", "scipy.stats"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for command in ("plan", "report"):
+        done = interintent("study", command, folder)
+        assert done.exit_code == 1, command
+        assert done.stderr.startswith("THE STUDY'S QUESTIONS ARE NOT ANSWERED"), command
+        assert f"{sys.executable} -m pip install 'interintent-server[reports]'" in done.stderr, command
+    assert "there" in interintent("study", "plan", folder).stdout
+    assert (folder / "report.html").exists()
+    file = folder / "study.toml"
+    file.write_text(file.read_text().partition("[[questions]]")[0])
+    assert interintent("study", "report", folder).exit_code == 0
 
 
 def test_a_deviation_from_the_frozen_file_is_told_for_good(tmp_path: Path) -> None:
