@@ -26,7 +26,7 @@ def backup(
 
     What is committed when the command begins is in it, and nothing that comes later. The file holds roles,
     hashes of keys and the secrets of tokens: only its owner may read it. Exits with 1 if SQLite finds the
-    database damaged; the backup is written all the same.
+    database damaged; the backup is written all the same, and as damaged as the database.
     """
     if out.exists() and not replace:
         fail(f"{out} exists: name another file, or replace it with --replace")
@@ -45,8 +45,12 @@ def backup(
         fail(f"cannot write {out}: {reason(fault)}")
     note(f"wrote {out}: {_in_words(manifest)}, {out.stat().st_size:,} bytes")
     for found in manifest.faults:
-        note(f"the database is damaged: {found}; see interintent doctor")
+        note(f"the database is damaged: {found}")
     if manifest.faults:
+        note(
+            "the backup is as damaged as the database: keep earlier ones; interintent doctor names the games "
+            "and says what to do"
+        )
         raise typer.Exit(1)
 
 

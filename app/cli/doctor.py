@@ -1,11 +1,13 @@
 """The command ``doctor``."""
 
+import logging
 from collections import Counter
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from app.base.logs import configure
 from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.terminal import clean, count_bar, echo, note, print_json
@@ -33,10 +35,11 @@ def doctor(
 
     It looks for damage of the file, tables that were changed, holes in logs, logs that cannot be played
     through, columns that disagree with their log, rows that cannot be read, and rows that belong to nothing,
-    and says what to do about each. Exits with 1 if something is wrong and was not mended. A service may run
-    meanwhile.
+    and says what to do about each. Of a damaged file it reads all that can be read, and mends nothing. Exits
+    with 1 if something is wrong and was not mended. A service may run meanwhile.
     """
     settings = read_settings(database_url)
+    configure(logging.CRITICAL)  # what the log would say of the database are findings
 
     async def run() -> list[DatabaseFinding]:
         async with on_tables(settings) as database:

@@ -28,6 +28,7 @@ from app.base.clock import now_ms, timestamp
 from app.store.db import Database
 from app.store.rows import METADATA
 from app.store.schema import migrate, revisions
+from app.store.sqlite import faults_of_file, is_damage
 
 __all__ = ["BackupManifest", "CannotRestore", "back_up", "read_backup", "restore"]
 
@@ -85,7 +86,7 @@ class BackupManifest(BaseModel):
     """The schema's revision."""
     made_at: str
     rows: dict[str, int]
-    """By table."""
+    """By table; without tables of SQLite that are too damaged to be counted."""
     columns: dict[str, list[str]]
     """By table; empty for SQLite."""
     parts: dict[str, BackupPart]
@@ -191,7 +192,7 @@ def _back_up_sqlite(
                 raise
             theirs.execute("ROLLBACK")
             ours.execute("PRAGMA journal_mode = DELETE")
-            faults = [row[0] for row in ours.execute("PRAGMA quick_check(20)") if row[0] != "ok"]
+            faults = faults_of_file(ours, "quick_check")
             (revision,) = ours.execute("SELECT version_num FROM alembic_version").fetchone()
             rows = _sqlite_rows(ours)
         with members.open(_SQLITE, "w", force_zip64=True) as file, copy.open("rb") as whole:
@@ -210,12 +211,20 @@ def _back_up_sqlite(
 
 
 def _sqlite_rows(connection: sqlite3.Connection) -> dict[str, int]:
+    """The rows of every table whose rows can be counted: not of one that is damaged."""
     names = [
         name
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
         if not name.startswith("sqlite_")
     ]
-    return {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}
+    rows = {}
+    for name in names:
+        try:
+            (rows[name],) = connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()
+        except sqlite3.DatabaseError as fault:
+            if not is_damage(fault):
+                raise
+    return rows
 
 
 async def _back_up_postgres(database: Database, members: zipfile.ZipFile, meter: _Meter) -> dict[str, Any]:

@@ -1,10 +1,15 @@
 """Examines a whole database: the file, the schema, every log, every row, and what belongs together."""
 
+import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Table, delete, func, inspect, select, text, update
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.off_loop import off_loop
@@ -14,6 +19,7 @@ from app.store.games import OPEN, GameStore
 from app.store.log import LogReader
 from app.store.rows import METADATA, Damaged, GameRow, is_whole, row_name
 from app.store.schema import UnknownSchema
+from app.store.sqlite import faults_of_file, is_damage
 from app.store.tables import batches, evaluations, events, games, model_calls, model_spending, open_games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event, GameCancelled, GameCreated, GameEnded
@@ -29,6 +35,10 @@ _NAMED: Final = 20
 """The most orphans of one table that are named."""
 
 _FROM_BACKUP: Final = "restore it from a backup (interintent restore into a database of its own, then export)"
+_OF_FILE: Final = (
+    "stop the service, keep a copy of the file, and restore a backup; without one, export the games that no "
+    "line here names, one by one (interintent export g_…), and begin with a new file"
+)
 _BY_MEND: Final = "interintent doctor --mend rewrites it from the log"
 
 
@@ -52,28 +62,41 @@ Tell = Callable[[int, int], None]
 
 async def examine(database: Database, tell: Tell, *, mend: bool = False) -> AsyncIterator[DatabaseFinding]:
     """Everything that is wrong. A service may run meanwhile. ``mend``: what follows from the logs is written
-    anew, and what belongs to nothing is deleted.
+    anew, and what belongs to nothing is deleted; but in a damaged file nothing is changed.
+
+    Of a damaged file everything is examined that can be read. What belongs together is not: it may only look
+    as if it were gone.
     """
+    damage = await _of_file(database)
+    for finding in damage:
+        yield finding
+    mend = mend and not damage
     try:
         state = await database.schema()
     except UnknownSchema as fault:
         yield DatabaseFinding("schema", "the database", str(fault), "run the release that migrated it")
         return
+    except DBAPIError:
+        if damage:
+            return  # nothing else can be read
+        raise
     if state.behind:
         what = f"its schema is {state.found or 'missing'}, the newest is {state.newest}"
         yield DatabaseFinding("schema", "the database", what, "interintent migrate")
         return
-    for finding in await _of_file(database):
-        yield finding
     if changed := await _of_schema(database):
         for finding in changed:
             yield finding
         return  # what is looked at below may be missing
-    async for finding in _of_games(database, tell, mend=mend):
+    async for finding in _readable("games", _of_games(database, tell, mend=mend)):
         yield finding
-    async for finding in _of_rows(database):
-        yield finding
-    for finding in await _of_batches(database):
+    for table in METADATA.sorted_tables:
+        if table not in (events, games):  # logs and games are examined as a whole
+            async for finding in _readable(str(table.name), _of_rows(database, table)):
+                yield finding
+    if damage:
+        return
+    for finding in [*await _of_batches(database), *await _of_keys(database)]:
         yield finding
     async for finding in _orphans(database, mend=mend):
         yield finding
@@ -82,15 +105,35 @@ async def examine(database: Database, tell: Tell, *, mend: bool = False) -> Asyn
 async def _of_file(database: Database) -> list[DatabaseFinding]:
     if not database.is_sqlite:
         return []  # PostgreSQL checks its own pages
-    found = []
-    for words in await database.column(text("PRAGMA integrity_check(50)")):
-        if words != "ok":
-            todo = "stop the service, keep a copy of the file, and restore a backup"
-            found.append(DatabaseFinding("file", "the file", str(words), todo))
-    for table, _, parent, _ in await database.rows(text("PRAGMA foreign_key_check")):
-        what = f"a row of {table} names a row of {parent} that is not there"
-        found.append(DatabaseFinding("orphan", str(table), what, _FROM_BACKUP))
-    return found[:100]
+
+    def look() -> list[str]:
+        with closing(sqlite3.connect(str(make_url(database.url).database))) as connection:
+            return faults_of_file(connection, "integrity_check")
+
+    return [DatabaseFinding("file", "the file", words, _OF_FILE) for words in await asyncio.to_thread(look)]
+
+
+async def _readable(where: str, findings: AsyncIterator[DatabaseFinding]) -> AsyncIterator[DatabaseFinding]:
+    """The findings, up to where the file is damaged."""
+    try:
+        async for finding in findings:
+            yield finding
+    except DBAPIError as fault:
+        if not is_damage(fault):
+            raise
+        what = "from some row on it cannot be read, and was not examined: the file is damaged there"
+        yield DatabaseFinding("file", where, what, _OF_FILE)
+
+
+async def _of_keys(database: Database) -> list[DatabaseFinding]:
+    if not database.is_sqlite:
+        return []  # PostgreSQL allows none
+    return [
+        DatabaseFinding(
+            "orphan", str(table), f"a row of {table} names a row of {parent} that is not there", _FROM_BACKUP
+        )
+        for table, _, parent, _ in (await database.rows(text("PRAGMA foreign_key_check")))[:_NAMED]
+    ]
 
 
 async def _of_schema(database: Database) -> list[DatabaseFinding]:
@@ -146,6 +189,11 @@ async def _of_game(
             if row is None:
                 return []  # it was deleted meanwhile
             log = await reader.events(game_id)
+        except DBAPIError as fault:
+            if not is_damage(fault):
+                raise
+            what = "its rows cannot be read: the file is damaged there"
+            return [DatabaseFinding("log", game_id, what, _FROM_BACKUP)]
         except CorruptLog as fault:
             found = [DatabaseFinding("log", game_id, str(fault), _advice(game_id))]
             continue
@@ -200,18 +248,15 @@ def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[
 # --- rows, batches, orphans ---------------------------------------------------------------------
 
 
-async def _of_rows(database: Database) -> AsyncIterator[DatabaseFinding]:
-    """Rows that cannot be read; logs and games are examined as a whole."""
-    for table in METADATA.sorted_tables:
-        if table in (events, games):
-            continue
-        # PostgreSQL reads in pieces only in a transaction, and SQLite's writer would hold up the service.
-        engine = database.read_engine if database.is_sqlite else database.write_engine
-        async with engine.connect() as connection:
-            rows = await connection.stream(select(table).execution_options(yield_per=_PAGE))
-            async for row in rows.mappings():
-                if not is_whole(table, row):
-                    yield DatabaseFinding("row", row_name(table, row), "it cannot be read", _FROM_BACKUP)
+async def _of_rows(database: Database, table: Table) -> AsyncIterator[DatabaseFinding]:
+    """Rows of the table that cannot be read."""
+    # PostgreSQL reads in pieces only in a transaction, and SQLite's writer would hold up the service.
+    engine = database.read_engine if database.is_sqlite else database.write_engine
+    async with engine.connect() as connection:
+        rows = await connection.stream(select(table).execution_options(yield_per=_PAGE))
+        async for row in rows.mappings():
+            if not is_whole(table, row):
+                yield DatabaseFinding("row", row_name(table, row), "it cannot be read", _FROM_BACKUP)
 
 
 async def _of_batches(database: Database) -> list[DatabaseFinding]:

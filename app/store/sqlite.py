@@ -10,7 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
 from sqlalchemy import Connection, CursorResult, Engine, Executable, create_engine, event
@@ -23,7 +23,7 @@ from app.base.off_loop import SharedThreads
 from app.settings import Settings
 from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, fail, settle
 
-__all__ = ["SqliteCommits", "SqliteReads", "sqlite_engine", "sqlite_exists"]
+__all__ = ["SqliteCommits", "SqliteReads", "faults_of_file", "is_damage", "sqlite_engine", "sqlite_exists"]
 
 T = TypeVar("T")
 
@@ -35,6 +35,48 @@ def sqlite_exists(url: str) -> bool:
     """Whether the file that an SQLite URL names exists."""
     file = make_url(url).database
     return bool(file) and Path(str(file)).exists()
+
+
+def is_damage(fault: DBAPIError | sqlite3.Error) -> bool:
+    """Whether SQLite met a damaged page of its file."""
+    raw = fault.orig if isinstance(fault, DBAPIError) else fault
+    return (getattr(raw, "sqlite_errorcode", None) or 0) & 0xFF == sqlite3.SQLITE_CORRUPT
+
+
+FAULTS: Final = 50
+"""The most faults of a file that are told."""
+
+
+def faults_of_file(
+    connection: sqlite3.Connection, check: Literal["integrity_check", "quick_check"]
+) -> list[str]:
+    """What SQLite's own check finds wrong with the file, at most ``FAULTS`` lines; empty: nothing. Where the
+    check of the whole file itself breaks on a damaged page, every table is checked alone.
+    """
+    try:
+        return _faults(connection, f"{check}({FAULTS})")
+    except sqlite3.DatabaseError as fault:
+        if not is_damage(fault):
+            raise
+        whole = str(fault)
+    found: list[str] = []
+    try:
+        tables = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        ).fetchall()
+    except sqlite3.DatabaseError as fault:
+        return [f"the list of its tables cannot be read: {fault}"]
+    for (table,) in tables:
+        quoted = table.replace('"', '""')
+        try:
+            found += [f"table {table}: {words}" for words in _faults(connection, f'{check}("{quoted}")')]
+        except sqlite3.DatabaseError as fault:
+            found.append(f"table {table}: {fault}")
+    return found[:FAULTS] or [whole]
+
+
+def _faults(connection: sqlite3.Connection, pragma: str) -> list[str]:
+    return [str(words) for (words,) in connection.execute(f"PRAGMA {pragma}") if words != "ok"]
 
 
 def sqlite_engine(url: str, settings: Settings, *, writes: bool) -> AsyncEngine:

@@ -11,7 +11,7 @@ from app.store.schema import UnknownSchema
 
 __all__ = ["DatabaseAway", "DatabaseTrouble", "trouble_of"]
 
-Cause = Literal["full", "locked", "away", "crowded", "schema", "refused", "damaged", "slow"]
+Cause = Literal["full", "locked", "away", "crowded", "schema", "refused", "damaged", "unreadable", "slow"]
 
 
 class DatabaseAway(ConnectionError):
@@ -58,7 +58,13 @@ _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
             "SQLite file, that it and its folder are there and may be written to",
         ),
         DatabaseTrouble(
-            "damaged", "the database is damaged: interintent doctor says where; restore a backup"
+            "damaged",
+            "the database is damaged: interintent doctor names what cannot be read, and says what to do",
+        ),
+        DatabaseTrouble(
+            "unreadable",
+            "the file is damaged from its first page on, or no SQLite database: restore a backup, or name "
+            "another file",
         ),
     )
 }
@@ -71,7 +77,7 @@ _SQLITE: Final[dict[int, Cause]] = {
     sqlite3.SQLITE_CANTOPEN: "refused",
     sqlite3.SQLITE_READONLY: "refused",
     sqlite3.SQLITE_CORRUPT: "damaged",
-    sqlite3.SQLITE_NOTADB: "damaged",
+    sqlite3.SQLITE_NOTADB: "unreadable",
 }
 
 _POSTGRES: Final[dict[str, Cause]] = {

@@ -139,6 +139,43 @@ async def test_damage_of_the_file_is_found(tmp_path: Path) -> None:
     assert {one["kind"] for one in found} == {"file"}
 
 
+async def test_pages_that_were_overwritten_hide_nothing_else_and_a_backup_is_written(tmp_path: Path) -> None:
+    file = tmp_path / "games.sqlite"
+    url = f"sqlite:///{file}"
+    async with calling(url) as caller:
+        _, [game, other] = await caller.played(count=2)
+    with closing(sqlite3.connect(file)) as there:
+        there.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [size] = there.execute("PRAGMA page_size").fetchone()
+    data = bytearray(file.read_bytes())
+    pages = [data[at : at + size] for at in range(0, len(data), size)]
+    of_log = [
+        at for at, page in enumerate(pages) if page.count(game.encode()) > 3 and other.encode() not in page
+    ]
+    assert len(of_log) > 3
+    for at in of_log[1:4]:
+        data[at * size : (at + 1) * size] = bytes([0xA5]) * size
+    file.write_bytes(data)
+
+    found = await doctor(url, status=1)
+    assert found[0]["kind"] == "file"
+    assert "table events: " in found[0]["what"]
+    assert "restore a backup" in found[0]["todo"]
+    assert "interintent export" in found[0]["todo"]
+    assert {one["where"] for one in found if one["kind"] == "log"} == {game}
+    assert found == await doctor(url, "--mend", status=1)
+    said = await asyncio.to_thread(interintent, "doctor", "--database-url", url)
+    assert said.stderr == f"{len(found)} findings (1 file, {len(found) - 1} log)\n"  # and no log
+    assert (await asyncio.to_thread(interintent, "export", other, "--database-url", url)).exit_code == 0
+
+    copy = tmp_path / "copy.zip"
+    said = await asyncio.to_thread(interintent, "backup", copy, "--database-url", url)
+    assert said.exit_code == 1
+    assert "wrote" in said.stderr
+    assert "the database is damaged: table events: " in said.stderr
+    assert (await asyncio.to_thread(interintent, "restore", "--check", copy)).exit_code == 0
+
+
 @pytest.mark.parametrize("command", [["doctor"], ["migrate"], ["backup", "copy"]])
 def test_a_database_that_cannot_be_used_is_named_with_the_cause_and_what_to_do(
     tmp_path: Path, command: list[str]
