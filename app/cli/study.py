@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -220,7 +220,8 @@ def run_command(
     ] = None,
 ) -> None:
     """Play and judge what a study still lacks. Whatever ended it before (a kill, a spent budget, a refusing
-    model), the same command goes on. Nothing that was answered is asked again.
+    model), the same command goes on. Nothing that was answered is asked again, except calls in flight at a
+    kill.
 
     A study that is not frozen yet is frozen now. A game that fails does not stop the others.
 
@@ -308,19 +309,36 @@ def _announced(state: StudyState, expected: Expectation, study: Study) -> str:
     )
 
 
+_MOST_REASONS: Final = 10
+
+
+def _note_reasons(what: str, reasons: Iterable[tuple[str, str]]) -> None:
+    """Notes a line for each reason, with the games that have it; ``reasons``: a game and its reason each."""
+    games: dict[str, list[str]] = {}
+    for game, why in reasons:
+        games.setdefault(why, []).append(game)
+    for why, having in list(games.items())[:_MOST_REASONS]:
+        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
+        note(f"{what}: {having[0]}{more}: {clean(why)}")
+    if left := sum(map(len, list(games.values())[_MOST_REASONS:])):
+        note(f"… and {left} more, for other reasons")
+
+
 def _print_result(result: RunResult, state: StudyState) -> None:
     for game, aside in result.damaged.items():
         note(f"{game} was damaged: its log was put aside as {aside}, and the game is played anew")
-    for failure in result.failures[:10]:
-        note(f"failed: {failure.game}: {clean(failure.reason)}")
-    if len(result.failures) > 10:
-        note(f"… and {len(result.failures) - 10} more")
-    for game, why in result.unrated[:10]:
-        note(f"not judged: {game}: {clean(why)}")
+    held_up = set(result.refused.values())
+    failed = [(one.game, one.reason) for one in result.failures if one.reason not in held_up]
+    _note_reasons("failed", failed)
+    _note_reasons("not judged", result.unrated)
     if result.spent:
         note("the budget is spent: raise it in the study file, and run again")
-    for words in result.refused.values():
-        note(f"refused: {clean(words)}")
+    for words in dict.fromkeys(result.refused.values()):
+        waiting = [one for one in result.failures if one.reason == words]
+        counts = f" (waiting: games {len(waiting)}, cells {len({one.cell for one in waiting})})"
+        note(f"refused: {clean(words)}" + (counts if waiting else ""))
+    if result.refused:
+        note("mend the account or the key, then run the same command again; nothing is lost")
     echo(
         f"{state.done} of {state.design.size} games are there, {result.played} of them new; "
         f"{result.tokens:,} tokens, cost {result.cost:,.4g}"
