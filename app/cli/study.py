@@ -270,6 +270,8 @@ def run_command(
 def _key(variable: str | None) -> str | None:
     if variable is not None and variable not in os.environ:
         fail(f"the variable {variable} is not set")
+    if variable is not None and not os.environ[variable].strip():
+        fail(f"the variable {variable} is empty: set it to the server's key")
     return None if variable is None else os.environ[variable]
 
 
