@@ -196,8 +196,8 @@ class EndpointSettings(BaseModel):
             raise InvalidEndpoints(f"endpoint {name!r}: the variable {self.api_key_env} is not set")
         if not os.environ[self.api_key_env].strip():
             raise InvalidEndpoints(
-                f"endpoint {name!r}: the variable {self.api_key_env} is empty: set it to the key; for a server "
-                "without keys leave out api_key_env"
+                f"endpoint {name!r}: the variable {self.api_key_env} is empty: set it to the key, or "
+                "leave out api_key_env for a server without keys"
             )
         return os.environ[self.api_key_env]
 

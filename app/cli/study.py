@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from agents.errors import InvalidAgent
@@ -31,7 +30,7 @@ from app.cli.study_parts import (
 )
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
 from app.cli.study_server import StudyServer
-from app.cli.tables import WIDTH
+from app.cli.tables import print_table
 from app.cli.terminal import clean, echo, fail, install_command, note, print_json
 from app.evaluations.study_raters import rater_key
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
@@ -375,7 +374,7 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
             f"{cell['tokens']:,}",
             f"{cell['cost']:,.4g}",
         )
-    _show(table)
+    print_table(table)
     for rater in status["raters"]:
         echo(
             f"{rater['rater']}, {rater['dimension']}: {rater['games']} of {status['planned']} games, "
@@ -710,13 +709,13 @@ def _print_plan(folder: StudyFolder, plan: dict[str, Any]) -> None:
     table = _table("cell", "games", "there", *_TAKEN)
     for cell in plan["cells"]:
         table.add_row(cell["name"], str(cell["games"]), str(cell["reused"]), *_taken(cell))
-    _show(table)
+    print_table(table)
     if plan["raters"]:
         table = _table("rater", "games", *_TAKEN, "hours")
         for one in plan["raters"]:
             hours = _ends(one["hours"], ",.2f")
             table.add_row(f"{one['rater']}, {one['dimension']}", str(one["games"]), *_taken(one), hours)
-        _show(table)
+        print_table(table)
     echo(f"in all: {_ends(plan['calls'], ',.0f')} calls, {_ends(plan['tokens'], ',.0f')} tokens, cost "
          f"{_ends(plan['cost'], ',.3g')}, {_ends(plan['hours'], ',.2f')} hours")  # fmt: skip
     for basis in plan["from"]:
@@ -755,7 +754,7 @@ def _print_finds(found: dict[str, Any]) -> None:
             f"{one['correlation']:.2f}",
             "ASSUMED: the worst case" if one["assumed"] else f"{one['measured_in']} pilot games",
         )
-    _show(table)
+    print_table(table)
 
 
 def _difference(value: float | None, unit: str) -> str:
@@ -770,12 +769,6 @@ def _table(first: str, *others: str) -> Table:
     for heading in others:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
-
-
-def _show(table: Table) -> None:
-    # Wide outside terminals, so that the table is never cut for a program.
-    width = max(WIDTH, 120) if not sys.stdout.isatty() else None
-    Console(highlight=False, markup=False, emoji=False, width=width).print(table, crop=False)
 
 
 def _range(span: Range, form: str) -> str:
