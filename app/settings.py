@@ -182,13 +182,23 @@ class EndpointSettings(BaseModel):
             return self.api_key.get_secret_value()
         if self.api_key_file is not None:
             try:
-                return self.api_key_file.read_text().strip()
+                key = self.api_key_file.read_text().strip()
             except (OSError, UnicodeDecodeError):
                 raise InvalidEndpoints(f"endpoint {name!r}: {self.api_key_file} cannot be read") from None
+            if not key:
+                raise InvalidEndpoints(
+                    f"endpoint {name!r}: {self.api_key_file} is empty: put the key into it"
+                )
+            return key
         if self.api_key_env is None:
             return ""
         if self.api_key_env not in os.environ:
             raise InvalidEndpoints(f"endpoint {name!r}: the variable {self.api_key_env} is not set")
+        if not os.environ[self.api_key_env].strip():
+            raise InvalidEndpoints(
+                f"endpoint {name!r}: the variable {self.api_key_env} is empty: set it to the key, or "
+                "leave out api_key_env for a server without keys"
+            )
         return os.environ[self.api_key_env]
 
 

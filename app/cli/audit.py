@@ -4,12 +4,12 @@ from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from app.base.clock import timestamp
 from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_tables, operator, read_settings, run_or_fail
+from app.cli.tables import print_table
 from app.cli.terminal import fail, note, print_json
 from app.store.audit import Audit, Deed
 
@@ -90,7 +90,7 @@ def audit(
     for deed in deeds:
         detail = ", ".join(f"{name} {value}" for name, value in deed.detail.items())
         table.add_row(timestamp(deed.at), deed.by, deed.owner, deed.action, deed.object, detail)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    print_table(table)
 
 
 def _moment(option: str, text: str | None) -> int | None:

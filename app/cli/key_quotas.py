@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.audit import who_runs
 from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.tables import print_table
 from app.cli.terminal import fail, note, print_json
 from app.edge.auth import owner_of
 from app.edge.quotas import EXEMPT, Quotas, QuotaUse
@@ -127,7 +127,7 @@ def quota(
         limit = "none" if one.limit is None else f"{one.limit:,.10g}"
         counted = "" if one.quota.counted == "process" or one.quota.per == "request" else f"{one.used:,.10g}"
         table.add_row(one.quota.name, limit, counted, one.quota.of)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    print_table(table)
     if whose in EXEMPT:
         note(f"{whose} has only the quotas that were set for it: the settings' do not hold")
 

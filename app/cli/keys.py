@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 
 from app.base.clock import now_ms, timestamp
@@ -19,6 +18,7 @@ from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.audit import who_runs
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.key_quotas import change_quotas, quota, read_changes
+from app.cli.tables import print_table
 from app.cli.terminal import checked, fail, note, print_json
 from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key, new_secret, owner_of
 from app.edge.tokens import MAX_SEAT_S
@@ -214,7 +214,7 @@ def list_keys(
             *(at[:16].replace("T", " ") for at in times),
         ]
         table.add_row(*row)
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    print_table(table)
 
 
 @keys_app.command("scopes")

@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from app.cli.arguments import DatabaseUrl, Sources
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.report import ExcludeAbove, fail_without_games, note_games
+from app.cli.tables import print_table
 from app.cli.terminal import byte_bar, echo, fail, install_command, print_json
 from app.evaluations.ratings import Limited, RatingsView, StoredRatings, view_of
 from app.files.games import Unusable, bundles, games_in
@@ -108,14 +107,14 @@ def _print(view: RatingsView) -> None:
         ranks = str(one.best_rank) if one.best_rank == one.worst_rank else f"{one.best_rank}-{one.worst_rank}"
         table.add_row(
             ranks,
-            escape(one.player),
+            one.player,
             f"{100 * one.rating.value:.1f}",
             f"{100 * one.rating.low:.1f}-{100 * one.rating.high:.1f}",
             f"{100 * one.as_loyal.value:.1f}",
             f"{100 * one.as_evil.value:.1f}",
             f"{one.games} (left {one.deserted})" if one.deserted else str(one.games),
         )
-    Console(highlight=False).print(table)
+    print_table(table)
     for rules in view.rules:
         share = _percent(rules.loyal_wins)
         echo(f"{rules.rules}: loyal wins {share} among mean players, of {rules.games} games")

@@ -1,7 +1,6 @@
 """The commands ``report`` and ``compare``: the figures of finished games and of raters."""
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Annotated, Any, Final, NoReturn, get_args
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from app.cli.arguments import (
@@ -26,6 +24,7 @@ from app.cli.arguments import (
     Where,
 )
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.tables import print_table
 from app.cli.terminal import byte_bar, echo, fail, install_command, note, print_json, reason, writing
 from app.files.games import NO_GOLD, bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
@@ -501,7 +500,6 @@ def _contrasts(report: Report) -> list[ReportTable]:
 
 
 def _print_contrasts(table: ReportTable) -> None:
-    out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
     printed = Table(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
     for head in (*table.heads, "difference %", "p, Holm", "first %", "second %", "games"):
         printed.add_column(head, justify="left" if head in table.heads else "right")
@@ -514,15 +512,13 @@ def _print_contrasts(table: ReportTable) -> None:
             *(_share(row.figures[name], signed=False) for name in ("first", "second")),
             "" if difference.games is None else f"{difference.games:,}",
         )
-    out.print(printed)
+    print_table(printed)
 
 
 _SHARES: Final = ("first", "second", "difference")
 
 
 def _print_pairs(table: ReportTable) -> None:
-    # Wide outside terminals, so that the table is never cut for a program.
-    out = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 200)
     printed = Table(box=box.SIMPLE_HEAD, caption=table.caption, caption_justify="left", pad_edge=False)
     for head in (*table.heads, *(f"{name} %" for name in _SHARES), "p", "p, Holm", "items", "games", "alone"):
         printed.add_column(head, justify="left" if head in table.heads else "right")
@@ -539,7 +535,7 @@ def _print_pairs(table: ReportTable) -> None:
         )
         if difference.value is None:
             note(f"{' | '.join(row.labels)}: {difference.note}")
-    out.print(printed)
+    print_table(printed)
 
 
 def _share(figure: Figure, *, signed: bool) -> str:

@@ -3,13 +3,13 @@
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Column, Table
 from sqlalchemy import func, select
 from sqlalchemy import table as named
 
 from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import on_tables, read_settings, run_or_fail
+from app.cli.tables import print_table
 from app.cli.terminal import print_json
 from app.store.sizes import table_bytes
 
@@ -50,5 +50,5 @@ def database(
     for one in found["tables"]:
         shown.add_row(one["table"], f"{one['rows']:,}", f"{one['bytes']:,}")
     shown.add_row("in all", "", f"{sum(one['bytes'] for one in found['tables']):,}")
-    Console(highlight=False, markup=False, emoji=False).print(shown)
+    print_table(shown)
     typer.echo(f"schema {found['schema']}, newest {found['newest']}")

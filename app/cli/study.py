@@ -3,14 +3,13 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from agents.errors import InvalidAgent
@@ -31,7 +30,7 @@ from app.cli.study_parts import (
 )
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
 from app.cli.study_server import StudyServer
-from app.cli.tables import WIDTH
+from app.cli.tables import print_table
 from app.cli.terminal import clean, echo, fail, install_command, note, print_json
 from app.evaluations.study_raters import rater_key
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
@@ -220,7 +219,8 @@ def run_command(
     ] = None,
 ) -> None:
     """Play and judge what a study still lacks. Whatever ended it before (a kill, a spent budget, a refusing
-    model), the same command goes on. Nothing that was answered is asked again.
+    model), the same command goes on. Nothing that was answered is asked again, except calls in flight at a
+    kill.
 
     A study that is not frozen yet is frozen now. A game that fails does not stop the others.
 
@@ -269,6 +269,8 @@ def run_command(
 def _key(variable: str | None) -> str | None:
     if variable is not None and variable not in os.environ:
         fail(f"the variable {variable} is not set")
+    if variable is not None and not os.environ[variable].strip():
+        fail(f"the variable {variable} is empty: set it to the server's key")
     return None if variable is None else os.environ[variable]
 
 
@@ -308,19 +310,36 @@ def _announced(state: StudyState, expected: Expectation, study: Study) -> str:
     )
 
 
+_MOST_REASONS: Final = 10
+
+
+def _note_reasons(what: str, reasons: Iterable[tuple[str, str]]) -> None:
+    """Notes a line for each reason, with the games that have it; ``reasons``: a game and its reason each."""
+    games: dict[str, list[str]] = {}
+    for game, why in reasons:
+        games.setdefault(why, []).append(game)
+    for why, having in list(games.items())[:_MOST_REASONS]:
+        more = f" and {len(having) - 1} more" if len(having) > 1 else ""
+        note(f"{what}: {having[0]}{more}: {clean(why)}")
+    if left := sum(map(len, list(games.values())[_MOST_REASONS:])):
+        note(f"… and {left} more, for other reasons")
+
+
 def _print_result(result: RunResult, state: StudyState) -> None:
     for game, aside in result.damaged.items():
         note(f"{game} was damaged: its log was put aside as {aside}, and the game is played anew")
-    for failure in result.failures[:10]:
-        note(f"failed: {failure.game}: {clean(failure.reason)}")
-    if len(result.failures) > 10:
-        note(f"… and {len(result.failures) - 10} more")
-    for game, why in result.unrated[:10]:
-        note(f"not judged: {game}: {clean(why)}")
+    held_up = set(result.refused.values())
+    failed = [(one.game, one.reason) for one in result.failures if one.reason not in held_up]
+    _note_reasons("failed", failed)
+    _note_reasons("not judged", result.unrated)
     if result.spent:
         note("the budget is spent: raise it in the study file, and run again")
-    for words in result.refused.values():
-        note(f"refused: {clean(words)}")
+    for words in dict.fromkeys(result.refused.values()):
+        waiting = [one for one in result.failures if one.reason == words]
+        counts = f" (waiting: games {len(waiting)}, cells {len({one.cell for one in waiting})})"
+        note(f"refused: {clean(words)}" + (counts if waiting else ""))
+    if result.refused:
+        note("mend the account or the key, then run the same command again; nothing is lost")
     echo(
         f"{state.done} of {state.design.size} games are there, {result.played} of them new; "
         f"{result.tokens:,} tokens, cost {result.cost:,.4g}"
@@ -355,7 +374,7 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
             f"{cell['tokens']:,}",
             f"{cell['cost']:,.4g}",
         )
-    _show(table)
+    print_table(table)
     for rater in status["raters"]:
         echo(
             f"{rater['rater']}, {rater['dimension']}: {rater['games']} of {status['planned']} games, "
@@ -690,13 +709,13 @@ def _print_plan(folder: StudyFolder, plan: dict[str, Any]) -> None:
     table = _table("cell", "games", "there", *_TAKEN)
     for cell in plan["cells"]:
         table.add_row(cell["name"], str(cell["games"]), str(cell["reused"]), *_taken(cell))
-    _show(table)
+    print_table(table)
     if plan["raters"]:
         table = _table("rater", "games", *_TAKEN, "hours")
         for one in plan["raters"]:
             hours = _ends(one["hours"], ",.2f")
             table.add_row(f"{one['rater']}, {one['dimension']}", str(one["games"]), *_taken(one), hours)
-        _show(table)
+        print_table(table)
     echo(f"in all: {_ends(plan['calls'], ',.0f')} calls, {_ends(plan['tokens'], ',.0f')} tokens, cost "
          f"{_ends(plan['cost'], ',.3g')}, {_ends(plan['hours'], ',.2f')} hours")  # fmt: skip
     for basis in plan["from"]:
@@ -735,7 +754,7 @@ def _print_finds(found: dict[str, Any]) -> None:
             f"{one['correlation']:.2f}",
             "ASSUMED: the worst case" if one["assumed"] else f"{one['measured_in']} pilot games",
         )
-    _show(table)
+    print_table(table)
 
 
 def _difference(value: float | None, unit: str) -> str:
@@ -750,12 +769,6 @@ def _table(first: str, *others: str) -> Table:
     for heading in others:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
-
-
-def _show(table: Table) -> None:
-    # Wide outside terminals, so that the table is never cut for a program.
-    width = max(WIDTH, 120) if not sys.stdout.isatty() else None
-    Console(highlight=False, markup=False, emoji=False, width=width).print(table, crop=False)
 
 
 def _range(span: Range, form: str) -> str:

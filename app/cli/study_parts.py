@@ -3,13 +3,17 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from agents.errors import InvalidAgent
+from agents.llm.options import read_options
+from agents.model.model import read_sampling
 from app.base.clock import now_ms, timestamp
 from app.cli.database import read_settings
-from app.cli.terminal import fail
+from app.cli.terminal import fail, note
 from app.evaluations.study_raters import rater_key
 from app.files.games import Unusable, bundles, games_in
 from app.runner.study_folder import (
@@ -31,7 +35,7 @@ from evaluators.report.columns import (
 )
 from evaluators.report.contrasts import figure_names, range_of
 from evaluators.study.design import Design, StudyCell
-from evaluators.study.file import EvaluationAsked, Study
+from evaluators.study.file import FACTORS_OF_RULES, EvaluationAsked, Study, target_of
 
 __all__ = [
     "MODELS_FILE",
@@ -68,6 +72,7 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
     try:
         study = folder.study()
         design = folder.design(study)
+        _check_conditions(study)
         _check_questions(folder, design)
     except StudyFault as fault:
         fail(str(fault).replace(":\n", ": ").replace("\n", "; "))
@@ -80,6 +85,20 @@ def pilot_study(study: Study, games: int) -> Study:
     return study.model_copy(update={"design": own})
 
 
+def _check_conditions(study: Study) -> None:
+    """Raises StudyFault for a condition that is no option of seats, before a question is blamed for it."""
+    for index, cell in enumerate(study.settings()):
+        for factor, value in cell.items():
+            _, what = target_of(factor)
+            if what == "model" or what in FACTORS_OF_RULES:
+                continue
+            try:
+                read_options(read_sampling({"mechanism" if what == "preset" else what: value})[1])
+            except InvalidAgent as fault:
+                at = f"/cells/{index}" if study.cells else "/conditions"
+                raise StudyFault(f"{at}/{factor}: {fault}") from None
+
+
 def _check_questions(folder: StudyFolder, design: Design) -> None:
     """Raises StudyFault for a question that no report could answer."""
     for index, asked in enumerate(design.study.questions_asked()):
@@ -89,10 +108,7 @@ def _check_questions(folder: StudyFolder, design: Design) -> None:
         except UnknownColumn as fault:
             raise StudyFault(f"/questions/{index}: {fault}") from None
         if asked["measure"] is not None and range_of(asked["measure"]) is None:
-            raise StudyFault(
-                f"/questions/{index}/measure: no figure is called {asked['measure']!r}; there are "
-                f"{'; '.join(figure_names())}. Of seats won, name a side: seats won, evil"
-            )
+            _refuse_figure(f"/questions/{index}/measure", asked["measure"])
         for condition in where:
             _check_levels(folder, design, f"/questions/{index}/where", condition.column, condition.values)
         for contrast in contrasts:
@@ -105,6 +121,18 @@ def _check_questions(folder: StudyFolder, design: Design) -> None:
 
 
 _AND: Final = re.compile(r"\s+and\s+")
+
+
+def _refuse_figure(at: str, name: str) -> NoReturn:
+    """Ends the command for a figure that no report has: first what may be meant, then all there are."""
+    wrong = f"{at}: no figure is called {name!r}"
+    there = f"there are {'; '.join(figure_names())}. Of seats won, name a side: seats won, evil"
+    sides = [figure.replace("…", side) for figure in figure_names() for side in ("evil", "loyal")]
+    near = get_close_matches(name, dict.fromkeys(sides), n=2, cutoff=0.5)
+    if not near:
+        fail(f"{wrong}; {there}")
+    note(f"interintent: {wrong}; did you mean {' or '.join(map(repr, near))}?")
+    fail(there, named=False)
 
 
 def _check_levels(folder: StudyFolder, design: Design, at: str, column: str, levels: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,9 +13,23 @@ from evaluators.measures.play import MODELS, PlayFigures
 from evaluators.report.tables import spreadsheet_text
 from evaluators.statistics.figures import Figure
 
-__all__ = ["WIDTH", "metrics_csv", "print_metrics"]
+__all__ = ["WIDTH", "metrics_csv", "print_metrics", "print_table"]
 
 WIDTH: Final = 80
+
+
+def print_table(table: Table) -> None:
+    """Prints a table on standard output: as wide as the terminal, and elsewhere, where a program may read it,
+    as wide as it is, so that no cell is cut or broken.
+    """
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not sys.stdout.isatty():
+        unbound = console.options.update(width=_UNLIMITED)
+        console.width = max(console.measure(table, options=unbound).maximum, WIDTH)
+    console.print(table, crop=False)
+
+
+_UNLIMITED: Final = 100_000
 
 
 def _measured(figure: Figure) -> tuple[str, str, str]:

@@ -353,7 +353,7 @@ def study_from(values: Mapping[str, Any]) -> Study:
         study = Study.model_validate(values)
     except ValidationError as fault:
         raise InvalidStudy(_faults(fault)) from None
-    if faults := list(_senseless(study)):
+    if faults := list(dict.fromkeys(_senseless(study))):
         raise InvalidStudy(faults)
     return study
 

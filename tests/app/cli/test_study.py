@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from app.cli.study import _note_reasons
 from app.cli.study_pack import archive, gather
 from app.cli.study_running import RunProgress
 from app.instruments.fake_model import FakeModel, read_fault
@@ -378,6 +379,50 @@ def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(
     assert not (folder / "frozen.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        (
+            '"evil.step" = [["formulation"], []]',
+            "/conditions/evil.step: no option is called 'step'; the options",
+        ),
+        (
+            '"evil.steps" = [["selection", "formulation", "modificaton"], []]',
+            "/conditions/evil.steps: steps must be a list that makes sense (no step is called 'modificaton';",
+        ),
+        ('preset = ["papr", "direct"]', "/conditions/preset: mechanism must be one of"),
+        ('"evli.steps" = [["formulation"], []]', "/conditions/evli.steps: evli is no side, role or model"),
+    ],
+)
+def test_a_wrong_condition_is_named_once_and_not_the_question_about_it(
+    tmp_path: Path, condition: str, words: str
+) -> None:
+    folder = tmp_path / "s"
+    study_file(folder)
+    file = folder / "study.toml"
+    text = file.read_text().replace('preset = ["direct", "one_pass"]', condition)
+    question = '[[questions]]\ntext = "?"\ncontrast = "evil.steps=formulation,none"\n'
+    file.write_text(f"{text}\n{question}")
+    done = interintent("study", "plan", folder)
+    assert done.exit_code == 2
+    assert done.stderr.count(words) == 1
+    assert "/questions" not in done.stderr
+
+
+def test_a_run_tells_each_reason_once(capsys: pytest.CaptureFixture[str]) -> None:
+    _note_reasons("failed", [("g_1", "too long"), ("g_2", "away"), ("g_3", "too long"), ("g_4", "too long")])
+    assert capsys.readouterr().err.splitlines() == ["failed: g_1 and 2 more: too long", "failed: g_2: away"]
+
+
+def test_a_figure_with_a_wrong_name_is_answered_with_those_that_may_be_meant(tmp_path: Path) -> None:
+    wrong = SCRIPTED.replace("contrast", 'measure = "seat win, evil"\ncontrast')
+    done = interintent("study", "plan", scripted(tmp_path / "s", wrong))
+    assert done.exit_code == 2
+    first, then, *_ = done.stderr.splitlines()
+    assert "no figure is called 'seat win, evil'; did you mean 'seats won, evil'" in first
+    assert then.startswith("there are seats won")
+
+
 def test_models_that_are_a_condition_are_contrasted_by_their_names_in_the_study(tmp_path: Path) -> None:
     folder = scripted(tmp_path / "s", MODELS_COMPARED)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
@@ -641,7 +686,10 @@ async def test_a_model_that_refuses_stops_its_cells_and_no_others(tmp_path: Path
         models_file(folder, small=small, large=large)
         done = await studying("run", folder, "--yes")
     assert done.exit_code == 3
-    assert "You exceeded your current quota." in done.output
+    (told_why,) = [line for line in done.stderr.splitlines() if "You exceeded your current quota." in line]
+    assert told_why.startswith("refused: large")
+    assert "(waiting: games 2, cells 1)" in told_why
+    assert "mend the account or the key, then run the same command again; nothing is lost" in done.stderr
     told = await asyncio.to_thread(status, folder)
     assert {cell["labels"]["model"]: cell["games"] for cell in told["cells"]} == {"small": 2, "large": 0}
     large = fake(2)

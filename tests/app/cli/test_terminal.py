@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import typer
+from rich.table import Table
 
+from app.cli.tables import print_table
 from app.cli.terminal import clean, fail, writing
 from tests import forked
 from tests.records import HERE
@@ -243,3 +245,16 @@ def ended(process: Any) -> tuple[int, str]:
     with process.stderr:
         said = process.stderr.read()
     return process.wait(100), said
+
+
+def test_a_table_that_a_program_reads_is_as_wide_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    table = Table("of", "scopes", box=None)
+    table.add_row("b_" + "x" * 90, "games:read, games:write, export:full, " * 5 + "[b]last")
+    print_table(table)
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split() == ["of", "scopes"]
+    assert row.strip().startswith("b_" + "x" * 90 + " ")
+    assert row.strip().endswith("[b]last")

@@ -80,6 +80,19 @@ def test_what_makes_no_endpoint_is_refused_without_its_value(models: Any, said: 
     assert KEY not in str(fault.value)
 
 
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_key_is_refused_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file = tmp_path / "key.txt"
+    file.write_text(text)
+    monkeypatch.setenv("EXAMPLE_KEY", text)
+    with pytest.raises(ValidationError, match=r"endpoint 'm': .*key\.txt is empty"):
+        _settings(models=json.dumps({"m": {**SOUND, "api_key_file": str(file)}}))
+    with pytest.raises(ValidationError, match="endpoint 'm': the variable EXAMPLE_KEY is empty"):
+        _settings(models=json.dumps({"m": {**SOUND, "api_key_env": "EXAMPLE_KEY"}}))
+
+
 @pytest.mark.parametrize(("text", "said"), [("[", "not TOML"), (None, "cannot be read")])
 def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
     file = tmp_path / "models.toml"
