@@ -152,6 +152,13 @@ def start(*words: str, **more: str) -> "subprocess.Popen[bytes]":
     return process
 
 
+def stop_like_ctrl_c() -> None:
+    """SIGTERM, and SIGHUP of a closed terminal, stop the demo as Ctrl-C does. nohup still works."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
 def show_where_to_look(url: str, batch: str, game: str) -> None:
     socket_url = url.replace("http", "ws", 1)
     here = Path(sys.executable).parent
@@ -186,11 +193,16 @@ def main() -> None:
         console.print(f"port {arguments.port} is taken, serving on {port}")
     own_models = bool(os.environ.get("INTERINTENT_MODELS") or os.environ.get("INTERINTENT_MODELS_FILE"))
     fake_port = free_port()
-    fake = start("fake-model", "--brain", "sensible", "--host", "127.0.0.1", "--port", str(fake_port))
     endpoint = {"fake": {"base_url": f"http://127.0.0.1:{fake_port}/v1", "model": "fake"}}
     models = {} if own_models else {"INTERINTENT_MODELS": json.dumps(endpoint)}
-    service = start("serve", "--host", "127.0.0.1", "--port", str(port), **models)
+    stop_like_ctrl_c()
+    started = []
     try:
+        started.append(
+            start("fake-model", "--brain", "sensible", "--host", "127.0.0.1", "--port", str(fake_port))
+        )
+        service = start("serve", "--host", "127.0.0.1", "--port", str(port), **models)
+        started.append(service)
         client = Client("127.0.0.1", port)
         wait_until_ready(client, service)
         created = client.json("POST", "/games", {"count": arguments.games, "labels": {"experiment": "demo"}})
@@ -209,10 +221,10 @@ def main() -> None:
     except KeyboardInterrupt:
         console.print("stopping")
     finally:
-        for process in (service, fake):
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                process.wait(WAIT_S)
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(WAIT_S)
 
 
 if __name__ == "__main__":

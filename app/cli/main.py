@@ -27,7 +27,10 @@ COMMANDS: Final = {
     "work": Command(
         "work", "Drive games and run judges, without serving: whatever processes on the same database accept."
     ),
-    "migrate": Command("migrate", "Bring the database to the newest schema; a missing database is created."),
+    "migrate": Command(
+        "migrate",
+        "Bring the database to the newest schema. SQLite's file is made; for PostgreSQL, createdb first.",
+    ),
     "backup": Command("backup", "Write the whole database to one file, while the service runs."),
     "restore": Command("backup", "Put a backup into a database that is empty or missing."),
     "database": Command(

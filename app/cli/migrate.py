@@ -21,7 +21,7 @@ def migrate(
     ] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Bring the database to the newest schema; a missing database is created.
+    """Bring the database to the newest schema. SQLite's file is made; for PostgreSQL, createdb first.
 
     Programs of the release before go on beside it. serve does the same when it starts. There is no way back
     but a backup (interintent backup).

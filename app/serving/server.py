@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+import structlog
 import uvicorn
 from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,12 +20,14 @@ from app.base.listening import stop_listening
 from app.protocol.messages import MAX_MESSAGE
 from app.serving.http_limits import HttpProtocol
 from app.serving.socket_limits import SocketProtocol
-from app.settings import Settings
+from app.settings import MIN_SECRET, Settings
 from app.store.db import Database, sqlite_exists
 from app.store.keys import KeyStore
 from app.store.trouble import trouble_of
 
 __all__ = ["PING_S", "CannotServe", "Server", "check_exposure", "listen", "new_loop", "run", "serve"]
+
+log = structlog.get_logger()
 
 PING_S: Final = 20.0
 """Seconds between two pings of a WebSocket, and also until a WebSocket that sends no pong is dropped."""
@@ -49,8 +52,20 @@ class CannotServe(Exception):
 
 
 async def check_exposure(settings: Settings) -> None:
-    """Raises CannotServe if other machines could call without a credential."""
-    if settings.api_key is None and not is_loopback(settings.host) and not await _has_keys(settings):
+    """Raises CannotServe if other machines could call without a credential. Warns of an operator's key that
+    they might guess.
+    """
+    if is_loopback(settings.host):
+        return
+    if settings.api_key is not None:
+        if len(settings.api_key.get_secret_value()) < MIN_SECRET:
+            log.warning(
+                f"INTERINTENT_API_KEY has fewer than {MIN_SECRET} characters, and whoever guesses it may do "
+                "everything: make a longer one, ik_$(openssl rand -hex 32)",
+                host=settings.host,
+            )
+        return
+    if not await _has_keys(settings):
         raise CannotServe(
             f"{settings.host} can be reached from other machines, and no API key is configured: "
             "anybody could read every game. Make one (interintent keys create), set INTERINTENT_API_KEY, or "

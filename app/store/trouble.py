@@ -1,5 +1,7 @@
 """What keeps a database from working, in one plain sentence: a full disk, a lock, a server that is away."""
 
+import re
+import shlex
 import sqlite3
 from typing import Any, Final, Literal, NamedTuple
 
@@ -26,6 +28,8 @@ class DatabaseTrouble(NamedTuple):
     """A sentence without a full stop: what is the case, and what to do."""
     meanwhile: str = ""
     """What a service does until then; empty: nothing is known of that."""
+    said: str = ""
+    """What the database itself said, for the log; empty: the advice says it all."""
 
     @property
     def words(self) -> str:
@@ -38,7 +42,12 @@ _WAITING: Final = "games wait and go on then"
 _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
     trouble.cause: trouble
     for trouble in (
-        DatabaseTrouble("full", "the disk of the database is full: make room (interintent prune)", _WAITING),
+        DatabaseTrouble(
+            "full",
+            "the disk of the database is full: free space on its volume first; deleting games (interintent "
+            "prune) needs some itself",
+            _WAITING,
+        ),
         DatabaseTrouble(
             "locked",
             "another program holds the lock of the database: end that program",
@@ -68,6 +77,9 @@ _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
         ),
     )
 }
+
+_NAMED: Final = re.compile(r'database "([^"\s]+)"')
+"""How PostgreSQL names the database that it does not have."""
 
 _SQLITE: Final[dict[int, Cause]] = {
     sqlite3.SQLITE_FULL: "full",
@@ -108,7 +120,19 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
     if isinstance(fault, UnknownSchema):
         return DatabaseTrouble("schema", str(fault))
     cause = _cause(fault)
-    return None if cause is None else _TROUBLES[cause]
+    if cause is None:
+        return None
+    raw = fault.orig if isinstance(fault, DBAPIError) else fault
+    if getattr(raw, "sqlstate", None) == asyncpg.InvalidCatalogNameError.sqlstate:
+        found = _NAMED.search(str(raw))
+        name = shlex.quote(found[1]) if found else "NAME"
+        return DatabaseTrouble(
+            cause,
+            f"the server has no such database: make it first (createdb {name}), or correct DATABASE_URL",
+        )
+    if cause == "refused":
+        return _TROUBLES[cause]._replace(said=" ".join(str(raw).split()))
+    return _TROUBLES[cause]
 
 
 def _cause(fault: BaseException) -> Cause | None:

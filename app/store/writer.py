@@ -313,7 +313,8 @@ class DatabaseHealth:
             known = {found.cause for found in self._found.values()}
             self._found[what] = trouble
             if trouble.cause not in known:
-                log.error(trouble.words, cause=trouble.cause, fault=type(fault).__name__)
+                said = {"said": trouble.said} if trouble.said else {}
+                log.error(trouble.words, cause=trouble.cause, fault=type(fault).__name__, **said)
         return trouble
 
     def worked(self, what: str, *, tried: bool = False) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -383,6 +384,37 @@ def test_stored_games_are_exported_without_a_server(tmp_path: Path) -> None:
         assert word in done.stderr
         # What was there before a refused command is still there.
         assert out.read_text("utf-8") == served["full"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
+    port = steady_port()
+    demo = subprocess.Popen(
+        [sys.executable, str(PROJECT / "scripts" / "demo.py"), "--games", "1", "--port", str(port)],
+        cwd=tmp_path,
+        env={**clean, "PYTHONPATH": str(PROJECT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert demo.stdout is not None
+        said = ""
+        while "InterIntent Server on" not in said:
+            line = demo.stdout.readline()
+            assert line, said
+            said += line
+        demo.send_signal(number)
+        # Both programs have its output: it ends when the last of them has ended.
+        rest, _ = demo.communicate(timeout=100)
+    finally:
+        demo.kill()
+        demo.wait()
+    assert "Traceback" not in said + rest
+    assert demo.returncode == 0, said + rest
+    with pytest.raises(OSError):  # noqa: PT011  # refused, whatever this system calls it
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
 
 
 def test_the_demo_plays_its_games_and_stops(tmp_path: Path) -> None:

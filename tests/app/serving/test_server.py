@@ -68,6 +68,19 @@ async def test_with_a_key_every_address_may_be_served() -> None:
     await check_exposure(local_settings("sqlite://", host="0.0.0.0", api_key="ik_x"))
 
 
+@pytest.mark.parametrize(
+    ("host", "key", "warned"),
+    [("0.0.0.0", "s" * 31, True), ("0.0.0.0", "s" * 32, False), ("127.0.0.1", "s", False)],
+)
+async def test_a_short_operators_key_that_others_can_try_is_warned_of(
+    host: str, key: str, warned: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await check_exposure(local_settings("sqlite://", host=host, api_key=key))
+    said = capsys.readouterr().out
+    assert ("fewer than 32 characters" in said) == warned
+    assert "sss" not in said
+
+
 async def test_a_refused_start_touches_nothing(tmp_path: Path) -> None:
     settings = local_settings(url_of(tmp_path), host="0.0.0.0")
     with pytest.raises(CannotServe):

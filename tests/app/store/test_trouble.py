@@ -407,6 +407,13 @@ def test_every_fault_of_a_database_has_its_sentence() -> None:
         assert found is not None, fault
         assert found.cause == cause, fault
         assert "\n" not in found.words
+        assert bool(found.said) == (
+            cause == "refused" and not isinstance(fault, asyncpg.InvalidCatalogNameError)
+        )
+    for name, shown in (("games", "games"), ("a;b", "'a;b'"), ("my games", "NAME")):
+        missing = trouble_of(asyncpg.InvalidCatalogNameError(f'database "{name}" does not exist'))
+        assert missing is not None
+        assert f"(createdb {shown})" in missing.words
     for ours in (
         asyncpg.UndefinedColumnError("x"),
         of_sqlite(sqlite3.SQLITE_ERROR),
