@@ -21,6 +21,10 @@ class Allowance:
         self._left -= 1
         return True
 
+    def give_back(self) -> None:
+        """Returns one token that was taken for something that is not to count."""
+        self._left = min(self._burst, self._left + 1)
+
     def left(self, now: float) -> float:
         """How many tokens there are."""
         return min(self._burst, self._left + (now - self._seen) * self._rate)

@@ -78,7 +78,7 @@ def _print_findings(findings: Findings, *, as_json: bool) -> int:
     else:
         for check in checks:
             echo(f"{check.outcome:<12}{check.name}: {check.expected}")
-            for why in check.why:
-                echo(f"{'':<12}  {why}")
+            for line in "\n".join(check.why).splitlines():
+                echo(f"{'':<12}  {line}")
         typer.echo(f"{counts['ok']} ok, {counts['wrong']} wrong, {counts['not_reached']} not reached")
     return counts["wrong"]

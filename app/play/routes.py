@@ -141,6 +141,8 @@ async def answer_request(
     outcome = await seats.act(view, request_id, answer, via="http")
     if isinstance(outcome, Refused):
         return _problem(outcome)
+    if not outcome.duplicate:
+        seats.give_back(game_id, seat)
     return ActAck(
         re=None,
         request_id=outcome.request_id,

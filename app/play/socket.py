@@ -443,6 +443,9 @@ class Connection(SocketTalk):
             remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
             await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
         else:
+            if not outcome.duplicate:
+                # A request takes one answer: whoever only answers is never too fast.
+                self._allowance.give_back()
             if not outcome.duplicate and await self._sockets.bots.cuts(self._view, outcome.request_id):
                 raise Closing(Code.STOPPING, "the check of bots cuts here: come back, and play on")
             ack = ActAck(

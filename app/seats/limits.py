@@ -12,7 +12,8 @@ __all__ = ["BURST", "IDENTIFIES", "MAX_WAITING", "RATE", "Guesses", "Strikes", "
 
 RATE: Final = 10.0
 BURST: Final = 20
-"""Messages from one client: ``RATE`` a second in the long run, ``BURST`` at once."""
+"""Messages from one client: ``RATE`` a second in the long run, ``BURST`` at once. An answer that is accepted
+does not count: a request takes one, so a bot that only answers may be as fast as the game."""
 
 MAX_WAITING: Final = 4_096
 """The most unidentified connections from one address at a time. Each identifies or is closed within

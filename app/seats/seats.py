@@ -186,6 +186,12 @@ class Seats:
         if not allowance.spend(now):
             raise RateLimited(f"at most {RATE:g} answers a second", allowance.refill_s)
 
+    def give_back(self, game_id: str, seat: Seat) -> None:
+        """Uncounts an answer that was accepted: a request takes one, so they are no flood."""
+        allowance = self._allowances.get((game_id, seat))
+        if allowance is not None:
+            allowance.give_back()
+
     # --- answers ----------------------------------------------------------------------------
 
     async def act(

@@ -33,8 +33,11 @@ STARTS: Final = 12
 BY_HAND_S: Final = 600.0
 """Seconds to wait for a bot that a person starts by hand, each time."""
 
-KEPT_ERRORS: Final = 300
+KEPT_ERRORS: Final = 4_000
 """Bytes of the bot's standard error that are kept."""
+
+SHOWN_ERRORS: Final = 10
+"""Lines of it that are shown: what went wrong seldom stands in the last one."""
 
 Notify = Callable[[str], object]
 """Takes a line for the person who runs the check."""
@@ -107,9 +110,12 @@ class _Bot:
 
     @property
     def ending(self) -> str:
-        """The exit status of the ended process, with the last line of its standard error."""
-        lines = self._errors.decode("utf-8", "replace").strip().splitlines()
-        return f"the bot ended with status {self.status}" + (f": {lines[-1].strip()}" if lines else "")
+        """The exit status of the ended process, with the last lines of its standard error."""
+        lines = self._errors.decode("utf-8", "replace").strip().splitlines()[-SHOWN_ERRORS:]
+        said = f"the bot ended with status {self.status}"
+        if len(lines) > 1:
+            said += "; its last lines"
+        return "\n  ".join([f"{said}:", *map(str.rstrip, lines)]) if lines else said
 
     async def stop(self) -> None:
         """Kills the process, and every process that it started."""

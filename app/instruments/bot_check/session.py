@@ -219,7 +219,11 @@ class Session:
             return None
         if known == _canonical(request_id, action):
             return True
-        self.findings.wrong("one-answer", f"{request_id} was accepted, then another answer to it came")
+        self.findings.wrong(
+            "one-answer",
+            f"{request_id} was accepted, then another answer to it came: a request that is sent again gets "
+            "the very same action (docs/bots.md, Answers)",
+        )
         return False
 
     # --- what the server does -----------------------------------------------------------------

@@ -221,8 +221,10 @@ def test_the_command_says_what_it_found_and_exits_so() -> None:
     assert run("--listen", "here").exit_code == 2
     # It comes, and leaves without a word.
     rude = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1].split(':')[2]))); "
-    rude += "s.sendall(b'GET /games/x HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); s.recv(100); sys.exit(3)"
+    rude += "s.sendall(b'GET /games/x HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); s.recv(100); "
+    rude += "[print(f'line {n}', file=sys.stderr) for n in range(12)]; sys.exit(3)"
     gone = run("--patience", "2", "--quiet", "1", "--", sys.executable, "-c", rude, "{url}")
     assert gone.exit_code == 1
     assert "wrong       credential: sends its token" in gone.stdout
-    assert "the bot ended with status 3" in gone.stdout
+    assert "the bot ended with status 3; its last lines:" in gone.stdout
+    assert [int(n) for n in re.findall(r"^ +line (\d+)$", gone.stdout, re.MULTILINE)] == list(range(2, 12))

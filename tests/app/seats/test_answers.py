@@ -315,6 +315,38 @@ async def test_answers_that_come_too_fast_are_refused_with_what_is_open(
     assert last["retry_after_ms"] > 0
 
 
+@pytest.fixture
+def three_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three messages, and none comes back with time."""
+    for module in ("app.seats.wire", "app.seats.seats"):
+        monkeypatch.setattr(f"{module}.BURST", 3)
+        monkeypatch.setattr(f"{module}.RATE", 1e-6)
+
+
+@pytest.mark.usefixtures("three_messages")
+async def test_a_seat_that_answers_at_once_is_never_too_fast(served: Served, line: Watcher | None) -> None:
+    one = await chair(served, line, seats=[{"agent": "remote"}, *[{"agent": "scripted"}] * 4])
+    answered = 0
+    while (request := await one.request()) is not None:
+        said = await one.act(request["default"], request=request["request_id"])
+        assert said.get("code") is None, said
+        answered += 1
+    assert answered > 3
+
+
+@pytest.mark.usefixtures("three_messages")
+async def test_an_accepted_answer_that_is_sent_again_and_again_is_a_flood(
+    served: Served, line: Watcher | None
+) -> None:
+    one = await chair(served, line)
+    assert not (await one.act())["duplicate"]
+    said = [await one.act()]
+    while "code" not in said[-1] and len(said) < 9:
+        said.append(await one.act())
+    assert said[-1]["code"] == "rate-limited"
+    assert all(again["duplicate"] for again in said[:-1])
+
+
 async def test_too_late_and_already_answered_say_what_is_open_now(
     served: Served, line: Watcher | None
 ) -> None:
