@@ -57,6 +57,6 @@ def doctor(
             todo = "mended" if finding.mended else finding.todo
             echo(clean(f"{finding.kind}: {finding.where}: {finding.what}. {todo}"))
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(Counter(f.kind for f in found).items()))
-        note(f"{len(found)} findings ({kinds})" if found else "nothing is wrong")
+        note(f"findings {len(found)} ({kinds})" if found else "nothing is wrong")
     if left:
         raise typer.Exit(1)

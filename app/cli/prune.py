@@ -30,7 +30,7 @@ _UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 @commands.command("prune")
 def prune(
     older_than: Annotated[
-        str, typer.Option(help="Batches in which nothing has happened for so long: 12h, 90d, 52w.")
+        str, typer.Option(help="Batches in which nothing has happened for so long: 12h, 90d, 52w; 0h: all.")
     ],
     label: Annotated[
         str | None, typer.Option(help="Only batches with this label, as name=value.", show_default=False)
@@ -54,7 +54,10 @@ def prune(
     """
     span = re.fullmatch(r"(\d{1,5})([hdw])", older_than)
     if span is None:
-        fail(f"--older-than takes 12h, 90d or 52w; got {older_than!r}")
+        fail(
+            "--older-than takes a whole number of hours, days or weeks, as 12h, 90d or 52w (0h: every "
+            f"batch that is over); got {older_than!r}"
+        )
     before = now_ms() - int(span[1]) * _UNITS[span[2]]
     name, equals, value = (label or "").partition("=")
     if label is not None and not (name and equals):

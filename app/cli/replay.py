@@ -31,7 +31,7 @@ from engine.view import read_viewer
 from evaluators.ground.turns import Game, read_game
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 from evaluators.measures.play import PlayFigures
-from evaluators.report.columns import UnknownColumn, column_name, columns_of, rule_set
+from evaluators.report.columns import UnknownColumn, column_name, columns_of, no_column, rule_set
 
 __all__ = ["commands"]
 
@@ -174,7 +174,7 @@ def metrics_command(
     if failed:
         echo(f"{failed} failed and are not counted", err=True)
     if column is not None and metrics.games and not groups:
-        fail(f"no game has a column {column!r} to group by")
+        fail(no_column(column))
     if as_json:
         answer = _metrics_json(figures, intervals=intervals)
         if len(rule_sets) > 1:

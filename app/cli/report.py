@@ -38,6 +38,7 @@ from evaluators.report.columns import (
     Split,
     UnknownColumn,
     column_name,
+    no_column,
     read_conditions,
     read_contrasts,
 )
@@ -174,7 +175,7 @@ def report_command(
         )
     _note_passed_over(builder)
     if split.group_by is not None and builder.games and not builder.groups:
-        fail(f"no game has a column {split.group_by!r} to group by; see --help for the columns")
+        fail(no_column(split.group_by))
     _write(builder, out, form, figures, described)
 
 

@@ -467,7 +467,7 @@ def pack_command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="The archive, .tar.gz or .zip; its folder lies beside it.  [DIR/pack.tar.gz]",
+            help="The archive, .tar.gz or .zip; X.zip also makes the folder X beside it.  [DIR/pack.tar.gz]",
             show_default=False,
         ),
     ] = None,
@@ -496,7 +496,11 @@ def pack_command(
         fail(f"--out ends in .tar.gz or .zip, got {target}")
     where = target.with_name(target.name.removesuffix(suffix))
     if where.exists() and not (where / "SHA256SUMS").exists() and any(where.iterdir()):
-        fail(f"{where} exists and is no pack: name another archive with --out")
+        other = where.with_name(f"{where.name}-pack{suffix}")
+        fail(
+            f"{target} also makes the folder {where}, which exists and is no pack: name another archive, as "
+            f"--out {other}"
+        )
     answers = _can_answer(design)
     try:
         _complete(folder, design, early=early)

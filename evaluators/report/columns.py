@@ -38,6 +38,7 @@ __all__ = [
     "column_name",
     "columns_of",
     "model_seats",
+    "no_column",
     "read_conditions",
     "read_contrasts",
     "rule_set",
@@ -373,11 +374,16 @@ def column_name(text: str) -> str:
     """The column called ``text``. Raises UnknownColumn if no column can be called so."""
     name = _OTHER_NAMES.get(text, text)
     if not _NAME.fullmatch(name):
-        raise UnknownColumn(
-            f"no column is called {text!r}; columns are {', '.join((*GAME_COLUMNS, *SEAT_COLUMNS))} and the "
-            "labels of batches"
-        )
+        raise UnknownColumn(f"no column is called {text!r}; {_COLUMNS}")
     return name
+
+
+_COLUMNS: Final = f"columns are {', '.join((*GAME_COLUMNS, *SEAT_COLUMNS))} and the labels of batches"
+
+
+def no_column(name: str) -> str:
+    """Says that no game has a column of this name, and which there are."""
+    return f"no game has a column {name!r} to group by; {_COLUMNS}"
 
 
 def _read_one(text: str, option: str) -> Condition:

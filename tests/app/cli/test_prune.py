@@ -97,7 +97,7 @@ async def test_a_file_that_cannot_be_made_smaller_is_told_in_a_sentence(
 def test_what_cannot_be_read_is_refused_in_a_sentence(tmp_path: Path) -> None:
     url = ("--database-url", f"sqlite:///{tmp_path / 'games.sqlite'}")
     for words, why in (
-        (("--older-than", "soon"), "--older-than takes 12h, 90d or 52w; got 'soon'"),
+        (("--older-than", "soon"), "or 52w (0h: every batch that is over); got 'soon'"),
         (("--older-than", "1d", "--label", "x"), "--label takes name=value; got 'x'"),
         (("--older-than", "1d"), "there is no database"),
     ):

@@ -363,7 +363,8 @@ def test_metrics_of_groups_add_up_to_those_of_all() -> None:
     sides = json.loads(run("metrics", HERE, "--json", "--group-by", "side").stdout)["groups"]
     assert sides["loyal"]["approve_ballot_rate_loyal"] == told["approve_ballot_rate_loyal"]
     assert sides["loyal"]["approve_ballot_rate_evil"]["den"] == sides["loyal"]["games"] == 0
-    assert "no game has a column 'mood'" in run("metrics", HERE, "--group-by", "mood").stderr
+    refused = run("metrics", HERE, "--group-by", "mood").stderr
+    assert "no game has a column 'mood' to group by; columns are profile, rules" in refused
     assert "no column is called" in run("metrics", HERE, "--group-by", "a b").stderr
 
 

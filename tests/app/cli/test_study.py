@@ -409,6 +409,17 @@ def test_a_wrong_condition_is_named_once_and_not_the_question_about_it(
     assert "/questions" not in done.stderr
 
 
+def test_a_pack_beside_the_study_is_refused_with_a_name_that_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(tmp_path / "self")
+    monkeypatch.chdir(tmp_path)
+    done = interintent("study", "pack", "self", "--out", "self.zip")
+    assert done.exit_code == 2
+    assert "self.zip also makes the folder self, which exists and is no pack" in done.stderr
+    assert "--out self-pack.zip" in done.stderr
+
+
 def test_a_run_tells_each_reason_once(capsys: pytest.CaptureFixture[str]) -> None:
     _note_reasons("failed", [("g_1", "too long"), ("g_2", "away"), ("g_3", "too long"), ("g_4", "too long")])
     assert capsys.readouterr().err.splitlines() == ["failed: g_1 and 2 more: too long", "failed: g_2: away"]
