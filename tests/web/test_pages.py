@@ -204,6 +204,7 @@ async def test_on_a_phone_the_pages_are_behind_a_menu(served: Served, visit: Vis
         await page.keyboard.press("Escape")
         await expect(pages.get_by_role("link")).to_have_count(0)
         await pages.get_by_role("button", name="Menu").click()
+        await expect(pages.get_by_role("link", name="Guides")).to_have_attribute("href", "../docs/index.html")
         await pages.get_by_role("link", name="Reports").click()
         await expect(page.get_by_role("heading", name="Reports", level=1)).to_be_visible()
         await expect(pages.get_by_role("link")).to_have_count(0)

@@ -255,6 +255,7 @@ async def test_a_friend_without_a_key_plays_and_sees_the_game_after_it(tmp_path:
         await host.get_by_label("People, you included").select_option("2")
         await host.get_by_role("button", name="Make the table").click()
         await expect(host.get_by_role("heading", name="This server asks for a key")).to_be_visible()
+        await expect(host.get_by_text("Enter the key that you were given.")).to_be_visible()
         await host.get_by_role("button", name="Enter a key").last.click()
         await host.get_by_label("Key or token").fill(key)
         await host.get_by_role("button", name="Use it").click()

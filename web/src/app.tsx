@@ -60,6 +60,9 @@ export const App = (): JSX.Element => {
                 </a>
               </li>
             ))}
+            <li>
+              <a href="../docs/index.html">Guides</a>
+            </li>
           </ul>
         </nav>
         <div class="row">

@@ -29,14 +29,15 @@ export const faultOf = (error: unknown): Fault => {
     if (error.status === 401 || error.status === 403)
       return {
         title: error.status === 403 ? "This key does not allow that" : key.peek() ? "The server does not know this key" : "This server asks for a key",
-        detail: error.message,
+        // The server's own words tell programs which header to send.
+        detail: error.status === 401 && !key.peek() ? "Enter the key that you were given." : error.message,
         key: true,
         again: false,
       };
     if (error.status === 404)
       return {
         title: "There is nothing here",
-        detail: "It does not exist, or your key does not show it to you. Check the address.",
+        detail: `It does not exist${key.peek() ? ", or your key does not show it to you" : " on this server, or is no longer there"}. Check the address.`,
         key: true,
         again: false,
       };

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import { Icon, type IconName } from "../parts/icons.tsx";
-import { type Table, sideOf } from "./fold.ts";
+import { type Hand, type Table, sideOf } from "./fold.ts";
 import { memo } from "./memo.ts";
 import type { Player } from "./player.ts";
 import { ROLE, nameOf, plural } from "./words.ts";
@@ -33,12 +33,20 @@ const SHORT: Record<Role, string> = {
   merlin: "Mer",
   percival: "Per",
   servant: "Ser",
-  assassin: "Ass",
+  assassin: "Asn",
   morgana: "Mgn",
   mordred: "Mdr",
   oberon: "Obe",
   minion: "Min",
 };
+
+/** The role that is believed; of a seat that Merlin was shown, the side, since Merlin names no roles; null if neither. */
+const taken = (belief: Belief, hand: Hand | undefined): { short: string; words: string } | null =>
+  belief.role
+    ? { short: SHORT[belief.role], words: ROLE[belief.role] }
+    : hand?.role === "merlin" && hand.sees.includes(belief.about)
+      ? { short: "Evil", words: "evil" }
+      : null;
 
 export const beliefsIn = (log: readonly GameEvent[]): Held[] =>
   log.flatMap((event, i) =>
@@ -84,11 +92,13 @@ interface RowProps {
   held: readonly Held[];
   count: number;
   truth: Truths;
+  /** What this seat was told in secret, where these eyes see it. */
+  hand: Hand | undefined;
   /** The seat whose cell is chosen in this row. */
   chosen: Seat | undefined;
 }
 
-const Cells = memo(({ by, names, held, count, truth, chosen }: RowProps): JSX.Element => {
+const Cells = memo(({ by, names, held, count, truth, hand, chosen }: RowProps): JSX.Element => {
   const latest = new Map<Seat, Belief>();
   for (const { belief } of held.slice(0, count)) latest.set(belief.about, belief);
   return (
@@ -104,7 +114,8 @@ const Cells = memo(({ by, names, held, count, truth, chosen }: RowProps): JSX.El
             </td>
           );
         const mark = truthOf(belief, truth);
-        const { role, confidence } = belief;
+        const { confidence } = belief;
+        const role = taken(belief, hand);
         return (
           <td key={about} class={`truth-${mark}`}>
             <button
@@ -113,11 +124,11 @@ const Cells = memo(({ by, names, held, count, truth, chosen }: RowProps): JSX.El
               onClick={() => (looked.value = chosen === about ? undefined : { by, about })}
             >
               <span class="hidden">
-                {`${names[by - 1]} takes ${name} for ${role ? ROLE[role] : "nobody in particular"}${
+                {`${names[by - 1]} takes ${name} for ${role?.words ?? "nobody in particular"}${
                   confidence === null ? "" : `, confidence ${confidence} of 5`
                 }${mark === "open" ? "" : `: ${MARK[mark].words}`}`}
               </span>
-              <span aria-hidden="true">{role ? SHORT[role] : "?"}</span>
+              <span aria-hidden="true">{role?.short ?? "?"}</span>
               <Sign truth={mark} />
               <span class="confidence" style={{ "--c": String((confidence ?? 0) / 5) }} />
             </button>
@@ -179,6 +190,7 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
                     held={held}
                     count={later < 0 ? held.length : later}
                     truth={truth}
+                    hand={table.hands[by]}
                     chosen={pair?.by === by ? pair.about : undefined}
                   />
                   <td class="over-time">
@@ -209,7 +221,7 @@ export const BeliefMap = ({ player, table }: { player: Player; table: Table }): 
                 <button type="button" class="link" onClick={() => player.seek(held.at)}>
                   Event {held.at}
                 </button>{" "}
-                {held.belief.role ? ROLE[held.belief.role] : "unsure"}
+                {taken(held.belief, table.hands[pair.by])?.words ?? "unsure"}
                 {held.belief.confidence !== null && `, ${held.belief.confidence} of 5`} <Sign truth={truthOf(held.belief, truth)} />
                 <span class="hidden"> {MARK[truthOf(held.belief, truth)].words}</span>
                 {held.belief.reasoning && <span class="reason" dir="auto">{held.belief.reasoning}</span>}
