@@ -390,6 +390,7 @@ def test_stored_games_are_exported_without_a_server(tmp_path: Path) -> None:
 def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
     port = steady_port()
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup the demo would rightly go on
     demo = subprocess.Popen(
         [sys.executable, str(PROJECT / "scripts" / "demo.py"), "--games", "1", "--port", str(port)],
         cwd=tmp_path,
@@ -398,6 +399,7 @@ def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path, number: sig
         stderr=subprocess.STDOUT,
         text=True,
     )
+    signal.signal(number, before)
     try:
         assert demo.stdout is not None
         said = ""

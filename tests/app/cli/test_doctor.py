@@ -165,7 +165,7 @@ async def test_pages_that_were_overwritten_hide_nothing_else_and_a_backup_is_wri
     assert {one["where"] for one in found if one["kind"] == "log"} == {game}
     assert found == await doctor(url, "--mend", status=1)
     said = await asyncio.to_thread(interintent, "doctor", "--database-url", url)
-    assert said.stderr == f"{len(found)} findings (1 file, {len(found) - 1} log)\n"  # and no log
+    assert said.stderr == f"findings {len(found)} (1 file, {len(found) - 1} log)\n"  # and no log
     assert (await asyncio.to_thread(interintent, "export", other, "--database-url", url)).exit_code == 0
 
     copy = tmp_path / "copy.zip"
