@@ -46,7 +46,7 @@ _LONG: Final = 4_096
 """Bytes from which on a text is worth looking at how it is written."""
 
 _PIECES: Final = 20
-_FEW: Final = 100
+_FEW: Final = 50
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _LOW: Final = re.compile(rb"\\u[dD][c-fC-F]")
