@@ -47,6 +47,7 @@ _LONG: Final = 4_096
 
 _PIECES: Final = 20
 _FEW: Final = 50
+_STEP: Final = 11
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _LOW: Final = re.compile(rb"\\u[dD][c-fC-F]")
@@ -94,7 +95,7 @@ def read_json(
     except orjson.JSONDecodeError as fault:
         return _read_slowly(body, fault, max_depth, texts)
     _check_structure(value, max_depth)
-    written = to_json(value)
+    written = _write(value, body)
     if texts is not None:
         _check_texts(written, texts)
     if not _has_long_numbers(body):
@@ -108,6 +109,18 @@ def read_json(
         return jiter.from_json(body, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError:
         raise _doubled(body) from None
+
+
+def _write(value: Any, body: bytes) -> bytes:
+    """The value as JSON without white space.
+
+    orjson writes long texts up to ten times as fast as pydantic, but takes three times as long where every
+    second character is an escape, and up to 220 bytes an element of an array or object.
+    """
+    sample = body[::_STEP]
+    if sample.count(b"\\") * 4 > len(sample) or sample.count(b",") * 64 > len(sample):
+        return to_json(value)
+    return orjson.dumps(value)
 
 
 def _doubled(body: bytes) -> Unparsable:
@@ -127,7 +140,7 @@ def _check_keys(body: bytes, written: bytes) -> None:
     """Raises Unparsable if members are missing in ``written``: of doubled keys orjson keeps the last."""
     # All other colons are in texts.
     colons = _colons(body)
-    if b"u003a" in body or b"u003A" in body:
+    if b"\\" in body and b"u003" in body:
         plain = body.replace(rb"\\", b"--")
         colons += plain.count(rb"\u003a") + plain.count(rb"\u003A")
     if colons != _colons(written):
@@ -284,7 +297,7 @@ def _scalar_refused(body: bytes, place: int, texts: _Texts) -> InvalidRequest:
     is_text = body[place : place + 1] == b"\\"
     node = _cut_off(body[:place] + (_MARK + b'":0' if is_text else b"0"))
     before = body[:place]
-    _check_texts(to_json(node) if b"\\" in before else before, texts)
+    _check_texts(_write(node, before) if b"\\" in before else before, texts)
     if is_text:
         return _text_refused(node, body, place)
     pointer = json_pointer(_way_to_last(node))
