@@ -384,8 +384,8 @@ def _shot(profile: Profile) -> str:
         return ". After three successful ones an evil seat shoots: if it hits merlin evil wins, else loyal"
     missed = "loyal wins" if profile.missed_shot == "loyal_wins" else "the game goes on"
     return (
-        ", three successful ones for loyal. Once, after a quest, an evil seat may shoot: if it hits merlin, "
-        f"evil wins; if it misses, {missed}"
+        ", three successful ones for loyal. Once, after a quest, also the last, an evil seat may shoot: if "
+        f"it hits merlin, evil wins; if it misses, {missed}"
     )
 
 

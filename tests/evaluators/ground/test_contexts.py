@@ -306,7 +306,7 @@ def test_the_rules_that_were_played_by_are_told() -> None:
     assert odd.endswith("percival was shown merlin."), "and there is one evil seat"
     assert "The leader proposes a team; nobody is asked to speak." in odd
     assert "at most 1 proposal; after the last rejection evil wins." in odd
-    assert "Once, after a quest, an evil seat may shoot" in odd
+    assert "Once, after a quest, also the last, an evil seat may shoot" in odd
     assert "if it misses, the game goes on." in odd
     strangers = text("merlin", "servant", "servant", "oberon", "assassin")
     assert strangers.endswith("The evil seats were not shown each other.")
