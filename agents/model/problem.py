@@ -131,6 +131,9 @@ _MAY_PASS: Final = frozenset({408, 409, 421, 423, 424, 425, 498, 499})
 
 def of_transfer(failed: Failed) -> CallProblem:
     """The problem of a request without a complete response."""
+    if failed.cause == "encoding":
+        # Every response of this server will be compressed so, until somebody changes that.
+        return CallProblem(failed.cause, failed.status, "account", final=True, words=failed.words)
     kind: Unavailability = "answer" if failed.cause in _OF_THE_ANSWER else "outage"
     return CallProblem(failed.cause, failed.status, kind, words=failed.words)
 
