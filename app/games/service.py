@@ -248,7 +248,7 @@ class Games:
         game_id: str | None = None,
         rated: bool = False,
         unrated: str | None = None,
-    ) -> "Laid":
+    ) -> Laid:
         """A batch of one game that is not stored yet; ``game_id``: the game's id, if it was promised before.
         Raises as ``create``.
         """
@@ -259,14 +259,14 @@ class Games:
         game = replace(game, game_id=game_id or game.game_id, rated=rated, unrated=unrated)
         return Laid(new_batch(batch_id, self._database.writer.stamp(), new, seed, owner), game)
 
-    async def insert(self, connection: AsyncConnection, laid: "Laid") -> None:
+    async def insert(self, connection: AsyncConnection, laid: Laid) -> None:
         """Stores a game in the caller's transaction; after its commit, call ``begin``. If nobody does, the
         game begins when its batch is found.
         """
         await self._store.insert_batch(connection, laid.batch)
         await self._store.insert_games(connection, laid.batch.batch_id, [laid.game], laid.batch.created_at)
 
-    async def begin(self, laid: "Laid") -> None:
+    async def begin(self, laid: Laid) -> None:
         """Begins a game that was stored by ``insert``."""
         metrics.games_created.labels("paired").inc()
         log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
@@ -625,9 +625,7 @@ class Games:
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
-        row = await self.batch_row(batch_id)
-        if batch_status(row, await self.tally(batch_id)) in OVER:
-            raise AlreadyOver("this batch has ended already")
+        await self._refuse_over(batch_id)
         await self._store.mark_cancelled(batch_id)
         log.info("a batch is cancelled", batch=batch_id)
         self._spawn(self._cancel_games(batch_id))
@@ -636,9 +634,7 @@ class Games:
         """Stops the games of a batch between two steps until it is resumed. ``by``: the caller's name.
         A batch that is suspended stays as it is. Raises AlreadyOver.
         """
-        row = await self.batch_row(batch_id)
-        if batch_status(row, await self.tally(batch_id)) in OVER:
-            raise AlreadyOver("this batch has ended already")
+        await self._refuse_over(batch_id)
         if await self._store.suspend(batch_id, Suspension(now_ms(), "", PAUSED, f"paused by {by}")):
             log.info("a batch is paused", batch=batch_id, by=by)
             self._pickup.let_go(batch_id)
@@ -724,10 +720,14 @@ class Games:
 
         Raises AlreadyOver.
         """
-        row = await self.batch_row(batch_id)
-        if batch_status(row, await self.tally(batch_id)) in OVER:
-            raise AlreadyOver("this batch has ended already")
+        await self._refuse_over(batch_id)
         await self._store.limit(batch_id, limits.model_dump(mode="json", exclude_unset=True))
+
+    async def _refuse_over(self, batch_id: str) -> None:
+        """Raises NotFound, and AlreadyOver for a batch that has ended."""
+        status = batch_status(await self.batch_row(batch_id), await self.tally(batch_id))
+        if status in OVER:
+            raise AlreadyOver(f"this batch is {status} already")
 
     async def _cancel_games(self, batch_id: str) -> None:
         for game_id in await self._store.ids(batch_id, status=OPEN):
