@@ -24,7 +24,7 @@ from app.edge.deps import known_query
 from app.edge.idempotency import Repeats
 from app.edge.me import router as me_router
 from app.edge.quotas import QuotaCheck, Quotas
-from app.evaluations.rating import router as rating_router
+from app.evaluations.rater_page import router as rater_page_router
 from app.evaluations.ratings import StoredRatings
 from app.evaluations.ratings import router as ratings_router
 from app.evaluations.routes import router as evaluations_router
@@ -116,7 +116,7 @@ ROUTERS: Final = (
     (set_router, "evaluations"),
     (meeting_router, "meeting"),
     (evaluations_router, "evaluations"),
-    (rating_router, "evaluations"),
+    (rater_page_router, "evaluations"),
     (ratings_router, "bots"),
     (seats_router, "seats"),
     (trials_router, "models"),

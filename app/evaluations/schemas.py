@@ -12,7 +12,7 @@ from app.store.rows import RaterKind
 from engine.intentions import IMPACTFUL_RELEASE, IntentionId
 from engine.thoughts import SelectionStage
 from evaluators.ground.contexts import History, View
-from evaluators.ground.items import Dimension, Options
+from evaluators.ground.items import AnsweredDimension, Dimension, Options
 
 __all__ = [
     "ComparedRater",
@@ -164,7 +164,7 @@ class AnswerSpec(Strict):
 class NewEvaluation(Strict):
     """Answers of one rater to guessing or summarisation items whose gold the caller may read."""
 
-    dimension: Literal["guessing", "summarisation"]
+    dimension: AnsweredDimension
     rater: RaterSpec
     variant: VariantSpec = VariantSpec()
     answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=2000), in_pieces(2000)]

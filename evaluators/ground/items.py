@@ -30,7 +30,9 @@ from evaluators.ground.judgements import FollowScore, StageKey, sufficient
 from evaluators.ground.turns import Game, Stage, Turn, read_game
 
 __all__ = [
+    "ANSWERED",
     "DIMENSIONS",
+    "AnsweredDimension",
     "Dimension",
     "Excluded",
     "Followed",
@@ -48,6 +50,10 @@ __all__ = [
 
 Dimension = Literal["selection", "following", "summarisation", "guessing"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
+
+AnsweredDimension = Literal["guessing", "summarisation"]
+ANSWERED: Final[tuple[AnsweredDimension, ...]] = get_args(AnsweredDimension)
+"""The dimensions whose items are answered with intentions. Those of the others are judged."""
 
 Readers = Literal["drawn", "all"]
 Options = Literal["impactful", "roles"]
