@@ -98,13 +98,19 @@ def _print(trial: TrialView) -> None:
     for one in trial.forms:
         table.add_row(*_form_cells(one))
     console.print(table, width=WIDTH, crop=False)
+    faults: dict[str, list[str]] = {}
     for one in trial.forms:
         if one.fault is not None:
-            echo(f"{one.step}: {clean(one.fault)}")
+            faults.setdefault(clean(one.fault), []).append(one.step)
+    for words, steps in faults.items():
+        every = len(steps) > 1 and len(steps) == len(trial.forms)
+        echo(f"{'all' if every else ', '.join(dict.fromkeys(steps))}: {words}")
     echo("")
     for line in _lines(trial):
         echo(line)
-    if trial.games:
+    if trial.games and not trial.usable:
+        echo("\nNo answer could be used, so nothing is reckoned for games.")
+    elif trial.games:
         echo("")
         echo("A game of five such seats, three to five rounds, without rejections:")
         costs = _table("preset", "calls", "prompt tokens", "answer tokens", "cost", "hours")

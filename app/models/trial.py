@@ -364,6 +364,21 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
     )
 
 
+_BEGINNING: Final = 160
+"""The characters of an unusable answer that are shown."""
+
+
+def _fault(call: _TrialCall) -> str | None:
+    if call.fault is not None:
+        return call.fault.words or call.fault.cause
+    if call.reply is None or call.usable:
+        return None
+    text = " ".join(call.reply.text.split())
+    if not text:
+        return "it answered nothing"
+    return f"it answered {text[:_BEGINNING]}{'…' if len(text) > _BEGINNING else ''}"
+
+
 def _tried(endpoint: Endpoint, model: "OpenAIModel", call: _TrialCall) -> TriedForm:
     reply, fault, usage = call.reply, call.fault, call.usage
     spent = None if fault is None else fault.spent
@@ -372,7 +387,7 @@ def _tried(endpoint: Endpoint, model: "OpenAIModel", call: _TrialCall) -> TriedF
         again=call.again,
         usable=call.usable,
         finish=None if reply is None else reply.finish,
-        fault=None if fault is None else fault.words or fault.cause,
+        fault=_fault(call),
         seconds=reply.latency_s if reply is not None else 0.0 if spent is None else spent.latency_s,
         first_s=None if reply is None else reply.first_s,
         requests=reply.calls if reply is not None else 0 if spent is None else spent.calls,

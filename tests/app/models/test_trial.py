@@ -63,6 +63,7 @@ async def test_an_answer_that_cannot_be_used_does_not_keep_the_next_question_fro
     assert trial.usable == 0
     assert tuple(one.step for one in trial.forms) == STEPS
     assert {one.requests for one in trial.forms[1:]} == {1}
+    assert all((one.fault or "").startswith("it answered ") for one in trial.forms)
 
 
 async def test_a_trial_tells_what_the_server_was_found_to_accept() -> None:
