@@ -73,6 +73,16 @@ async def test_a_trial_tells_what_the_server_was_found_to_accept() -> None:
     assert trial.usable == len(STEPS)
 
 
+async def test_a_trial_tells_each_question_before_it_is_asked() -> None:
+    told: list[tuple[int, str]] = []
+    async with faking(FakeOptions(brain=BRAINS["sensible"](1))) as fake:
+        await try_endpoint(
+            Endpoint("small", f"{fake.url}/v1", "fake"),
+            on_question=lambda asked, step: told.append((asked, step)),
+        )
+    assert told == list(enumerate(STEPS))
+
+
 async def test_what_a_provider_does_not_count_is_not_called_nothing() -> None:
     trial, _ = await tried("sensible", "usage_missing")
     assert (trial.cached_share, trial.reasoning_share) == (None, None)
