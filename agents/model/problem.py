@@ -148,10 +148,11 @@ def of_body(broken: Broken, begin: bytes) -> CallProblem:
     if broken.cause not in _OF_THE_ANSWER:
         return CallProblem(broken.cause, 200, "outage")
     page = plain(text)
+    if page != text:
+        # No model wrote it: a network asks for a login, a proxy is being serviced, or the address is wrong.
+        return CallProblem("html_page", 200, "outage", words=f"the server answered with {page}")
     # Anything else may hold what the model wrote, which is for nobody's eyes but the seat's.
-    return CallProblem(
-        broken.cause, 200, "answer", words="" if page == text else f"the server answered with {page}"
-    )
+    return CallProblem(broken.cause, 200, "answer")
 
 
 def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: bytes) -> CallProblem:

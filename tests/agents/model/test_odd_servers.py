@@ -206,6 +206,17 @@ async def test_whoever_compresses_as_nobody_asked_is_told_so(coding: str, packag
     assert found.words.endswith(package or "send plain text or gzip")
 
 
+async def test_a_login_page_is_no_answer_and_costs_nothing() -> None:
+    page = b"<!DOCTYPE html><html><head><title>Sign in - Campus</title></head><body>...</body></html>"
+    with pytest.raises(ModelUnavailable) as fault:
+        await asked(http(page, "Content-Type: text/html"))
+    found = fault.value
+    assert (found.cause, found.kind) == ("html_page", "outage")
+    assert found.words == "the server answered with a page of HTML, Sign in - Campus"
+    assert found.spent is not None
+    assert (found.spent.usage.prompt, found.spent.usage.completion, found.spent.cost) == (0, 0, 0)
+
+
 async def test_an_error_whose_words_are_compressed_keeps_its_status() -> None:
     body = b"\x1b\x00\xf8" * 40
     with pytest.raises(ModelUnavailable) as fault:
