@@ -98,7 +98,7 @@ class SeatTokens:
 
     def of_player(self, row: GameRow, seat: Seat, caller: str) -> str:
         """A new token for the seat of a game that the seat's player was paired for. ``caller``: the public
-        name of the credential that sought it.
+        name of the credential that gets it: the token dies with that.
         """
         expires = _now_s() + SEAT_S
         return self._keys.mint(
