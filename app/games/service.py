@@ -539,21 +539,24 @@ class Games:
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
         lines; the last line holds their number and their hash. Each game opens with its provenance. A game
-        that cannot be read gives one line that names it. Raises Unfinished before it yields anything.
+        that cannot be read gives one line that names it; one that is deleted meanwhile gives none. Raises
+        Unfinished before it yields anything.
         """
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
         if not partial and batch_status(row, tallied) not in OVER:
             raise Unfinished("the batch is still running; partial=true exports what there is")
         digest = hashlib.sha256()
-        line_count = events = 0
+        line_count = games = events = 0
         damaged: list[str] = []
-        ids = await self._store.ids(batch_id)
-        for game_id in ids:
+        for game_id in await self._store.ids(batch_id):
             try:
                 texts = await self.game_texts(game_id, row, viewer)
+                games += 1
                 events += len(texts) - 1
-            except CorruptLog as fault:
+            except (CorruptLog, NotFound) as fault:
+                if not await self._store.batches_of([game_id]):
+                    continue
                 log.error("a game is left out of an export", game=game_id, cause=str(fault))
                 damaged.append(game_id)
                 texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": game_id}) + b"\n"]
@@ -563,7 +566,7 @@ class Games:
             line_count += len(texts)
             for first in range(0, len(rest), SENT_AT_ONCE):
                 yield rest[first : first + SENT_AT_ONCE]
-        end: dict[str, Any] = {"t": "export.end", "games": len(ids) - len(damaged), "events": events}
+        end: dict[str, Any] = {"t": "export.end", "games": games, "events": events}
         if damaged:
             end["damaged"] = len(damaged)
         yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
@@ -619,7 +622,8 @@ class Games:
             total.add(deleted)
         for name in (*game_ids, batch_id):
             self._feed.hint(name)
-        return DeletedView(games=total.games, events=total.events, said=total.from_raters, bytes=total.bytes)
+        shown = total.for_owner
+        return DeletedView(games=shown.games, events=shown.events, said=shown.from_raters, bytes=shown.bytes)
 
     # --- a batch as a whole ------------------------------------------------------------------
 
