@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from app.base.errors import Unfinished
+from app.base.errors import NotFound, Unfinished
 from app.base.off_loop import off_loop
 from app.games.access import known_batch, known_game
 from app.games.schemas import OVER
@@ -46,21 +46,24 @@ class Exporter:
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
         lines; the last line holds their number and their hash. Each game opens with its provenance. A game
-        that cannot be read gives one line that names it. Raises Unfinished before it yields anything.
+        that cannot be read gives one line that names it; one that is deleted meanwhile gives none. Raises
+        Unfinished before it yields anything.
         """
         row = known_batch(await self._store.batch(batch_id))
         tallied = await self._store.tally(batch_id)
         if not partial and batch_status(row, tallied) not in OVER:
             raise Unfinished("the batch is still running; partial=true exports what there is")
         digest = hashlib.sha256()
-        line_count = events = 0
+        line_count = games = events = 0
         damaged: list[str] = []
-        ids = await self._store.ids(batch_id)
-        for game_id in ids:
+        for game_id in await self._store.ids(batch_id):
             try:
                 texts = await self.game(game_id, row, viewer)
+                games += 1
                 events += len(texts) - 1
-            except CorruptLog as fault:
+            except (CorruptLog, NotFound) as fault:
+                if not await self._store.batches_of([game_id]):
+                    continue
                 log.error("a game is left out of an export", game=game_id, cause=str(fault))
                 damaged.append(game_id)
                 texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": game_id}) + b"\n"]
@@ -70,7 +73,7 @@ class Exporter:
             line_count += len(texts)
             for first in range(0, len(rest), SENT_AT_ONCE):
                 yield rest[first : first + SENT_AT_ONCE]
-        end: dict[str, Any] = {"t": "export.end", "games": len(ids) - len(damaged), "events": events}
+        end: dict[str, Any] = {"t": "export.end", "games": games, "events": events}
         if damaged:
             end["damaged"] = len(damaged)
         yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]

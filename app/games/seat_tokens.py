@@ -89,8 +89,8 @@ class SeatTokens:
         ]
 
     def of_player(self, row: GameRow, seat: Seat, caller: str) -> str:
-        """A new token for the player of this seat. ``caller``: the public name of the credential that created
-        the game, or sought the seat.
+        """A new token for the player of this seat. ``caller``: the public name of the credential that gets
+        it: the token dies with that.
         """
         expires = _now_s() + SEAT_S
         return self._keys.mint(

@@ -552,7 +552,8 @@ class Games:
             total.add(deleted)
         for name in (*game_ids, batch_id):
             self._feed.hint(name)
-        return DeletedView(games=total.games, events=total.events, said=total.from_raters, bytes=total.bytes)
+        shown = total.for_owner
+        return DeletedView(games=shown.games, events=shown.events, said=shown.from_raters, bytes=shown.bytes)
 
     # --- a batch as a whole ------------------------------------------------------------------
 
