@@ -62,9 +62,10 @@ replay: runtime ## show a log as a readable playthrough (GAME=file or id)
 	@test -n "$(GAME)" || { echo 'make replay GAME=...' >&2; exit 2; }
 	@$(IN_VENV) -m app.cli replay show "$(GAME)" $(ARGS)
 
-openapi: install ## write openapi/openapi.json and openapi/asyncapi.json again
+openapi: install ## write openapi/ and docs/problems.md again
 	$(IN_VENV) -m app.cli.openapi openapi/openapi.json
 	$(IN_VENV) -m app.protocol.asyncapi openapi/asyncapi.json
+	$(IN_VENV) -m app.base.problem_kinds docs/problems.md
 
 web: install ## build the pages in web/ into app/pages
 	$(IN_VENV) -m scripts.web $(ARGS)

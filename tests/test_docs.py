@@ -346,6 +346,9 @@ def test_a_word_of_the_glossary_has_one_row() -> None:
     assert len(words) == len(set(words))
 
 
+FROM_A_REGISTRY = re.compile(r"(?:pip|npm|uv) (?:install|i|add) ['\"]?@?interintent")
+
+
 def test_no_page_names_a_registry_or_a_package_in_one() -> None:
     # The packages are installed from a clone: what a registry has under their names is not ours.
     pages = [
@@ -357,7 +360,10 @@ def test_no_page_names_a_registry_or_a_package_in_one() -> None:
     for page in pages:
         text = page.read_text("utf-8")
         assert not re.search(r"pypi\.|npmjs\.|crates\.io|hub\.docker|ghcr\.io", text, re.IGNORECASE), page
-        assert not re.search(r"(?:pip|npm|uv) (?:install|i|add) ['\"]?@?interintent", text), page
+        assert not FROM_A_REGISTRY.search(text), page
+    for package in ("engine", "agents", "evaluators", "app", "client"):
+        for source in (ROOT / package).rglob("*.py"):
+            assert not FROM_A_REGISTRY.search(source.read_text("utf-8")), source
 
 
 def test_every_setting_is_documented() -> None:

@@ -7,7 +7,7 @@ try:
     import pettingzoo
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        f"{missing.name} is not installed; it comes with: pip install 'interintent-server[pettingzoo]'",
+        f"{missing.name} is not installed: pip install gymnasium numpy pettingzoo",
         name=missing.name,
     ) from None
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -13,19 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from agents.errors import InvalidAgent
-from agents.model.model import ModelUnavailable
 from app.base import errors as edge
 from app.base.clock import random_name
 from app.base.faults import json_pointer
+from app.base.problem_kinds import INTERNAL, PROBLEMS, ProblemKind
 from engine import errors as rules
 from engine.errors import AvalonError
-from evaluators.errors import InvalidRun, UnknownItem, Unmeasurable
 
 __all__ = [
-    "INTERNAL",
-    "PROBLEMS",
-    "ProblemKind",
     "ProblemResponse",
     "ProblemView",
     "define",
@@ -42,70 +36,6 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 _MAX_MESSAGE: Final = 500
 """The most characters that are kept of a library's message, since some messages quote the value."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemKind:
-    """One kind of problem: a stable code, a constant title, and the HTTP status."""
-
-    code: str
-    title: str
-    status: int
-
-
-PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
-    rules.InvalidProfile: ProblemKind("invalid-profile", "These settings make no game", 422),
-    rules.InvalidAction: ProblemKind("invalid-action", "The action cannot be read", 422),
-    rules.InvalidRecord: ProblemKind("invalid-record", "The record does not follow its schema", 422),
-    rules.IllegalAction: ProblemKind("illegal-action", "The rules do not allow this action now", 409),
-    rules.IllegalRecord: ProblemKind("illegal-record", "The record breaks a rule", 422),
-    rules.CorruptLog: ProblemKind("corrupt-log", "This game cannot be continued", 500),
-    InvalidAgent: ProblemKind("invalid-agent", "No agent can be made from this", 422),
-    UnknownItem: ProblemKind("unknown-item", "There is no such item to score", 422),
-    InvalidRun: ProblemKind("invalid-run", "The run folder cannot be read", 422),
-    Unmeasurable: ProblemKind("unmeasurable", "This game has nothing to measure yet", 409),
-    ModelUnavailable: ProblemKind("model-unavailable", "No model answered in time", 503),
-    edge.InvalidRequest: ProblemKind("invalid-request", "The request cannot be read", 422),
-    edge.CredentialInUrl: ProblemKind("credential-in-url", "A credential has no place in an address", 400),
-    edge.Unparsable: ProblemKind("unparsable", "The body is not clean JSON", 400),
-    edge.NotFound: ProblemKind("not-found", "Nothing here for this caller", 404),
-    edge.Unauthenticated: ProblemKind("unauthenticated", "A valid credential is needed", 401),
-    edge.Forbidden: ProblemKind("forbidden", "This credential does not allow that", 403),
-    edge.DrivenAutomatically: ProblemKind("driven-automatically", "This game steps itself", 409),
-    edge.Stale: ProblemKind("stale", "The game has moved on", 412),
-    edge.BeyondHead: ProblemKind("beyond-head", "No event at that position yet", 416),
-    edge.Unfinished: ProblemKind("unfinished", "The batch is still running", 409),
-    edge.AlreadyOver: ProblemKind("already-over", "It has already ended", 409),
-    edge.NotSuspended: ProblemKind("not-suspended", "There is nothing to resume", 409),
-    edge.StillNeeded: ProblemKind("still-needed", "It is not over, or something open needs it", 409),
-    edge.UnknownRequest: ProblemKind("unknown-request", "No such request is open for this seat", 404),
-    edge.AlreadyAnswered: ProblemKind("already-answered", "Another answer was accepted before", 409),
-    edge.TooLate: ProblemKind("too-late", "That request is closed", 410),
-    edge.CodeSpent: ProblemKind("code-spent", "This claim code is no longer good", 410),
-    edge.RateLimited: ProblemKind("rate-limited", "Too many requests in too short a time", 429),
-    edge.QuotaExceeded: ProblemKind("quota-exceeded", "More than your quota allows", 429),
-    edge.NotAnswered: ProblemKind("not-answered", "A remote seat has not answered yet", 409),
-    edge.AlreadyJudged: ProblemKind("already-judged", "This rater has judged it before", 409),
-    edge.AlreadySeen: ProblemKind("already-seen", "Too much of this was shown to a key of yours", 409),
-    edge.SetSealed: ProblemKind("set-sealed", "The set is sealed until its date", 409),
-    edge.SetClosed: ProblemKind("set-closed", "The set takes no answers any more", 410),
-    edge.TooManyRaters: ProblemKind("too-many-raters", "An owner answers a set as three raters", 409),
-    edge.NotComparable: ProblemKind("not-comparable", "These two cannot be compared", 409),
-    edge.BudgetSpent: ProblemKind("budget-spent", "The budget for models is spent", 409),
-    edge.MissingAnswer: ProblemKind("missing-answer", "The recorded answers do not fit this game", 409),
-    edge.TrialRunning: ProblemKind("trial-running", "This model is being tried already", 409),
-    edge.KeyReused: ProblemKind("idempotency-key-reused", "This key was used with another body before", 422),
-    edge.KeyInUse: ProblemKind("idempotency-key-in-use", "A request with this key is being worked on", 409),
-    edge.TooLarge: ProblemKind("too-large", "The body is larger than we read", 413),
-    edge.TooSlow: ProblemKind("too-slow", "The body came too slowly", 408),
-    edge.WrongMediaType: ProblemKind("wrong-media-type", "The body must be JSON", 415),
-    edge.NotAllowed: ProblemKind("method-not-allowed", "This address takes other methods", 405),
-    edge.UpgradeRequired: ProblemKind("upgrade-required", "This address speaks WebSocket", 426),
-    edge.Draining: ProblemKind("draining", "The service is stopping", 503),
-    edge.NotReady: ProblemKind("not-ready", "The service cannot take requests now", 503),
-}
-
-INTERNAL: Final = ProblemKind("internal", "Something broke on our side", 500)
 
 
 class ProblemResponse(JSONResponse):

@@ -31,7 +31,7 @@ def inspect_log_command(
 ) -> None:
     """Write games as a log of Inspect, which `inspect view` opens: each game's talk, thoughts and result.
 
-    It needs the extra interintent-server[inspect]. The exit status is 0 on success, 2 if nothing was written.
+    It needs the extra `inspect`. The exit status is 0 on success, 2 if nothing was written.
 
     Example: interintent inspect-log games.ndjson --out logs/games.eval, then inspect view --log-dir logs
     """

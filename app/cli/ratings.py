@@ -47,7 +47,7 @@ def ratings_command(
     A rating is the expected share of games won with a seat dealt at random, in games in which players of mean
     skill hold all other seats, with a 95 % interval over games.
 
-    It needs the extra interintent-server[reports]. The exit status is 2 if there was no game to rate.
+    It needs the extra `reports`. The exit status is 2 if there was no game to rate.
     """
     if find_spec("scipy") is None:
         fail(f"ratings need numpy and scipy: {install_command('reports')}")

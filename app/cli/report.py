@@ -192,7 +192,7 @@ def read_split(
     except UnknownColumn as fault:
         fail(str(fault))
     if split.contrasts and find_spec("scipy") is None:
-        fail(f"contrasts need the extra reports: {install_command('reports')}")
+        fail(f"contrasts need the extra `reports`: {install_command('reports')}")
     return split
 
 
@@ -360,6 +360,8 @@ def _write(
         file.write(content)
     if out is not None:
         echo(f"{'1 game' if builder.games == 1 else f'{builder.games} games'} in {out}")
+    if form == "html" and find_spec("vl_convert") is None:
+        note(f"the page has no plots: they need the extra `reports`: {install_command('reports')}")
     if figures is not None:
         note(f"{len(names)} plots in {figures}, each as SVG and PDF")
 
@@ -392,7 +394,7 @@ def _write_figures(report: Report, directory: Path) -> list[str]:
             (directory / f"{plot.name}.pdf").write_bytes(plot.pdf)
             names.append(plot.name)
     except ImportError:
-        fail(f"--figures: plots need the extra reports: {install_command('reports')}")
+        fail(f"--figures: plots need the extra `reports`: {install_command('reports')}")
     except OSError as fault:
         fail(f"--figures: cannot write {directory}: {reason(fault)}")
     return names

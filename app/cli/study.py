@@ -94,7 +94,8 @@ def plan_command(
     The figures come from games of the study or of its pilot that are there, else from a trial of the model
     (--try), else they are assumed, and it says so. Nothing is asked without --try.
 
-    The exit status is 1 if what the questions can find needs the extra interintent-server[reports].
+    The exit status is 0, 1 if the study's questions cannot be answered for lack of the extra `reports` (the
+    plan is printed without what they can find), or 2 if nothing can be planned.
 
     Example: interintent study plan my-study
     """
@@ -104,7 +105,7 @@ def plan_command(
     try:
         state = state_of(folder, design)
         check_endpoints(folder, design, state, endpoints)
-        answers = _can_answer(design)
+        answers = _can_answer(design, _LATER, _AGAIN)
         if try_models:
             _try_models(folder, design, endpoints, yes=yes)
         _check_seats(folder, design, endpoints)
@@ -120,14 +121,20 @@ def plan_command(
         raise typer.Exit(1)
 
 
-def _can_answer(design: Design) -> bool:
-    """Whether what is installed can answer the study's questions; if not, says so and what to install."""
+def _can_answer(design: Design, outcome: str, advice: str) -> bool:
+    """Whether what is installed can answer the study's questions. If not, it says what becomes of them
+    (``outcome``) and what to do.
+    """
     if not design.study.questions_asked() or find_spec("scipy") is not None:
         return True
-    note("THE STUDY'S QUESTIONS ARE NOT ANSWERED: that takes the extra reports, which is not installed.")
-    note("Install it, then give the same command again:")
+    note(f"THE STUDY'S QUESTIONS {outcome}: that takes the extra `reports`, which is not installed.")
+    note(advice)
     note(f"  {install_command('reports')}")
     return False
+
+
+_LATER: Final = "WILL NOT BE ANSWERED"
+_AGAIN: Final = "Install it, then give the same command again:"
 
 
 def _try_models(folder: StudyFolder, design: Design, endpoints: Any, *, yes: bool) -> None:
@@ -244,6 +251,7 @@ def run_command(
             _check_seats(folder, design, endpoints)
         expected = expectation(folder, state, endpoints, part.part(design))
         note(_announced(state, expected, study))
+        _can_answer(design, _LATER, "Games are played and judged without it. Install it before the report:")
         if expected.of["calls"].high:
             _ask(yes=yes)
         if pilot is None:
@@ -417,8 +425,8 @@ def report_command(
 
     Before the planned number of games is there, it takes --look.
 
-    Answers to questions need the extra interintent-server[reports]. Without it the report has counts and
-    tables, and the exit status is 1.
+    Answers to questions need the extra `reports`. Without it the report has counts and tables, and the exit
+    status is 1.
 
     Example: interintent study report my-study --out report.html
     """
@@ -427,7 +435,7 @@ def report_command(
     folder = folder_of(directory)
     study, design = opened(folder)
     where = folder.store / "gathered"
-    answers = _can_answer(design)
+    answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
         _complete(folder, design, early=early)
         if early and not state_of(folder, design).complete:
@@ -501,7 +509,7 @@ def pack_command(
             f"{target} also makes the folder {where}, which exists and is no pack: name another archive, as "
             f"--out {other}"
         )
-    answers = _can_answer(design)
+    answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
         _complete(folder, design, early=early)
         if early and not state_of(folder, design).complete:
@@ -694,7 +702,7 @@ def _finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
     except ModuleNotFoundError:
         # A study without questions: the plan says the rest.
         if not design.study.questions_asked():
-            note(f"what the study can find needs the extra reports: {install_command('reports')}")
+            note(f"what the study can find needs the extra `reports`: {install_command('reports')}")
         return []
 
 

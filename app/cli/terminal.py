@@ -1,6 +1,7 @@
 """Output of all commands: values unchanged, faults in one sentence, files written whole."""
 
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -8,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import requires
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
@@ -70,8 +72,16 @@ def fail(message: str, *, named: bool = True) -> NoReturn:
 
 
 def install_command(extra: str) -> str:
-    """What installs an extra beside the interpreter that runs now, whether from a checkout or a release."""
-    return f"{shlex.quote(sys.executable)} -m pip install 'interintent-server[{extra}]'"
+    """What installs an extra beside the interpreter that runs now: from the checkout that runs, or else its
+    packages by name. No index has the service itself.
+    """
+    pip = f"{shlex.quote(sys.executable)} -m pip install"
+    root = Path(__file__).parents[2]
+    if (root / "pyproject.toml").is_file():
+        return f"{pip} -e {shlex.quote(f'{root}[{extra}]')}"
+    ours = re.compile(rf"(.+?) ?; ?extra == .{extra}.")
+    named = (ours.fullmatch(line) for line in requires("interintent-server") or ())
+    return " ".join([pip, *(shlex.quote(found[1]) for found in named if found)])
 
 
 def checked(option: str, text: str, check: Callable[[str], str]) -> str:

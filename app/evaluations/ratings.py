@@ -32,7 +32,7 @@ from evaluators.statistics.rates import Rate
 
 __all__ = ["MISSING", "RatingsView", "StoredRatings", "router", "view_of"]
 
-MISSING: Final = "ratings need numpy and scipy: pip install 'interintent-server[reports]'"
+MISSING: Final = "ratings need numpy and scipy, which this server lacks: its operator can install them"
 
 UNRATED: Final = "not rated"
 SEVERAL: Final = "several bots of one owner at the table"

@@ -18,6 +18,7 @@ from app.edge.queries import comma_list, link_next, listed
 from app.games.access import needs_or_watches
 from app.games.schemas import OVER, BatchPage, BatchSummary, GamePage, GameSummary
 from app.games.status import batch_status
+from app.games.views import games_by_status
 from app.store.games import ENDED, GameStore, Tallied
 from app.store.listing import GAME_ORDERS, GameFilter, GameLine, Listing
 from app.store.rows import BatchRow, Damaged
@@ -170,16 +171,17 @@ def _game_summary(line: GameLine, caller: Caller) -> GameSummary | None:
 
 def _batch_summary(row: BatchRow, tallied: Tallied) -> BatchSummary:
     status = batch_status(row, tallied)
+    found = games_by_status(row, tallied)
     finished = tallied.last_finished if status in OVER else None
     return BatchSummary(
         batch_id=row.batch_id,
         title=title_of(row.labels),
         labels={} if isinstance(row.labels, Damaged) else dict(row.labels),
         status=status,  # type: ignore[arg-type]
-        count=row.count,
+        count=sum(found.values()),
         created_at=timestamp(row.created_at),
         finished_at=None if finished is None else timestamp(finished),
-        games={name: tallied.status.get(name, 0) for name in get_args(GameStatus)},
+        games=found,  # type: ignore[arg-type]
         winners=dict(tallied.winners),  # type: ignore[arg-type]
     )
 

@@ -603,6 +603,15 @@ class GameSummary(Shown):
     )
 
 
+GamesByStatus = Annotated[
+    dict[GameStatus | Literal["damaged"], int],
+    Field(
+        description="How many games have each status; together `count`. Games of a large batch that are not "
+        "stored yet count as created. `damaged`, only if there are any: games whose status cannot be read."
+    ),
+]
+
+
 class BatchSummary(Shown):
     """One line of a listing."""
 
@@ -613,7 +622,7 @@ class BatchSummary(Shown):
     count: int
     created_at: str
     finished_at: str | None
-    games: dict[GameStatus, int]
+    games: GamesByStatus
     winners: dict[Side, int]
 
 
@@ -812,7 +821,7 @@ class BatchView(Shown):
     created_at: str
     finished_at: str | None
     labels: dict[str, str]
-    games: dict[GameStatus, int]
+    games: GamesByStatus
     winners: dict[Side, int]
     endings: dict[Ending, int]
     games_per_second: float | None = Field(

@@ -43,6 +43,7 @@ from engine.view import stream, viewer_name
 __all__ = [
     "batch_view",
     "game_view",
+    "games_by_status",
     "invalid_view",
     "model_uses",
     "open_requests",
@@ -181,6 +182,19 @@ def _suspension(row: BatchRow) -> SuspensionView | None:
     )
 
 
+def games_by_status(row: BatchRow, tallied: Tallied) -> dict[str, int]:
+    """How many games of the batch have each status, none left out; together all of its games.
+
+    Games of a large batch that are not stored yet count as created; as cancelled if the batch was cancelled,
+    since then they never will be. Games whose status is damaged count as ``damaged``, if there are any.
+    """
+    found = {name: tallied.status.get(name, 0) for name in get_args(GameStatus)}
+    if tallied.status.get("damaged"):
+        found["damaged"] = tallied.status["damaged"]
+    found["cancelled" if row.cancelled else "created"] += max(0, row.count - sum(found.values()))
+    return found
+
+
 def batch_view(
     row: BatchRow,
     tallied: Tallied,
@@ -193,6 +207,7 @@ def batch_view(
     Without ``spending`` it is the spectators' view: without labels, tokens, costs and budget.
     """
     status = batch_status(row, tallied)
+    found = games_by_status(row, tallied)
     ended = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
     running = status not in OVER
     until = now_ms() if running else (tallied.last_finished or row.created_at)
@@ -201,11 +216,11 @@ def batch_view(
     return BatchView(
         batch_id=row.batch_id,
         status=status,  # type: ignore[arg-type]
-        count=row.count,
+        count=sum(found.values()),
         created_at=timestamp(row.created_at),
         finished_at=None if running or tallied.last_finished is None else timestamp(tallied.last_finished),
         labels={} if spending is None else dict(whole(row.labels)),
-        games={name: tallied.status.get(name, 0) for name in get_args(GameStatus)},
+        games=found,  # type: ignore[arg-type]
         winners=dict(tallied.winners),  # type: ignore[arg-type]
         endings=dict(tallied.endings),  # type: ignore[arg-type]
         games_per_second=speed,

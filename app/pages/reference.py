@@ -11,7 +11,8 @@ from app.base import metrics
 from app.base.clock import timestamp
 from app.base.errors import NotFound, NotReady
 from app.base.off_loop import off_loop
-from app.base.problems import INTERNAL, PROBLEMS, ProblemKind, documented, in_text
+from app.base.problem_kinds import ProblemKind, problem_kinds
+from app.base.problems import documented, in_text
 from app.edge.bodies import BodyRoute
 from app.edge.deps import LifecycleDep, caller_of, needs
 from app.games.schemas import IntentionView, ProfileView
@@ -81,11 +82,11 @@ async def list_profiles() -> Any:
     "/problems/{code}", summary="What a problem means", response_model=ProblemKind, responses=documented(404)
 )
 async def show_problem(code: str) -> Any:
-    """The kind that a problem's `type` names."""
-    for problem in (*PROBLEMS.values(), INTERNAL):
+    """What a problem of this `type` means, and what to do about it; `/docs/problems.md` has all of them."""
+    for problem in problem_kinds():
         if problem.code == code:
             return problem
-    raise NotFound("no problem has this code")
+    raise NotFound("no problem has this code; /docs/problems.md lists them")
 
 
 @router.get(

@@ -12,11 +12,14 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from jinja2 import Environment
+from markupsafe import Markup
 from pydantic import BaseModel
 
 from app.base.errors import NotFound
+from app.base.off_loop import off_loop
 from app.base.problems import documented
 from app.edge.headers import PAGE_POLICY, SCRIPT_POLICY
+from app.pages.guide_pages import guide_html
 from app.pages.ui import PageRoute, prefers_page
 
 __all__ = ["LINKS", "router", "served_files"]
@@ -64,6 +67,7 @@ LINKS: Final = (
     _guide("datasets", "Games as tables: data sets"),
     _guide("models", "Language models as players"),
     _guide("operating", "Settings, databases, metrics, containers"),
+    _guide("problems", "Every error, and what to do about it"),
     _guide("glossary", "What each word means"),
     _guide("architecture", "Where things are in the source"),
     _guide("performance", "How fast it is, and how that is measured"),
@@ -108,6 +112,11 @@ def _template(name: str) -> str:
     return (_PAGES / name).read_text("utf-8")
 
 
+def _render(name: str, /, **values: object) -> str:
+    environment = Environment(autoescape=True, trim_blocks=True)
+    return environment.from_string(_template(name)).render(values)
+
+
 @router.get(
     "/",
     summary="Where to begin",
@@ -141,8 +150,7 @@ async def show_swagger() -> HTMLResponse:
 )
 async def show_links() -> HTMLResponse:
     """The links of `/` as a page, which needs no JavaScript."""
-    environment = Environment(autoescape=True, trim_blocks=True)
-    page = environment.from_string(_template("links.html.j2")).render(name=_NAME, links=LINKS)
+    page = _render("links.html.j2", name=_NAME, links=LINKS)
     return HTMLResponse(page, headers={"Content-Security-Policy": PAGE_POLICY})
 
 
@@ -155,16 +163,33 @@ async def show_links() -> HTMLResponse:
         also={
             200: {
                 "content": {
-                    kind: {} for kind in ("text/markdown", "text/css", "text/javascript", "image/png")
+                    kind: {}
+                    for kind in ("text/markdown", "text/html", "text/css", "text/javascript", "image/png")
                 },
                 "description": "`bots.md` explains how to write a bot.",
             }
         },
     ),
 )
-async def show_guide(name: Annotated[str, Path(max_length=64, description="E.g. `bots.md`.")]) -> Response:
-    """The guides as Markdown: `bots.md`, `websocket.md`, `evaluation.md` and others, which `/` lists."""
+async def show_guide(
+    request: Request, name: Annotated[str, Path(max_length=64, description="E.g. `bots.md`.")]
+) -> Response:
+    """The guides as Markdown, to a browser as pages: `bots.md`, `websocket.md`, `evaluation.md` and others,
+    which `/` lists.
+    """
     file = served_files().get(name)
     if file is None:
         raise NotFound("no guide has this name; / lists them")
-    return Response(file.content, media_type=file.media_type, headers={"Cache-Control": "no-cache"})
+    headers = {"Cache-Control": "no-cache"}
+    if name.endswith(".md"):
+        headers["Vary"] = "Accept"
+        if prefers_page(request.headers.get("accept", "")):
+            page = await off_loop(_guide_page, name)
+            return HTMLResponse(page, headers={**headers, "Content-Security-Policy": PAGE_POLICY})
+    return Response(file.content, media_type=file.media_type, headers=headers)
+
+
+def _guide_page(name: str) -> str:
+    text = served_files()[name].content.decode()
+    heading = text.partition("\n")[0].removeprefix("# ")
+    return _render("guide.html.j2", title=f"{heading} · {_NAME}", text=Markup(guide_html(text)))

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from engine.chance import pick
+from engine.events import TeamProposed
 from engine.intentions import CATALOGUE, IMPACTFUL_RELEASE, IntentionId, allowed
 from engine.terms import Role, Seat
 from engine.thoughts import Choice, SelectionStage
@@ -218,6 +219,16 @@ class Item:
     """The right answer, never empty; None if it is hidden, or if raters judge the item."""
     speaker_role: Role | None
     """The speaker's role, for tables by role and side; None if gold is hidden."""
+
+    @property
+    def proposed(self) -> tuple[Seat, ...]:
+        """The team that the final speech proposed, where the context ends before it; else empty. A draft
+        proposes no team yet.
+        """
+        if self.stage != "final" or not self.speech or self.dimension == "guessing":
+            return ()
+        opening = self.context.game.log[self.context.end]
+        return opening.team if isinstance(opening, TeamProposed) else ()
 
 
 def items(

@@ -58,10 +58,10 @@ _MEANS: Final = "contrast_means"
 
 NO_MIXED: Final = (
     "Without statsmodels no mixed model stands beside the contrasts as a second opinion: "
-    "pip install 'interintent-server[statistics]'."
+    "pip install statsmodels."
 )
 
-MISSING: Final = "contrasts need the extra reports: pip install 'interintent-server[reports]'"
+MISSING: Final = "contrasts need numpy and scipy: pip install numpy scipy"
 
 FOUND_BELOW: Final = 0.05
 

@@ -16,7 +16,7 @@ from evaluators.statistics.figures import Figure
 
 __all__ = ["MISSING", "as_html"]
 
-MISSING: Final = "Plots need the extra reports: pip install 'interintent-server[reports]'"
+MISSING: Final = "Plots need the extra reports: pip install altair numpy scipy vl-convert-python"
 
 
 def as_html(report: Report, *, drawn: bool = True) -> str:

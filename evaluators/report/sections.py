@@ -592,7 +592,7 @@ def _with_own_ids(played: Iterable[RatedGame]) -> Iterator[RatedGame]:
 
 
 RATING: Final = "the share of games won with a seat dealt at random, among agents of mean skill"
-NO_RATING: Final = "ratings need the extra reports: pip install 'interintent-server[reports]'"
+NO_RATING: Final = "ratings need numpy and scipy: pip install numpy scipy"
 
 
 class _Seated:

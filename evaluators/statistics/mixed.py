@@ -95,7 +95,7 @@ def mixed(rows: Iterable[MixedRow], first: str, second: str) -> Mixed:
     try:
         found = _fitted([row.value for row in used], [row.condition == first for row in used], parts)
     except ImportError:
-        return nothing("needs statsmodels: pip install 'interintent-server[statistics]'")
+        return nothing("needs statsmodels: pip install statsmodels")
     if isinstance(found, str):
         return nothing(f"the mixed model did not converge: {found}")
     effect, error, variances = found

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.base.problems import PROBLEMS
+from app.base.problem_kinds import PROBLEMS
 from app.main import create_app
 from app.protocol.asyncapi import asyncapi, schemas, standalone
 from tests.app.real_server import local_settings

@@ -105,9 +105,7 @@ def load(folder: str | Path) -> DataSet:
     try:
         import pyarrow.parquet  # noqa: F401
     except ModuleNotFoundError as fault:
-        raise ModuleNotFoundError(
-            "data sets need pyarrow: pip install 'interintent-client[data]'", name=fault.name
-        ) from None
+        raise ModuleNotFoundError("data sets need pyarrow: pip install pyarrow", name=fault.name) from None
     folder = Path(folder)
     try:
         about = json.loads((folder / "croissant.json").read_text("utf-8"))

@@ -343,4 +343,4 @@ def test_without_the_extra_the_import_says_what_to_install() -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
     )
-    assert "pip install 'interintent-server[pettingzoo]'" in done.stderr
+    assert "pip install gymnasium numpy pettingzoo" in done.stderr

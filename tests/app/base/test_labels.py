@@ -1,7 +1,7 @@
 """Values that callers make up create no metric series."""
 
 from app.base.metrics import REGISTRY
-from app.base.problems import PROBLEMS
+from app.base.problem_kinds import PROBLEMS
 from tests.app.calling import Caller
 
 BY_US = {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "other"}

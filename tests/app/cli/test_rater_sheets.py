@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from app.cli.terminal import install_command
 from engine.events import payload, type_name
 from engine.intentions import BY_ID
 from evaluators.ground.provenance import AgentProvenance, Provenance
@@ -246,6 +247,6 @@ def test_without_openpyxl_a_workbook_is_refused_with_what_to_do(
     for words in (("sheet", "games.ndjson", "--out", "x.xlsx"), ("take", "x.xlsx")):
         refused = run(*words)
         assert refused.exit_code == 2
-        assert "pip install 'interintent-server[datasets]'" in refused.stderr.replace("\n", " ")
+        assert install_command("datasets") in refused.stderr.replace("\n", " ")
     games = write_games(tmp_path / "games.ndjson", 1)
     assert run("sheet", games, "--out", tmp_path / "x.csv", "--tasks", 1).exit_code == 0

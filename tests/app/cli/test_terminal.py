@@ -1,7 +1,10 @@
 """Whatever is typed is said as it was typed, and no half file ever has the name of a whole one."""
 
 import os
+import shlex
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import typer
 from rich.table import Table
 
 from app.cli.tables import print_table
-from app.cli.terminal import clean, fail, writing
+from app.cli.terminal import clean, fail, install_command, writing
 from tests import forked
 from tests.records import HERE
 
@@ -30,6 +33,19 @@ def test_a_message_is_said_as_it_is(message: str, capsys: pytest.CaptureFixture[
     assert end.value.exit_code == 2
     assert capsys.readouterr().err == f"interintent: {clean(message)}\n"
     assert "\n" not in clean(message)
+
+
+@pytest.mark.parametrize("extra", ["reports", "datasets", "statistics", "inspect", "pettingzoo"])
+def test_what_installs_an_extra_needs_no_index_that_has_the_service(
+    extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pip = [sys.executable, "-m", "pip", "install"]
+    root = Path(__file__).parents[3]
+    assert shlex.split(install_command(extra)) == [*pip, "-e", f"{root}[{extra}]"]
+    # As in an installed wheel, where no checkout is around the package.
+    monkeypatch.setattr("app.cli.terminal.__file__", str(tmp_path / "app" / "cli" / "terminal.py"))
+    wanted = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"][extra]
+    assert sorted(shlex.split(install_command(extra))) == sorted([*pip, *wanted])
 
 
 COMMANDS: list[tuple[str, ...]] = [

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tracemalloc
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import app.base.errors
 import engine.errors
 import evaluators.errors
 from app.base.json_reader import MAX_BODY, MAX_RECORD
-from app.base.problems import INTERNAL, PROBLEMS
+from app.base.problem_kinds import INTERNAL, PROBLEMS, guide, problem_kinds
 from app.serving import http_limits
 from engine.errors import AvalonError, leaves
 from tests.app.calling import PROJECT, WITHIN_S, Caller, calling, problem
@@ -686,17 +687,19 @@ def test_the_trees_at_the_top_of_the_error_modules_name_every_error() -> None:
     assert {error.__name__ for error in PROBLEMS} <= set(drawn)
 
 
-def _documented() -> Mapping[str, int]:
-    text = (PROJECT / "openapi" / "problems.md").read_text("utf-8")
+def test_the_guide_to_problems_is_made_of_what_is_served() -> None:
+    text = (PROJECT / "docs" / "problems.md").read_text("utf-8")
+    assert text == guide(), "run make openapi"
     rows = re.findall(r"^\| `([a-z-]+)` \| (\d{3}) \| \S[^|]*\. \| \S[^|]*\. \|$", text, re.MULTILINE)
-    assert len(rows) == len(dict(rows)) == len(re.findall(r"^\| `", text, re.MULTILINE))
-    return {code: int(status) for code, status in rows}
+    assert {(code, int(status)) for code, status in rows} == {
+        (one.code, one.status) for one in problem_kinds()
+    }
 
 
-async def test_every_problem_is_documented_and_served(caller: Caller) -> None:
-    kinds = {one.code: one for one in (*PROBLEMS.values(), INTERNAL)}
+async def test_every_problem_says_what_it_means_and_what_to_do(caller: Caller) -> None:
+    kinds = {one.code: one for one in problem_kinds()}
     assert len(kinds) == len(PROBLEMS) + 1
-    assert _documented() == {code: one.status for code, one in kinds.items()}
     for code, one in kinds.items():
         served = (await caller.get(f"/problems/{code}")).json()
-        assert served == {"code": code, "title": one.title, "status": one.status}
+        assert served == asdict(one)
+        assert all(served.values()), code

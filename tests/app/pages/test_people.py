@@ -3,13 +3,14 @@
 import json
 import re
 from collections.abc import AsyncIterator
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
 
-from app.edge.headers import SCRIPT_POLICY
+from app.edge.headers import PAGE_POLICY, SCRIPT_POLICY
 from app.pages.routes import LINKS, served_files
 from tests.app.calling import PROJECT, Caller, calling, problem
 from tests.app.edge.test_callers import HANDSHAKE, said
@@ -131,6 +132,32 @@ async def test_every_guide_is_served_as_it_is_written(caller: Caller) -> None:
         "BOTS.md",
     ):
         problem(await caller.get(f"/docs/{name}"), 404, "not-found")
+
+
+async def test_a_browser_gets_guides_as_pages_whose_links_lead_somewhere(caller: Caller) -> None:
+    followed = 0
+    for path in (PROJECT / "docs").glob("*.md"):
+        address, text = f"/docs/{path.name}", path.read_text("utf-8")
+        answer = await caller.get(address, headers={"accept": BROWSER})
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert answer.headers["vary"] == (await caller.get(address)).headers["vary"] == "Accept"
+        assert answer.headers["content-security-policy"] == PAGE_POLICY
+        assert text.partition("\n")[0].removeprefix("# ") in unescape(answer.text), path.name
+        assert answer.text.count("<table>") == len(re.findall(r"^(?=.*\|)[ :|-]*--[ :|-]*$", text, re.M)), (
+            path.name
+        )
+        page = Page(answer.text)
+        assert page.inline == []
+        assert page.loads == ["favicon-32x32.png", "page.css"], path.name
+        for link in page.links:
+            if link.startswith("https:"):
+                continue
+            found, _, place = urljoin(address, link).partition("#")
+            shown = await caller.get(found, headers={"accept": BROWSER})
+            assert shown.status_code == 200, (path.name, link)
+            assert not place or f' id="{place}"' in shown.text, (path.name, link)
+            followed += 1
+    assert followed > 50
 
 
 async def test_every_link_of_a_guide_leads_to_what_is_served(caller: Caller) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.base.errors import AlreadyAnswered, InvalidRequest, RateLimited, TooLate, UnknownRequest
-from app.base.problems import PROBLEMS
+from app.base.problem_kinds import PROBLEMS
 from app.protocol.close_codes import Code
 from engine.errors import IllegalAction, InvalidAction
 from engine.terms import FULL, Kind

@@ -141,4 +141,4 @@ def test_without_statsmodels_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(builtins, "__import__", refuse)
     found: Mixed = mixed(rows(4), "paper", "direct")
-    assert found.note == "needs statsmodels: pip install 'interintent-server[statistics]'"
+    assert found.note == "needs statsmodels: pip install statsmodels"
