@@ -5,9 +5,9 @@ import gc
 import inspect
 import os
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 
 from tests.laying_out import lay_out, migrate
 from tests.postgres import Databases, PostgresServer, fresh_database
+
+if TYPE_CHECKING:
+    from tests.app.real_server import Served
 
 # Until all tests are collected nothing is garbage, and looking for it takes a third of the time.
 gc.disable()
@@ -193,3 +196,12 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
     else:
         with fresh_database(request.getfixturevalue("postgres")) as url:
             yield url
+
+
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator["Served"]:
+    """A service on a real socket, with a SQLite database of its own and no keys."""
+    from tests.app.real_server import local_settings, running_server  # the tests of rules need no service
+
+    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as server:
+        yield server

@@ -242,7 +242,7 @@ async def _of_batch(
         batch = await parts.games.batch_row(name)
         ids = await finished_games(parts, name)
         whose = await parts.evaluations.gold.raters_of({batch.owner, *raters_of})
-        reader = await RaterWorkReader.games(parts.evaluations.store, ids, whose)
+        reader = await RaterWorkReader.about(parts.evaluations.store, ids, whose)
         with count_bar("games", len(ids)) as advance:
             for first in range(0, len(ids), AT_ONCE):
                 some = ids[first : first + AT_ONCE]

@@ -1,6 +1,9 @@
 """Dependencies of routes: services, the caller, and what the caller may do."""
 
-from typing import Annotated, Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from operator import call
+from typing import Annotated, Any, Protocol, TypeVar
 
 from fastapi import Depends, Header, Request
 from fastapi.dependencies.models import Dependant
@@ -11,7 +14,7 @@ from app.base.errors import Draining, InvalidRequest, Unauthenticated
 from app.base.lifecycle import Lifecycle
 from app.base.off_loop import whose
 from app.edge.auth import Caller, Keys
-from app.edge.idempotency import Repeats, RequestKey
+from app.edge.idempotency import KeptAnswer, RequestKey
 from app.edge.queries import check_query, dependant_of
 from app.edge.quotas import Quotas
 
@@ -20,7 +23,7 @@ __all__ = [
     "Guard",
     "IdempotencyKey",
     "LifecycleDep",
-    "RepeatsDep",
+    "OnceDep",
     "caller_of",
     "forget_caller",
     "known_query",
@@ -28,6 +31,8 @@ __all__ = [
     "needs",
     "service",
 ]
+
+T = TypeVar("T")
 
 _bearer = HTTPBearer(
     auto_error=False,
@@ -46,7 +51,6 @@ def service(name: str) -> Any:
 
 
 LifecycleDep = Annotated[Lifecycle, service("lifecycle")]
-RepeatsDep = Annotated[Repeats, service("repeats")]
 
 
 async def caller_of(request: Request) -> Caller:
@@ -148,6 +152,19 @@ async def _idempotency_key(
 
 
 IdempotencyKey = Annotated[RequestKey | None, Depends(_idempotency_key)]
+
+
+class _Once(Protocol):
+    """Awaits what it is given; or returns the stored answer, if a request with this key was made before."""
+
+    async def __call__(self, do: Callable[[], Awaitable[T]], /) -> T | KeptAnswer: ...
+
+
+async def _once(request: Request, key: IdempotencyKey) -> Any:
+    return call if key is None else partial(request.app.state.repeats.once, key)
+
+
+OnceDep = Annotated[_Once, Depends(_once)]
 
 
 def matches(header: str, etag: str) -> bool:

@@ -87,20 +87,18 @@ class Repeats:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def once(self, key: RequestKey | None, do: Callable[[], Awaitable[T]]) -> T | KeptAnswer:
+    async def once(self, key: RequestKey, do: Callable[[], Awaitable[T]]) -> T | KeptAnswer:
         """What ``do`` returns; or the stored answer, if a request with this key was made before.
 
         ``do`` stores its answer with ``RequestKey.keep``. Raises what ``do`` raises, KeyReused if the key
         came with another body before, CorruptLog if the answer cannot be read, and KeyInUse if a request that
         was faster has left no answer.
         """
-        if key is not None and (kept := await self._find(key)) is not None:
+        if (kept := await self._find(key)) is not None:
             return kept
         try:
             return await do()
         except (IntegrityError, AlreadyJudged) as fault:
-            if key is None:
-                raise
             if (kept := await self._find(key)) is not None:
                 return kept
             if isinstance(fault, AlreadyJudged):

@@ -159,7 +159,7 @@ class Comparisons:
         """
         if first == second:
             raise NotComparable(f"{first} is named twice: name another rater")
-        reader = await RaterWorkReader.games(self._store, games, await whose(games))
+        reader = await RaterWorkReader.about(self._store, games, await whose(games))
         names = (first, second)
         known: set[str] = set()
         kinds: dict[str, RaterKind] = {}

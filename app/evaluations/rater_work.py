@@ -185,7 +185,7 @@ class RaterWorkReader:
         self._variants: dict[str, tuple[bytes, RaterKind]] = {}
 
     @classmethod
-    async def games(
+    async def about(
         cls, store: EvaluationStore, games: Collection[str], whose: Whose | None
     ) -> "RaterWorkReader":
         """A reader for these games; ``read`` then takes some of them at a time."""

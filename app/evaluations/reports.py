@@ -412,7 +412,7 @@ class Reports:
         in_full: bool = True,
     ) -> AsyncIterator[list[StoredGame]]:
         """The games, some at a time; ``in_full``: with the judgements and answers about them."""
-        reader = await RaterWorkReader.games(self._store, finished, whose)
+        reader = await RaterWorkReader.about(self._store, finished, whose)
         for first in range(0, len(finished), _AT_ONCE):
             ids = finished[first : first + _AT_ONCE]
             rows = await self._games.games_of(ids)

@@ -13,7 +13,7 @@ from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
 from app.edge.bodies import BodyRoute
-from app.edge.deps import CallerDep, IdempotencyKey, RepeatsDep, matches, needs, service
+from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, matches, needs, service
 from app.edge.headers import REPORT_POLICY
 from app.edge.idempotency import KeptAnswer
 from app.edge.queries import comma_list, link_next, listed
@@ -199,7 +199,7 @@ def _written(items: Sequence[Item]) -> bytes:
 async def create_evaluation(
     submission: Submission,
     evaluations: EvaluationsDep,
-    repeats: RepeatsDep,
+    once: OnceDep,
     caller: CallerDep,
     key: IdempotencyKey,
     response: Response,
@@ -217,8 +217,7 @@ async def create_evaluation(
     the background by a model (202). `GET /evaluations/{e}` shows the progress, and how well the judge agrees
     with people (for statements: with the rules).
     """
-    made = await repeats.once(
-        key,
+    made = await once(
         lambda: (
             evaluations.judge(submission, caller, key)
             if isinstance(submission, NewJudging)
@@ -457,15 +456,14 @@ async def deal_tasks(
 async def create_judgements(
     new: NewJudgements,
     evaluations: EvaluationsDep,
-    repeats: RepeatsDep,
+    once: OnceDep,
     caller: CallerDep,
     key: IdempotencyKey,
 ) -> Any:
     """Stores all judgements or none. A rater judges each intention of an item once, unless it revises."""
     unreached = await evaluations.unreached(caller, _games_of(new.judgements), "annotate")
     try:
-        stored = await repeats.once(
-            key,
+        stored = await once(
             lambda: evaluations.tasks.store(
                 new.rater, new.judgements, unreached=unreached, caller=caller, revise=new.revise, key=key
             ),

@@ -9,7 +9,7 @@ from app.base.json_reader import MAX_RECORD
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, IdempotencyKey, RepeatsDep, needs
+from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, needs
 from app.edge.idempotency import KeptAnswer
 from app.edge.queries import link_next
 from app.evaluations.routes import NDJSON, Cursor, EvaluationsDep, Limit, item_lines, item_views
@@ -46,7 +46,7 @@ Place = Annotated[int, Query(ge=0, le=1_000_000, description="From `next` of a p
 async def create_set(
     new: NewSet,
     evaluations: EvaluationsDep,
-    repeats: RepeatsDep,
+    once: OnceDep,
     caller: CallerDep,
     key: IdempotencyKey,
     response: Response,
@@ -56,7 +56,7 @@ async def create_set(
     `eval:submit` may answer; after the date, everybody may read gold, answers and scores. Neither the items
     nor the date can be changed, and the games cannot be deleted before the set is scored.
     """
-    made = await repeats.once(key, lambda: evaluations.sets.make(new, caller, key))
+    made = await once(lambda: evaluations.sets.make(new, caller, key))
     if isinstance(made, KeptAnswer):
         return made.response("/evaluations/sets/{set_id}")
     response.headers["Location"] = f"/evaluations/sets/{made.set_id}"
@@ -170,7 +170,7 @@ async def answer_set(
     set_id: SetOf,
     new: NewAnswers,
     evaluations: EvaluationsDep,
-    repeats: RepeatsDep,
+    once: OnceDep,
     caller: CallerDep,
     key: IdempotencyKey,
 ) -> Any:
@@ -180,7 +180,7 @@ async def answer_set(
     409 `already-seen`: a key of the same owner may read the game in full, has seen it through other eyes than
     the set shows it, or was shown what was chosen in that turn.
     """
-    receipt = await repeats.once(key, lambda: evaluations.sets.hand_in(set_id, new, caller, key))
+    receipt = await once(lambda: evaluations.sets.hand_in(set_id, new, caller, key))
     return receipt.response() if isinstance(receipt, KeptAnswer) else receipt
 
 

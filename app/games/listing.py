@@ -17,8 +17,7 @@ from app.edge.deps import CallerDep, service
 from app.edge.queries import comma_list, link_next, listed
 from app.games.access import needs_or_watches
 from app.games.schemas import OVER, BatchPage, BatchSummary, GamePage, GameSummary
-from app.games.status import batch_status
-from app.games.views import games_by_status
+from app.games.status import batch_status, games_by_status
 from app.store.games import ENDED, GameStore, Tallied
 from app.store.listing import GAME_ORDERS, GameFilter, GameLine, Listing
 from app.store.rows import BatchRow, Damaged

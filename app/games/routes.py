@@ -14,7 +14,7 @@ from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, IdempotencyKey, RepeatsDep, matches, needs
+from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, matches, needs
 from app.edge.idempotency import KeptAnswer
 from app.games.access import Access, needs_or_watches
 from app.games.deps import AccessDep, AuditDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
@@ -97,7 +97,7 @@ async def create_games(
     games: GamesDep,
     caller: CallerDep,
     tokens: SeatTokensDep,
-    repeats: RepeatsDep,
+    once: OnceDep,
     key: IdempotencyKey,
     response: Response,
 ) -> Any:
@@ -106,7 +106,7 @@ async def create_games(
     The status is 201 if all games exist, and 202 if a large batch is still being laid out; `GET /batches/{b}`
     shows how far it is.
     """
-    created = await repeats.once(key, lambda: games.create(new, key, caller))
+    created = await once(lambda: games.create(new, key, caller))
     if isinstance(created, KeptAnswer):
         return await _with_new_tokens(created, tokens, caller)
     response.status_code = 201 if new.count <= len(created.games) or new.count <= 200 else 202
@@ -143,7 +143,7 @@ async def import_game(
     request: Request,
     games: GamesDep,
     caller: CallerDep,
-    repeats: RepeatsDep,
+    once: OnceDep,
     key: IdempotencyKey,
     response: Response,
 ) -> Any:
@@ -154,7 +154,7 @@ async def import_game(
     if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
     record = await request.json()
-    imported = await repeats.once(key, lambda: games.import_record(record, key, caller))
+    imported = await once(lambda: games.import_record(record, key, caller))
     if isinstance(imported, KeptAnswer):
         return imported.response("/games/{game_id}")
     response.headers["Location"] = f"/games/{imported.game_id}"

@@ -1,9 +1,12 @@
-"""The status of a batch, from the counts of its games."""
+"""The status of a batch, and how many of its games have which, from the counts of the stored ones."""
 
+from typing import get_args
+
+from app.base.schemas import GameStatus
 from app.store.games import OPEN, Tallied
 from app.store.rows import BatchRow
 
-__all__ = ["batch_status"]
+__all__ = ["batch_status", "games_by_status"]
 
 
 def batch_status(row: BatchRow, tallied: Tallied) -> str:
@@ -20,3 +23,16 @@ def batch_status(row: BatchRow, tallied: Tallied) -> str:
     if tallied.status.get("failed", 0):
         return "failed"
     return "cancelled" if tallied.status.get("cancelled", 0) == stored else "done"
+
+
+def games_by_status(row: BatchRow, tallied: Tallied) -> dict[str, int]:
+    """How many games of the batch have each status, none left out; together all of its games.
+
+    Games of a large batch that are not stored yet count as created; as cancelled if the batch was cancelled,
+    since then they never will be. Games whose status is damaged count as ``damaged``, if there are any.
+    """
+    found = {name: tallied.status.get(name, 0) for name in get_args(GameStatus)}
+    if tallied.status.get("damaged"):
+        found["damaged"] = tallied.status["damaged"]
+    found["cancelled" if row.cancelled else "created"] += max(0, row.count - sum(found.values()))
+    return found

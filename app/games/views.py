@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, get_args
+from typing import Any
 
 from app.base.clock import now_ms, timestamp
-from app.base.schemas import GameStatus
 from app.games.defaults import seat_defaults
 from app.games.schemas import (
     OVER,
@@ -28,7 +27,7 @@ from app.games.schemas import (
     SuspensionView,
     TallyView,
 )
-from app.games.status import batch_status
+from app.games.status import batch_status, games_by_status
 from app.models.registry import Spending
 from app.store.call import Use, UseKey, total
 from app.store.games import Tallied
@@ -43,7 +42,6 @@ from engine.view import stream, viewer_name
 __all__ = [
     "batch_view",
     "game_view",
-    "games_by_status",
     "invalid_view",
     "model_uses",
     "open_requests",
@@ -180,19 +178,6 @@ def _suspension(row: BatchRow) -> SuspensionView | None:
     return SuspensionView(
         since=timestamp(why["at"]), endpoint=why["endpoint"], cause=why["cause"], words=why["words"]
     )
-
-
-def games_by_status(row: BatchRow, tallied: Tallied) -> dict[str, int]:
-    """How many games of the batch have each status, none left out; together all of its games.
-
-    Games of a large batch that are not stored yet count as created; as cancelled if the batch was cancelled,
-    since then they never will be. Games whose status is damaged count as ``damaged``, if there are any.
-    """
-    found = {name: tallied.status.get(name, 0) for name in get_args(GameStatus)}
-    if tallied.status.get("damaged"):
-        found["damaged"] = tallied.status["damaged"]
-    found["cancelled" if row.cancelled else "created"] += max(0, row.count - sum(found.values()))
-    return found
 
 
 def batch_view(

@@ -125,6 +125,22 @@ async def calling(database_url: str, *, laid_out: bool = True, **settings: Any) 
         yield caller
 
 
+def fetch(process: "Process", path: str, **query: Any) -> httpx.Response:
+    """What a serving process answers; it must be a success."""
+    answer = httpx.get(process.url + path, params=query, timeout=WITHIN_S)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+async def new_batch(process: "Process", **wish: Any) -> str:
+    """Creates a batch at a serving process, and returns its id."""
+    async with httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
+        answer = await client.post("/games", json=wish)
+    assert answer.status_code in (201, 202), answer.text
+    batch: str = answer.json()["batch_id"]
+    return batch
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Waits until the condition holds, when there is no event to wait for."""
     async with asyncio.timeout(WITHIN_S):

@@ -1,7 +1,9 @@
 """Services with a fake model behind them."""
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
@@ -23,6 +25,12 @@ PRICES = {"prompt": 1.0, "cached": 0.1, "completion": 2.0}
 def endpoints(fake: FakeModel, **more: Any) -> dict[str, Any]:
     """The setting ``models`` with the fake model alone."""
     return {"fake": {"base_url": f"{fake.url}/v1", "model": "fake", "prices": PRICES, **more}}
+
+
+def settings_file(directory: Path, fake: FakeModel, *more: str, **endpoint: Any) -> None:
+    """Writes the ``.env`` of a process that asks this fake model, with further lines."""
+    models = f"INTERINTENT_MODELS='{json.dumps(endpoints(fake, **endpoint))}'"
+    (directory / ".env").write_text("".join(f"{line}\n" for line in (models, *more)))
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from interintent_client import (
 )
 from websockets.asyncio.server import ServerConnection, serve
 
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 
 Frame = dict[str, Any]
 
@@ -272,12 +271,6 @@ async def test_what_is_no_json_and_a_name_in_use_are_refused_at_once() -> None:
 
 
 # --- the service --------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 async def test_whatever_is_answered_the_service_settles_it(served: Served) -> None:

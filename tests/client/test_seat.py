@@ -2,14 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from interintent_client import Event, Refused, Replaced, Request, Server, TokenRefused
 
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 from tests.app.watcher import projection
 from tests.client.cutting import cutting
 
@@ -20,12 +19,6 @@ SEATS = [{"agent": "remote"}, *[{"agent": "random"}] * 4]
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interintent_client.backoff.FIRST_S", 0.02)
     monkeypatch.setattr("interintent_client.backoff.LONGEST_S", 0.2)
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 def choose(request: Request, events: Sequence[Event]) -> Any:

@@ -22,12 +22,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interintent_client.backoff.LONGEST_S", 0.2)
 
 
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
-
-
 async def test_a_game_is_created_watched_and_looked_at(served: Served) -> None:
     async with Server(served.url) as server:
         batch = await server.create_games(drive="manual", seats=[{"agent": "random"}])

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ KINDS = ("propose_team", "speak", "reconsider", "vote", "card", "summarise", "as
 
 BYTES = {"bot.py": 5_000, "bot.mjs": 5_000, "bot.sh": 600}
 """A cut comes after at most so many bytes of one connection; the one over HTTP opens many."""
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 @pytest.mark.long

@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +18,6 @@ from playwright.async_api import (
     expect,
 )
 
-from tests.app.real_server import Served, local_settings, running_server
 from tests.chromium import launching
 
 PHONE = {"width": 360, "height": 740}
@@ -33,13 +31,6 @@ PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
 Visits = Callable[..., AbstractAsyncContextManager[Page]]
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    """A service on a real socket, with a SQLite database of its own and no keys."""
-    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 @pytest.fixture

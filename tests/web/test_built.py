@@ -1,14 +1,13 @@
 """The built pages are those of the sources in `web/`, and bots can be built on the npm package."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
 import pytest
 
 from scripts.web import WEB, build, install, npm
-from tests.app.real_server import Served, local_settings, running_server
+from tests.app.real_server import Served
 from tests.nodejs import NODE
 
 PAGES = WEB.parent / "app" / "pages"
@@ -34,12 +33,6 @@ def test_the_lock_names_no_registry_and_an_integrity_for_each_package() -> None:
     for name, package in packages.items():
         assert "resolved" not in package, name
         assert not name or package["integrity"].startswith("sha512-"), name
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 PROGRAM = """

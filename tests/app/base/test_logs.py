@@ -4,7 +4,10 @@ import asyncio
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 from websockets.asyncio.client import connect
@@ -79,18 +82,24 @@ print("ended", flush=True)
 """
 
 
-def test_a_log_that_nobody_reads_stops_nothing_and_says_how_many_lines_were_lost() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", UNREAD], stdin=-1, stdout=-1, stderr=-1, text=True
-    ) as process:
+@contextmanager
+def unread() -> Iterator[tuple[IO[str], IO[str], IO[str]]]:
+    """Standard input, output and error of a process that logs more than a pipe holds."""
+    program = [sys.executable, "-c", UNREAD]
+    with subprocess.Popen(program, stdin=-1, stdout=-1, stderr=-1, text=True) as process:
         assert process.stdin
         assert process.stdout
         assert process.stderr
-        assert process.stdout.readline() == "all written\n"  # a full pipe holds some hundred of them
-        read = [process.stderr.readline()]  # takes 8 kB out of it
-        process.stdin.write("\n")
-        process.stdin.flush()
-        read += process.stderr.read().splitlines()
+        yield process.stdin, process.stdout, process.stderr
+
+
+def test_a_log_that_nobody_reads_stops_nothing_and_says_how_many_lines_were_lost() -> None:
+    with unread() as (stdin, stdout, stderr):
+        assert stdout.readline() == "all written\n"  # a full pipe holds some hundred of them
+        read = [stderr.readline()]  # takes 8 kB out of it
+        stdin.write("\n")
+        stdin.flush()
+        read += stderr.read().splitlines()
     *lines, last = [json.loads(line) for line in read if line.strip()]
     assert [line["number"] for line in lines] == list(range(len(lines)))
     assert last["event"] == "the last line"
@@ -98,13 +107,8 @@ def test_a_log_that_nobody_reads_stops_nothing_and_says_how_many_lines_were_lost
 
 
 def test_a_log_whose_reader_went_away_stops_nothing() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", UNREAD], stdin=-1, stdout=-1, stderr=-1, text=True
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        process.stderr.close()
-        process.stdin.write("\n")
-        process.stdin.close()
-        assert process.stdout.read() == "all written\nended\n"
+    with unread() as (stdin, stdout, stderr):
+        stderr.close()
+        stdin.write("\n")
+        stdin.close()
+        assert stdout.read() == "all written\nended\n"

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.app.calling import calling
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.games.test_deleting import everything
 from tests.app.store.one_of_each import add_damaged
+from tests.app.store.test_schema import run
 from tests.app.typed import interintent
 from tests.ports import steady_port
 
@@ -25,14 +24,6 @@ async def doctor(url: str, *words: str, status: int = 0) -> list[dict[str, Any]]
     assert result.exit_code == status, result.output
     found: list[dict[str, Any]] = json.loads(result.stdout)["findings"]
     return found
-
-
-async def run(url: str, *statements: str) -> None:
-    engine = create_async_engine(url)
-    async with engine.begin() as connection:
-        for statement in statements:
-            await connection.execute(sa.text(statement))
-    await engine.dispose()
 
 
 async def test_a_database_in_order_has_no_findings_while_games_are_played(database_url: str) -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from app.base.schemas import GameStatus
-from app.games.views import games_by_status
+from app.games.status import games_by_status
 from app.store.games import Tallied
 from engine.events import visible
 from engine.rules import pending

@@ -5,7 +5,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import time
@@ -23,9 +22,8 @@ from app.runner.simulate import Plan
 from app.runner.simulating_models import ModelRun
 from app.settings import EndpointSettings
 from engine.profile import make_profile
-from tests.app.calling import WITHIN_S, Process, read_ndjson, until, without_times
-from tests.app.modelling import COMPACT, DIRECT, EAGER, endpoints, faking, stored_calls
-from tests.postgres import PostgresServer, fresh_database
+from tests.app.calling import WITHIN_S, Process, fetch, read_ndjson, until, without_times
+from tests.app.modelling import COMPACT, DIRECT, EAGER, faking, settings_file, stored_calls
 
 pytestmark = pytest.mark.long
 
@@ -45,16 +43,6 @@ SEATS = {
 """Who plays, and how many games."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'games.sqlite'}"
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with fresh_database(server) as found:
-            yield found
-
-
 @contextlib.contextmanager
 def gone_in_the_end(process: Process) -> Iterator[None]:
     try:
@@ -62,18 +50,6 @@ def gone_in_the_end(process: Process) -> Iterator[None]:
     finally:
         if process.process.poll() is None:
             process.kill()
-
-
-def _get(process: Process, path: str, **query: Any) -> httpx.Response:
-    answer = httpx.get(process.url + path, params=query, timeout=WITHIN_S)
-    assert answer.status_code == 200, answer.text
-    return answer
-
-
-def _settings_file(directory: Path, fake: FakeModel) -> None:
-    (directory / ".env").write_text(
-        f"INTERINTENT_MODELS='{json.dumps(endpoints(fake, parallel=PARALLEL, attempts=1))}'\n"
-    )
 
 
 async def _killed_when(process: Process, fake: FakeModel, calls: int) -> None:
@@ -88,17 +64,17 @@ async def _killed_when(process: Process, fake: FakeModel, calls: int) -> None:
 @pytest.mark.parametrize("who", SEATS)
 @pytest.mark.timeout(120 + 15 * GAMES)
 async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_killed(
-    url: str, who: str, tmp_path: Path
+    empty_database_url: str, who: str, tmp_path: Path
 ) -> None:
     chance = random.Random()
     seats, games = SEATS[who]
     kills = GAMES // 2
     async with faking(FakeOptions(latency=read_latency("uniform:0.005,0.05"))) as fake:
-        _settings_file(tmp_path, fake)
+        settings_file(tmp_path, fake, parallel=PARALLEL, attempts=1)
         extra = 0
         batch = ""
         for kill in range(kills + 1):
-            process = await asyncio.to_thread(Process, url, tmp_path)
+            process = await asyncio.to_thread(Process, empty_database_url, tmp_path)
             with gone_in_the_end(process):
                 if not batch:
                     wish = {"seats": seats, "count": games, "seeds": {"from": SEED}, "rules": RULES}
@@ -107,17 +83,17 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
                     batch = answer.json()["batch_id"]
                 if kill < kills:
                     await _killed_when(process, fake, fake.counts.calls + chance.randint(1, 60))
-                    lost = fake.counts.calls - await stored_calls(url)
+                    lost = fake.counts.calls - await stored_calls(empty_database_url)
                     # Lost are those in flight at this kill. Had a stored one been asked for again, or
                     # one been asked for twice at once, there would be more.
                     assert 0 <= lost - extra <= PARALLEL
                     extra = lost
                 else:
-                    lines = await asyncio.to_thread(_get, process, f"/batches/{batch}/events", follow=True)
+                    lines = await asyncio.to_thread(fetch, process, f"/batches/{batch}/events", follow=True)
                     assert read_ndjson(lines.content)[-1]["status"] == "done"
-                    view = (await asyncio.to_thread(_get, process, f"/batches/{batch}")).json()
-                    export = await asyncio.to_thread(_get, process, f"/batches/{batch}/export", view="full")
-        stored = await stored_calls(url)
+                    view = (await asyncio.to_thread(fetch, process, f"/batches/{batch}")).json()
+                    export = await asyncio.to_thread(fetch, process, f"/batches/{batch}/export", view="full")
+        stored = await stored_calls(empty_database_url)
         assert fake.counts.calls - stored == extra
         # What died with a process is not counted; all that was used is.
         assert view["models"][0]["calls"] == stored
@@ -129,7 +105,7 @@ async def test_no_stored_answer_is_asked_for_again_however_often_the_service_is_
 
 @pytest.mark.timeout(120 + 15 * GAMES)
 async def test_games_end_as_if_neither_outage_nor_empty_account_nor_kill_had_been(
-    url: str, tmp_path: Path
+    empty_database_url: str, tmp_path: Path
 ) -> None:
     chance = random.Random()
     seats, games = SEATS["joined"]
@@ -139,8 +115,8 @@ async def test_games_end_as_if_neither_outage_nor_empty_account_nor_kill_had_bee
         faking(FakeOptions(latency=read_latency("uniform:0.005,0.05"))) as fake,
         httpx.AsyncClient(timeout=WITHIN_S) as client,
     ):
-        _settings_file(tmp_path, fake)
-        process = await asyncio.to_thread(Process, url, tmp_path)
+        settings_file(tmp_path, fake, parallel=PARALLEL, attempts=1)
+        process = await asyncio.to_thread(Process, empty_database_url, tmp_path)
         try:
             wish = {"seats": seats, "count": games, "seeds": {"from": SEED}, "rules": RULES}
             batch = (await client.post(f"{process.url}/games", json=wish)).json()["batch_id"]
@@ -165,13 +141,13 @@ async def test_games_end_as_if_neither_outage_nor_empty_account_nor_kill_had_bee
                     await becomes(lambda view: view["waiting"] != [])
                 if "kill" in trouble:
                     await asyncio.to_thread(process.kill)
-                    process = await asyncio.to_thread(Process, url, tmp_path)
+                    process = await asyncio.to_thread(Process, empty_database_url, tmp_path)
                 fake.faults = ()
                 if "quota" in trouble:
                     answer = await client.post(f"{process.url}/batches/{batch}/resume", json={})
                     assert answer.status_code == 200, answer.text
             await becomes(lambda view: view["status"] == "done")
-            export = await asyncio.to_thread(_get, process, f"/batches/{batch}/export", view="full")
+            export = await asyncio.to_thread(fetch, process, f"/batches/{batch}/export", view="full")
         finally:
             process.kill()
         logs = _by_game(export.content)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ from tests.app.watcher import Watcher, watching
 from tests.postgres import PostgresServer, fresh_database
 
 LIVE = ("turn", "watchers", "speaking", "utterance_delta", "utterance_withdrawn")
-
-
-@pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with running_server(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")) as server:
-        yield server
 
 
 async def until_frame(watcher: Watcher, **wanted: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import json
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import pytest
 
 from app.runner.simulate import Plan, run
 from engine.profile import make_profile
-from tests.app.calling import WITHIN_S, Line, Process, read_ndjson, serving_process, without_times
-from tests.postgres import PostgresServer, fresh_database
+from tests.app.calling import WITHIN_S, Line, Process, fetch, read_ndjson, serving_process, without_times
 
 pytestmark = pytest.mark.long
 
@@ -36,14 +34,8 @@ def _by_game(export: bytes) -> list[list[Line]]:
     return [without_times(lines) for lines in games.values()]
 
 
-def _get(process: Process, path: str, **query: Any) -> httpx.Response:
-    answer = httpx.get(process.url + path, params=query, timeout=WITHIN_S)
-    assert answer.status_code == 200, answer.text
-    return answer
-
-
 def _finished(process: Process, batch: str) -> int:
-    count: int = _get(process, f"/batches/{batch}").json()["games"]["finished"]
+    count: int = fetch(process, f"/batches/{batch}").json()["games"]["finished"]
     return count
 
 
@@ -55,7 +47,7 @@ def _post(process: Process, **wish: Any) -> str:
 
 
 def _until_done(process: Process, batch: str) -> None:
-    lines = read_ndjson(_get(process, f"/batches/{batch}/events", follow=True).content)
+    lines = read_ndjson(fetch(process, f"/batches/{batch}/events", follow=True).content)
     assert lines[-1]["status"] == "done"
     assert lines[-1]["games"]["finished"] == lines[-1]["count"]
 
@@ -68,34 +60,24 @@ def _until_some_are_finished(process: Process, batch: str, some: int) -> None:
 
 
 def _check(process: Process, batch: str, count: int, undisturbed_logs: list[list[Line]]) -> None:
-    logs = _by_game(_get(process, f"/batches/{batch}/export", view="full").content)
+    logs = _by_game(fetch(process, f"/batches/{batch}/export", view="full").content)
     assert len(logs) == count
     for position, (log, expected) in enumerate(zip(logs, undisturbed_logs[:count], strict=True)):
         assert log == expected, f"seed {SEED + position}"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{tmp_path / 'games.sqlite'}"
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        with fresh_database(server) as found:
-            yield found
-
-
 def test_a_batch_finishes_the_same_after_any_number_of_kills(
-    url: str, tmp_path: Path, undisturbed_logs: list[list[Line]]
+    empty_database_url: str, tmp_path: Path, undisturbed_logs: list[list[Line]]
 ) -> None:
     chance = random.Random()
-    count = COUNT if "sqlite" in url else COUNT // 2
-    with serving_process(url, tmp_path) as process:
+    count = COUNT if "sqlite" in empty_database_url else COUNT // 2
+    with serving_process(empty_database_url, tmp_path) as process:
         batch = _post(process, count=count, seeds={"from": SEED})
         time.sleep(chance.uniform(0, 0.5))
         process.kill()
     seen = [0]
     for part in (0.1, 0.4, 0.8):
-        with serving_process(url, tmp_path) as process:
+        with serving_process(empty_database_url, tmp_path) as process:
             # What was finished stays so, whenever the process died.
             assert _finished(process, batch) >= seen[-1]
             _until_some_are_finished(process, batch, int(part * count))
@@ -103,7 +85,7 @@ def test_a_batch_finishes_the_same_after_any_number_of_kills(
             seen.append(_finished(process, batch))
             process.kill()
     assert seen[1] < count, "the first kill came after the end: it proves nothing"
-    with serving_process(url, tmp_path) as process:
+    with serving_process(empty_database_url, tmp_path) as process:
         _until_done(process, batch)
         _check(process, batch, count, undisturbed_logs)
 
@@ -136,25 +118,25 @@ def test_a_service_stops_soon_when_asked_and_continues_after_a_restart(
         _check(process, batch, count, undisturbed_logs)
 
 
-def test_the_next_process_finishes_laying_out_a_batch(url: str, tmp_path: Path) -> None:
+def test_the_next_process_finishes_laying_out_a_batch(empty_database_url: str, tmp_path: Path) -> None:
     count = 2000
     wish = {"count": count, "seeds": {"from": SEED}, "seats": [{"agent": "random"}], "drive": "manual"}
-    with serving_process(url, tmp_path) as process:
+    with serving_process(empty_database_url, tmp_path) as process:
         batch = _post(process, **wish)
         process.kill()
     laid = []
     for _ in range(2):
-        with serving_process(url, tmp_path) as process:
-            laid.append(_get(process, f"/batches/{batch}").json()["games"]["created"])
+        with serving_process(empty_database_url, tmp_path) as process:
+            laid.append(fetch(process, f"/batches/{batch}").json()["games"]["created"])
             process.kill()
     assert 200 <= laid[0] < count, "the kill came after the end: it proves nothing"
     assert laid == sorted(laid)
-    with serving_process(url, tmp_path) as process:
+    with serving_process(empty_database_url, tmp_path) as process:
         until = time.monotonic() + WITHIN_S
-        while _get(process, f"/batches/{batch}").json()["games"]["created"] < count:
+        while fetch(process, f"/batches/{batch}").json()["games"]["created"] < count:
             assert time.monotonic() < until
             time.sleep(0.05)
-        export = read_ndjson(_get(process, f"/batches/{batch}/export", view="full", partial=True).content)
+        export = read_ndjson(fetch(process, f"/batches/{batch}/export", view="full", partial=True).content)
         assert export[-1]["games"] == count
         seeds = [line["seed"] for line in export if line.get("type") == "roles_dealt"]
         assert seeds == [str(SEED + position) for position in range(count)]

@@ -1,7 +1,6 @@
 """Several processes drive games: each batch has one driver, and another takes over when it dies."""
 
 import asyncio
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.instruments.fake_model import FakeModel, FakeOptions, read_latency
+from app.instruments.fake_model import FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
-from tests.app.calling import WITHIN_S, Process, read_ndjson, serving_process, until
-from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
+from tests.app.calling import WITHIN_S, Process, new_batch, read_ndjson, serving_process, until
+from tests.app.modelling import DIRECT, faking, settings_file, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240), pytest.mark.long]
@@ -21,20 +20,6 @@ PARALLEL = 8
 """Calls that one process has in flight at most."""
 
 RULES = {"max_rejections": 1}
-
-
-def _settings_file(directory: Path, fake: FakeModel) -> None:
-    (directory / ".env").write_text(
-        f"INTERINTENT_MODELS='{json.dumps(endpoints(fake, parallel=PARALLEL, attempts=1))}'\n"
-    )
-
-
-async def _post(process: Process, **wish: Any) -> str:
-    async with httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
-        answer = await client.post("/games", json=wish)
-    assert answer.status_code in (201, 202), answer.text
-    batch: str = answer.json()["batch_id"]
-    return batch
 
 
 async def _done(process: Process, batch: str) -> dict[str, Any]:
@@ -59,11 +44,11 @@ async def test_a_process_that_dies_is_followed_by_another_and_nothing_is_paid_tw
     chance = random.Random(7)
     with fresh_database(postgres) as url:
         async with faking(FakeOptions(latency=read_latency("uniform:0.005,0.05"))) as fake:
-            _settings_file(tmp_path, fake)
+            settings_file(tmp_path, fake, parallel=PARALLEL, attempts=1)
             processes = [await asyncio.to_thread(Process, url, tmp_path) for _ in range(3)]
             try:
                 batches = [
-                    await _post(process, seats=DIRECT, count=2, rules=RULES, seeds={"from": 10 * number})
+                    await new_batch(process, seats=DIRECT, count=2, rules=RULES, seeds={"from": 10 * number})
                     for number in range(4)
                     for process in processes[:2]
                 ]
@@ -90,9 +75,9 @@ async def test_a_judge_is_followed_too_and_pays_nothing_twice(
     sensible = FakeOptions(brain=BRAINS["sensible"](0), latency=read_latency("uniform:0.01,0.03"))
     with fresh_database(postgres) as url:
         async with faking(sensible) as fake:
-            _settings_file(tmp_path, fake)
+            settings_file(tmp_path, fake, parallel=PARALLEL, attempts=1)
             with serving_process(url, tmp_path) as first, serving_process(url, tmp_path) as second:
-                batch = await _post(first, count=2, seeds={"from": 40})
+                batch = await new_batch(first, count=2, seeds={"from": 40})
                 await _done(first, batch)
                 body = {"dimension": "following", "judge": {"kind": "model", "model": "fake"}, "batch": batch}
                 async with httpx.AsyncClient(timeout=WITHIN_S) as client:
@@ -114,7 +99,7 @@ async def test_a_judge_is_followed_too_and_pays_nothing_twice(
 
 async def test_a_process_that_stops_hands_over_at_once(postgres: PostgresServer, tmp_path: Path) -> None:
     with fresh_database(postgres) as url, serving_process(url, tmp_path) as first:
-        batch = await _post(first, count=120)
+        batch = await new_batch(first, count=120)
         with serving_process(url, tmp_path) as second:
             first.terminate()
             assert (await _done(second, batch))["games"]["finished"] == 120
@@ -128,7 +113,7 @@ async def test_what_a_process_that_only_serves_accepts_is_driven_by_another(
         serving_process(url, tmp_path, "--no-runner") as serving,
         serving_process(url, tmp_path) as driving,
     ):
-        batch = await _post(serving, count=210, seats=[{"agent": "random"}])
+        batch = await new_batch(serving, count=210, seats=[{"agent": "random"}])
         assert (await _done(serving, batch))["games"]["finished"] == 210
         async with httpx.AsyncClient(base_url=serving.url, timeout=WITHIN_S) as client:
             assert "interintent_events_total 0.0" in (await client.get("/metrics")).text
@@ -138,7 +123,7 @@ async def test_what_a_process_that_only_serves_accepts_is_driven_by_another(
 async def test_on_sqlite_a_second_process_waits_for_the_first_to_go(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'games.sqlite'}"
     with serving_process(url, tmp_path) as first, serving_process(url, tmp_path) as second:
-        batch = await _post(second, count=60, seats=[{"agent": "scripted"}])
+        batch = await new_batch(second, count=60, seats=[{"agent": "scripted"}])
         await until(lambda: any("another process drives the games" in line for line in second.said))
         await until(lambda: first.process.poll() is None)
         await asyncio.to_thread(first.kill)

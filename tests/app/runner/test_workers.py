@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import random
 import signal
 import threading
@@ -20,8 +19,8 @@ from app.runner.beats import Beats
 from app.store.deleting import OF_GAMES
 from app.store.tables import games
 from tests import forked
-from tests.app.calling import WITHIN_S, Process, calling, read_ndjson, serving_process, until
-from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
+from tests.app.calling import WITHIN_S, Process, calling, new_batch, read_ndjson, serving_process, until
+from tests.app.modelling import DIRECT, faking, settings_file, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
@@ -94,14 +93,6 @@ def workers() -> Iterator[list[Worker]]:
             worker.close()
 
 
-async def _post(process: Process, **wish: Any) -> str:
-    async with httpx.AsyncClient(base_url=process.url, timeout=WITHIN_S) as client:
-        answer = await client.post("/games", json=wish)
-    assert answer.status_code in (201, 202), answer.text
-    batch: str = answer.json()["batch_id"]
-    return batch
-
-
 async def _over(process: Process, batch: str) -> dict[str, Any]:
     """The batch once all of its games are over; its server may be cut off in between."""
     async with (
@@ -158,8 +149,8 @@ async def test_nothing_is_lost_or_repeated_whatever_befalls_the_processes(tmp_pa
     with PostgresServer() as own, workers() as all_of_them:
         url = own.create_database()
         async with faking(latency) as fake:
-            settings = f"INTERINTENT_MODELS='{json.dumps(endpoints(fake, parallel=PLACES, attempts=1))}'"
-            (tmp_path / ".env").write_text(f"{settings}\nINTERINTENT_STALE_S={STALE_S}\n")
+            stale = f"INTERINTENT_STALE_S={STALE_S}"
+            settings_file(tmp_path, fake, stale, parallel=PLACES, attempts=1)
             with serving_process(url, tmp_path, "--no-runner") as serving:
 
                 def start() -> Worker:
@@ -173,7 +164,7 @@ async def test_nothing_is_lost_or_repeated_whatever_befalls_the_processes(tmp_pa
                 killed, frozen, stopped = start(), start(), start()
                 for worker in all_of_them:
                     await worker.drives()
-                batch = await _post(serving, seats=DIRECT, count=12, rules=RULES, seeds={"from": 5})
+                batch = await new_batch(serving, seats=DIRECT, count=12, rules=RULES, seeds={"from": 5})
                 await some_calls()
                 await killed.end(signal.SIGKILL)
                 start()
@@ -202,15 +193,14 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
 ) -> None:
     with fresh_database(postgres) as url, workers() as all_of_them:
         async with faking(FakeOptions(latency=read_latency("0.1"))) as fake:
-            settings = f"INTERINTENT_MODELS='{json.dumps(endpoints(fake, attempts=1))}'"
-            (tmp_path / ".env").write_text(f"{settings}\nINTERINTENT_STALE_S={STALE_S}\n")
+            settings_file(tmp_path, fake, f"INTERINTENT_STALE_S={STALE_S}", attempts=1)
             frozen = Worker(url, tmp_path)
             all_of_them.append(frozen)
             await frozen.drives()
             with serving_process(url, tmp_path, "--no-runner") as serving:
                 for seed in range(TAKEOVERS):
                     asked = fake.counts.calls
-                    batch = await _post(serving, seats=DIRECT, count=2, rules=QUICK, seeds={"from": seed})
+                    batch = await new_batch(serving, seats=DIRECT, count=2, rules=QUICK, seeds={"from": seed})
                     await until(lambda mark=asked + 5 + seed: fake.counts.calls >= mark)  # type: ignore[misc]
                     frozen.send(signal.SIGSTOP)
                     all_of_them.append(Worker(url, tmp_path, "--until-empty"))
@@ -221,7 +211,7 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
                     assert before["model_calls"]
                     frozen.send(signal.SIGCONT)
                     # It goes on with what comes, but writes nothing of what it drove.
-                    view = await _over(serving, await _post(serving, count=2))
+                    view = await _over(serving, await new_batch(serving, count=2))
                     assert view["games"]["finished"] == 2
                     assert await _rows_of(url, batch) == before
                     await _check_logs(serving, batch)
@@ -246,7 +236,7 @@ async def test_a_process_that_works_until_nothing_is_left_ends_by_itself(tmp_pat
     url = f"sqlite:///{tmp_path / 'games.sqlite'}"
     with workers() as all_of_them:
         with serving_process(url, tmp_path) as serving:
-            batch = await _post(serving, count=3)
+            batch = await new_batch(serving, count=3)
             second = Worker(url, tmp_path, "--until-empty")
             all_of_them.append(second)
             assert await second.wait() == 2

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan
 from typing import Any
@@ -25,7 +24,7 @@ from engine.rules import Request
 from engine.state import State
 from engine.terms import PUBLIC, Role, Side
 from evaluators.ground.turns import Game, read_game
-from evaluators.judges.asking import ATTEMPTS, JudgeMessage
+from evaluators.judges.asking import ATTEMPTS
 from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.rubric import STATING, statements_text
 from evaluators.judges.statement_scores import (
@@ -37,6 +36,7 @@ from evaluators.judges.statement_scores import (
 from evaluators.judges.statements import MOST, Statement, Statements, judge_speech, speech_messages
 from evaluators.measures.hallucination import Hallucinations, Speech, SpeechKey, speeches, statements_of
 from evaluators.statistics.rates import Rate
+from tests.evaluators.judges.test_model import Model
 from tests.evaluators.scripted_games import scripted_game
 from tests.evaluators.talk import log_by_hand
 
@@ -56,18 +56,6 @@ SPEECH = next(one for one in speeches("h", BY_HAND.log) if one.text == SAID)
 
 def said(quote: str, verdict: str = "supported", record: str = "Quest 1 with the team", **more: Any) -> Any:
     return {"quote": quote, "verdict": verdict, "record": record, "reason": "so", **more}
-
-
-class Model:
-    """Gives its answers one after the other, the last one for ever, and keeps what it was asked."""
-
-    def __init__(self, *answers: object) -> None:
-        self.answers = [one if isinstance(one, str) else json.dumps(one) for one in answers]
-        self.asked: list[Sequence[JudgeMessage]] = []
-
-    async def __call__(self, conversation: Sequence[JudgeMessage]) -> str:
-        self.asked.append(conversation)
-        return self.answers[min(len(self.asked), len(self.answers)) - 1]
 
 
 def judged(*entries: Any, speech: Speech = SPEECH) -> Statements:
