@@ -302,6 +302,10 @@ _PROBE_POSTGRES: Final = (
 )
 _WORKS: Final = text(
     "SELECT 1 FROM pg_stat_activity WHERE pid = :pid "
-    "AND (state = 'active' OR state_change > now() - make_interval(secs => :silent_s))"
+    "AND (state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' "
+    " OR state_change > now() - make_interval(secs => :silent_s))"
 )
+"""Whether that session works, or waits for a lock: one that waits for its client in the middle of a statement
+is active, too.
+"""
 _THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 from alembic.config import CommandLine
@@ -121,6 +122,12 @@ async def test_a_migration_ends_when_nothing_comes_back_any_more_and_not_because
             monkeypatch.setattr(db, "migrate", silent)
             with pytest.raises(PASSING):
                 await database.migrate()
+            # Whoever is cut off between two messages of a statement counts as silent, too.
+            halfway = await asyncpg.connect(url.replace("+asyncpg", ""))
+            await halfway.prepare("SELECT 1")
+            works = db._WORKS.bindparams(pid=halfway.get_server_pid(), silent_s=0.0)
+            assert await database.column(works) == []
+            await halfway.close()
             monkeypatch.setattr(db, "migrate", slow)
             assert (await database.migrate()).behind == 1
             await database.stop()
