@@ -60,6 +60,9 @@ MIGRATION_TRIES: Final = 10
 AGAIN_S: Final = 0.5
 """Seconds until then, on average."""
 
+SILENT_S: Final = 15.0
+"""Seconds between looks whether PostgreSQL still works on a migration; after two in vain it is given up."""
+
 BACK_WITHIN_S: Final = 2.0
 """Seconds that a stop waits for connections that somebody is giving back."""
 
@@ -160,7 +163,7 @@ class Database:
         while before.behind:
             tries -= 1
             try:
-                async with self.write_engine.begin() as connection:
+                async with self.write_engine.begin() as connection, self._unless_silent(connection):
                     return await connection.run_sync(migrate)
             except DBAPIError as fault:
                 # It needs tables for itself that games are writing to: a step of theirs may be in the way.
@@ -170,6 +173,33 @@ class Database:
                 log.warning("the migration tries again: others write to its tables", tries=tries)
             await asyncio.sleep(random.uniform(0, 2 * AGAIN_S))
         return before
+
+    @asynccontextmanager
+    async def _unless_silent(self, connection: AsyncConnection) -> AsyncIterator[None]:
+        """Cuts the connection if the server has stopped working on what the block waits for. That may take as
+        long as it likes, so only another connection can tell.
+        """
+        if self.is_sqlite:
+            yield
+            return
+        raw: Any = (await connection.get_raw_connection()).driver_connection
+        works = _WORKS.bindparams(pid=raw.get_server_pid(), silent_s=SILENT_S)
+
+        async def watch() -> None:
+            in_vain = 0
+            while in_vain < 2:
+                await asyncio.sleep(SILENT_S)
+                try:
+                    in_vain = 0 if await self.column(works) else in_vain + 1
+                except PASSING:
+                    in_vain += 1
+            raw.terminate()
+
+        watching = asyncio.create_task(watch(), name="migration")
+        try:
+            yield
+        finally:
+            await end_tasks(watching)
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
@@ -296,4 +326,12 @@ _PROBE_POSTGRES: Final = (
         "SELECT repeat('x', 1000) AS x FROM generate_series(1, 1000)"
     ),
 )
+_WORKS: Final = text(
+    "SELECT 1 FROM pg_stat_activity WHERE pid = :pid "
+    "AND (state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' "
+    " OR state_change > now() - make_interval(secs => :silent_s))"
+)
+"""Whether that session works, or waits for a lock: one that waits for its client in the middle of a statement
+is active, too.
+"""
 _THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")

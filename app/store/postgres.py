@@ -129,6 +129,10 @@ async def _connect(silence: _Silence, *arguments: Any, **options: Any) -> Any:
     settings = {
         "lock_timeout": f"{LOCK_WITHIN_S}s",
         "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
+        # The server, too, drops a client that is gone without a word: its locks would stay for two hours.
+        "tcp_keepalives_idle": str(UNHEARD_S // 2),
+        "tcp_keepalives_interval": str(UNHEARD_S // 4),
+        "tcp_keepalives_count": "2",
         **options.pop("server_settings", {}),
     }
     options = {"timeout": CONNECT_WITHIN_S, "connection_class": _Connection, **options}

@@ -73,6 +73,24 @@ def test_every_metric_in_alerts_and_dashboard_is_one_of_ours() -> None:
     assert asked <= series()
 
 
+def test_every_label_in_alerts_and_dashboard_is_one_of_that_metrics() -> None:
+    labels: dict[str, set[str]] = {}
+    for name in series():
+        collector = REGISTRY._names_to_collectors.get(name)
+        labels[name] = {"instance", "job", "le", *getattr(collector, "_labelnames", ())}
+    seen = set()
+    for query in queries():
+        of_query = set()
+        for name, chosen in re.findall(r"\b((?:interintent|process)_\w+)(?:\{([^}]*)\})?", query):
+            asked = set(re.findall(r"(\w+)\s*(?:=|!)", chosen))
+            assert asked <= labels[name], query
+            of_query |= labels[name]
+            seen |= asked
+        for by in re.findall(r"\bby\s*\(([^)]*)\)", query):
+            assert set(re.findall(r"\w+", by)) <= of_query, query
+    assert {"status", "job"} <= seen
+
+
 def test_the_dashboard_shows_what_an_operator_looks_for() -> None:
     shown = " ".join(target["expr"] for panel in panels() for target in panel["targets"])
     for metric in (

@@ -207,3 +207,14 @@ async def test_a_task_cancelled_while_connecting_leaves_no_error_behind(url: str
 async def _connect(engine: AsyncEngine) -> None:
     async with engine.connect():
         pass
+
+
+async def test_the_server_soon_drops_a_client_that_is_gone_without_a_word(url: str) -> None:
+    """Otherwise its session keeps its locks for two hours, and its games wait for as long."""
+    shown = sa.text("SELECT CAST(setting AS integer) FROM pg_settings WHERE name LIKE 'tcp_keepalives_%'")
+    engine = postgres_engine(url)
+    async with engine.connect() as connection:
+        seconds = (await connection.execute(shown)).scalars().all()
+    await engine.dispose()
+    assert len(seconds) == 3
+    assert all(0 < one <= 10 for one in seconds)

@@ -7,17 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import asyncpg
 import pytest
 import sqlalchemy as sa
 from alembic.config import CommandLine
 from alembic.util import CommandError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from app.store import schema
-from app.store.db import Database
-from app.store.schema import UnknownSchema, migrate, newest, revisions
+from app.store import db, schema
+from app.store.db import PASSING, Database
+from app.store.schema import SchemaState, UnknownSchema, migrate, newest, revisions
 from tests.app.calling import PROJECT, calling
 from tests.app.real_server import local_settings
+from tests.app.seated import Balancer
 from tests.app.typed import interintent
 from tests.postgres import PostgresServer, fresh_database
 
@@ -99,6 +101,36 @@ async def test_a_migration_waits_for_those_who_are_writing(
                     await asyncio.sleep(0.01)
         await migrating
         await engine.dispose()
+
+
+async def test_a_migration_ends_when_nothing_comes_back_any_more_and_not_because_it_takes_long(
+    postgres: PostgresServer, laid_out_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "SILENT_S", 0.1)
+    with fresh_database(postgres, laid_out_postgres) as url, next_release(tmp_path):
+        async with Balancer([f"127.0.0.1:{postgres.port}"]) as between:
+
+            def slow(connection: sa.Connection) -> SchemaState:
+                connection.execute(sa.text("SELECT pg_sleep(1)"))
+                return schema.migrate(connection)
+
+            def silent(connection: sa.Connection) -> SchemaState:
+                between.swallow()
+                return schema.migrate(connection)
+
+            database = Database(local_settings(url.replace(f"127.0.0.1:{postgres.port}", between.url)))
+            monkeypatch.setattr(db, "migrate", silent)
+            with pytest.raises(PASSING):
+                await database.migrate()
+            # Whoever is cut off between two messages of a statement counts as silent, too.
+            halfway = await asyncpg.connect(url.replace("+asyncpg", ""))
+            await halfway.prepare("SELECT 1")
+            works = db._WORKS.bindparams(pid=halfway.get_server_pid(), silent_s=0.0)
+            assert await database.column(works) == []
+            await halfway.close()
+            monkeypatch.setattr(db, "migrate", slow)
+            assert (await database.migrate()).behind == 1
+            await database.stop()
 
 
 async def test_this_program_plays_on_beside_the_next_release(database_url: str) -> None:
