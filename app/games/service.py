@@ -581,7 +581,10 @@ class Games:
         """
         await self._may_go_on(batch_id)
         if not await self._store.resume(batch_id, _changed(on_unusable)):
-            raise NotSuspended("neither this batch nor any of its games is suspended")
+            raise NotSuspended(
+                "neither this batch nor any of its games is suspended; while it waits for a model, pause it "
+                "and resume it to have its keys and endpoints read anew"
+            )
         await self._go_on(batch_id)
 
     async def retry(

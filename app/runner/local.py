@@ -13,7 +13,7 @@ from app.base.off_loop import whose
 from app.base.pace import Pace
 from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
-from app.models.stops import BatchStops, GameParks, GameStops, Stop
+from app.models.stops import UNUSABLE, BatchStops, GameParks, GameStops, Stop
 from app.runner.drive import drive
 from app.runner.line import Line
 from app.seats.inboxes import GameWaits, Inboxes, SeatAbsent
@@ -288,8 +288,10 @@ class LocalRunner:
         row = await self._store.game(game_id)
         assert row is not None
         if isinstance(stop, BatchStops):
-            why = Suspension(now_ms(), stop.endpoint, stop.cause, stop.words)
-            await self._suspend(row.batch_id, why)
+            words = stop.words
+            if stop.cause == UNUSABLE:
+                words += "; `interintent answers export` writes them all"
+            await self._suspend(row.batch_id, Suspension(now_ms(), stop.endpoint, stop.cause, words))
             return False
         if isinstance(stop, GameStops):
             log.warning("a game is suspended", batch=row.batch_id, game=game_id, cause=str(stop))

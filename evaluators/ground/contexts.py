@@ -364,8 +364,12 @@ def game_lines(profile: Profile, names: Sequence[str]) -> Iterator[str]:
         yield f"The evil seats were shown each other{oberon}."
     elif len(evil) > 1:
         yield "The evil seats were not shown each other."
+    usual = [seat for seat, name in enumerate(names, 1) if name == f"Player {seat}"]
+    if usual:
+        example = f"Player {usual[0]} is seat {usual[0]}"
+        yield f"Players without a name of their own are called by their seat: {example}."
     for seat, name in enumerate(names, 1):
-        if name != f"Player {seat}":
+        if seat not in usual:
             yield f"Seat {seat} is called {quoted(name)}."
 
 
@@ -381,7 +385,7 @@ def _shot(profile: Profile) -> str:
     if profile.assassination == "none" or Role.MERLIN not in profile.roles:
         return ", three successful ones for loyal"
     if profile.assassination == "after_three_successes":
-        return ". After three successful ones an evil seat shoots: if it hits merlin evil wins, else loyal"
+        return ". After three successful ones an evil seat shoots: if it hits merlin, evil wins, else loyal"
     missed = "loyal wins" if profile.missed_shot == "loyal_wins" else "the game goes on"
     return (
         ", three successful ones for loyal. Once, after a quest, also the last, an evil seat may shoot: if "

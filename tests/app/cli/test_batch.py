@@ -36,7 +36,7 @@ async def test_a_command_resumes_what_a_running_service_drives(tmp_path: Path) -
         view = await caller.over(batch)
         assert (view["status"], view["budget"]["max_parallel"]) == ("done", 3)
         for words, why in (
-            (("resume", batch), "neither this batch nor any of its games is suspended"),
+            (("resume", batch), "neither this batch nor any of its games is suspended; while it waits"),
             (("retry", batch), "nothing of this batch can be played on or anew"),
             (("limits", batch, "--max-parallel", "3"), "this batch is done already"),
             (("limits", batch), "name a limit"),

@@ -319,6 +319,7 @@ def test_a_simulation_puts_unusable_answers_aside_and_asks_anew(tmp_path: Path) 
         stopped = interintent(*common, *asking)
         assert stopped.exit_code == 3, stopped.output
         assert "unusable_answers" in json.loads(stopped.stdout)["stopped"]
+        assert "answers export" not in stopped.stdout, "there is no database, but the file of answers"
         fake._brain = brain
         done(interintent(*common, *asking, "--out", str(out)))
         assert b"action_defaulted" not in out.read_bytes()

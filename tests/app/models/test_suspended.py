@@ -172,6 +172,7 @@ async def test_a_model_whose_answers_are_mostly_unusable_suspends_and_is_asked_a
         batch, _ = await caller.create(seats=DIRECT, seeds=SEEDS)
         why = await _suspended(caller, batch)
         assert (why["endpoint"], why["cause"]) == ("fake", "unusable_answers")
+        assert why["words"].endswith("; `interintent answers export` writes them all")
         unusable = fake.counts.calls
         fake._brain = brain
         view = await _resumed(caller, batch)

@@ -203,11 +203,12 @@ once and says why. All vote at once; with 3 of 5 votes for it, the team goes and
 Loyal seats play success, evil ones success or failure; one failure card fails a quest.
 After a rejection the next leader proposes. A round has at most 2 proposals; the last team goes whatever the \
 vote says.
-Three failed quests win for evil. After three successful ones an evil seat shoots: if it hits merlin evil \
-wins, else loyal.
+Three failed quests win for evil. After three successful ones an evil seat shoots: if it hits merlin, \
+evil wins, else loyal.
 merlin was shown the evil seats, without their roles.
 percival was shown merlin and morgana, without telling which is which.
 The evil seats were shown each other.
+Players without a name of their own are called by their seat: Player 1 is seat 1.
 
 === YOUR SEAT ===
 You are seat 4. Your role is assassin, your side is evil.
@@ -295,7 +296,12 @@ def test_the_rules_that_were_played_by_are_told() -> None:
     assert "the last team goes without a vote" in plain
     assert "Three failed quests win for evil, three successful ones for loyal.\n" in plain
     assert "merlin" not in plain
-    assert plain.endswith('The evil seats were shown each other.\nSeat 2 is called "Eda".')
+    assert plain.endswith(
+        "The evil seats were shown each other.\n"
+        "Players without a name of their own are called by their seat: Player 1 is seat 1.\n"
+        'Seat 2 is called "Eda".'
+    )
+    assert "Players without a name" not in text(*("servant",) * 3, *("minion",) * 2, names=("Ann", "Ben"))
     odd = text(
         *("merlin", "percival", "servant", "servant", "assassin"),
         discussion="none",
