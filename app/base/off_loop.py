@@ -104,6 +104,8 @@ class SharedThreads:
     def __init__(self, count: int, name: str) -> None:
         """``count``: 2 or more."""
         self._threads = ThreadPoolExecutor(count, name)
+        self._idle = count
+        """How many threads are not at ``_work``."""
         self._lock = Lock()
         self._turns = _Turns[_Work](count)
 
@@ -112,7 +114,10 @@ class SharedThreads:
         done: Future[_T] = Future()
         with self._lock:
             self._turns.add(whose.get(), _Work(lambda: do(*arguments), done))
-        self._threads.submit(self._work)
+            wakes = self._idle > 0  # else the first that is done with its work takes this
+            self._idle -= wakes
+        if wakes:
+            self._threads.submit(self._work)
         return await asyncio.wrap_future(done)
 
     def stop(self) -> None:
@@ -138,7 +143,9 @@ class SharedThreads:
         with self._lock:
             if last is not None:
                 self._turns.leave(last)
-            return self._turns.take()
+            taken = self._turns.take()
+            self._idle += taken is None
+            return taken
 
 
 _THREADS: Final = SharedThreads(3, "heavy")
