@@ -544,7 +544,9 @@ class Games:
         row = await self.batch_row(batch_id)
         tallied = await self.tally(batch_id)
         if not partial and batch_status(row, tallied) not in OVER:
-            raise Unfinished("the batch is still running; partial=true exports what there is")
+            raise Unfinished(
+                "the batch still runs: wait for its end, or export what there is (partial=true, --partial)"
+            )
         digest = hashlib.sha256()
         line_count = events = 0
         damaged: list[str] = []
