@@ -24,7 +24,7 @@ from app.edge.deps import known_query
 from app.edge.idempotency import Repeats
 from app.edge.me import router as me_router
 from app.edge.quotas import QuotaCheck, Quotas
-from app.evaluations.rating import router as rating_router
+from app.evaluations.rater_page import router as rater_page_router
 from app.evaluations.ratings import StoredRatings
 from app.evaluations.ratings import router as ratings_router
 from app.evaluations.routes import router as evaluations_router
@@ -116,7 +116,7 @@ ROUTERS: Final = (
     (set_router, "evaluations"),
     (meeting_router, "meeting"),
     (evaluations_router, "evaluations"),
-    (rating_router, "evaluations"),
+    (rater_page_router, "evaluations"),
     (ratings_router, "bots"),
     (seats_router, "seats"),
     (trials_router, "models"),
@@ -210,7 +210,7 @@ class Composition:
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
             onlookers=self.live,
-            over_quota=self.quotas.over_quota,
+            over_quota=self._over_quota,
         )
         inboxes = Inboxes(
             self.inbox,
@@ -413,6 +413,14 @@ class Composition:
             unfinished = await self.pickup.start(self.games.see_through)
         if unfinished:
             log.info("taking up unfinished batches", batches=unfinished)
+
+    async def _over_quota(self, owner: str) -> str | None:
+        """Which quota the owner has used up, before a call to a model: a process that stood still first lets
+        go of what others drive meanwhile.
+        """
+        if isinstance(self.pickup, Queued):
+            await self.pickup.surely_ours()
+        return await self.quotas.over_quota(owner)
 
     async def _follow_clock(self) -> None:
         """Notices within a minute that a clock was set."""

@@ -13,12 +13,12 @@ from typing import Final
 from agents.llm.context import how_many, hunted
 from agents.llm.options import SeatOptions
 from agents.llm.replies import (
-    BRIEF,
     SNIPPETS,
     Schema,
     Selected,
     Shape,
     belief_shape,
+    brief,
     first_pass_shape,
     generated_shape,
     modification_shape,
@@ -85,21 +85,24 @@ def common_instructions(
 def _turn(profile: Profile, options: SeatOptions, fewest: int, most: int) -> Schema:
     """The form of a turn with everything that a turn may hold: all seats, all roles, the whole catalogue."""
     roles = tuple(dict.fromkeys(profile.roles))
-    speech = speech_shape("final", lengths=BRIEF)
+    lengths = brief(profile.players)
+    speech = speech_shape("final", lengths=lengths)
 
     def chosen(step: str) -> Shape[Selected]:
         if options.selection == "generated":
-            return generated_shape(step, fewest, most, lambda words: None, BRIEF)
+            return generated_shape(step, fewest, most, lambda words: None, lengths)
         shape = selection_shape if step == "selection" else modification_shape
-        return shape(_IDS, fewest, most, BRIEF)
+        return shape(_IDS, fewest, most, lengths)
 
     first = first_pass_shape(
         profile.seats,
-        lambda seat: belief_shape(seat, roles, _IDS, fewest, most, BRIEF),
+        lambda seat: belief_shape(seat, roles, _IDS, fewest, most, lengths),
         chosen("selection"),
         speech,
     )
-    return one_pass_shape(first, second_pass_shape(roles, chosen("modification"), speech, BRIEF)).form.schema
+    return one_pass_shape(
+        first, second_pass_shape(roles, chosen("modification"), speech, lengths)
+    ).form.schema
 
 
 def off_menu(role: Role, menu: Sequence[IntentionId]) -> tuple[IntentionId, ...] | None:

@@ -15,7 +15,6 @@ from agents.llm.fields import close_intention
 from agents.llm.instructions import off_menu
 from agents.llm.question import Question
 from agents.llm.replies import (
-    BRIEF,
     FULL,
     HALF,
     SNIPPETS,
@@ -27,6 +26,7 @@ from agents.llm.replies import (
     Shape,
     SpeechReply,
     belief_shape,
+    brief,
     first_pass_shape,
     generated_shape,
     modification_shape,
@@ -267,8 +267,9 @@ def one_pass_turn(turn: ModelTurn, shown: ModelTurn | None = None) -> Question[t
         listed=listed_,
         off_told=listed_,
     )
+    lengths = brief(turn.table.players)
     shape = one_pass_shape(
-        _first_pass(turn, turn if shown is None else shown, BRIEF), _second_pass(turn, BRIEF)
+        _first_pass(turn, turn if shown is None else shown, lengths), _second_pass(turn, lengths)
     )
 
     def build(reply: tuple[FirstPass, SecondPass]) -> SeatAction:

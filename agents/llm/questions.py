@@ -124,7 +124,12 @@ def _assassination(turn: ModelTurn) -> Question[Explained[Seat | None]]:
     others = tuple(
         seat for seat in range(1, turn.table.players + 1) if seat != turn.seat and seat not in turn.hand.sees
     )
-    words = turn.render("assassination", may_hold=may_hold)
+    words = turn.render(
+        "assassination",
+        may_hold=may_hold,
+        missed=turn.table.profile.missed_shot,
+        last_chance=turn.table.succeeded == 3,
+    )
 
     def build(shot: Explained[Seat | None]) -> SeatAction:
         return Assassinate(shot.choice, _explained(turn, shot.why))

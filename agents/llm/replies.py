@@ -5,7 +5,7 @@ raises ``UnusableReply`` with a message for the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final, Generic, TypeVar
 
@@ -17,7 +17,6 @@ from engine.terms import Role, Seat, Side
 from engine.thoughts import Belief, Choice, Reading
 
 __all__ = [
-    "BRIEF",
     "FULL",
     "HALF",
     "SNIPPETS",
@@ -33,6 +32,7 @@ __all__ = [
     "SpeechReply",
     "TeamReply",
     "belief_shape",
+    "brief",
     "card_shape",
     "first_pass_shape",
     "generated_shape",
@@ -81,13 +81,22 @@ class Lengths:
 
 FULL: Final = Lengths()
 
-BRIEF: Final = Lengths(speech=620, reason=235, reading=180, reasoning=200, snippet=200, wording=105)
-"""For an answer that holds a whole turn. Even the longest such answer, with beliefs about nine seats, fits
-into 4,096 tokens of four characters each, so that a server that enforces the schema never cuts it off.
-"""
+_BRIEF: Final = Lengths(speech=620, reason=235, reading=180, reasoning=200, snippet=200, wording=105)
+_BRIEF_AT_FIVE: Final = replace(_BRIEF, speech=900)
+
+
+def brief(players: int) -> Lengths:
+    """For an answer that holds a whole turn at a table of this size.
+
+    Even the longest such answer, with beliefs about nine seats, fits into 4,096 tokens of four characters
+    each, so that a server that enforces the schema never cuts it off. At five seats there is room for longer
+    speeches, also where the answer holds the summary before the turn.
+    """
+    return _BRIEF_AT_FIVE if players <= 5 else _BRIEF
+
 
 HALF: Final = Lengths(speech=1000, reason=400, reading=400, reasoning=400, snippet=200, wording=150)
-"""The same for half a turn, as in ``two_pass``."""
+"""For an answer that holds half a turn, as in ``two_pass``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,7 +619,9 @@ def joined_shape(first: Shape[T], second: Shape[Any]) -> Shape[T]:
 
 # --- the other requests --------------------------------------------------------------------------------
 
-_WHY: Final = _text("why, privately")
+_WHY: Final = _text("why, privately", 800)
+_WHOM: Final = _text("why, privately", FULL.speech)
+"""A shooter goes through all seats that may be Merlin."""
 
 
 def proposal_shape(step: str, size: int, players: int, *, talks: bool) -> Shape[TeamReply]:
@@ -672,7 +683,7 @@ def target_shape(options: Sequence[Seat], *, may_hold: bool) -> Shape[Explained[
         chosen = fields.maybe_seat("target", options) if may_hold else fields.seat("target", options)
         return Explained(chosen, fields.note("explanation"))
 
-    schema = {"explanation": _WHY, "target": target}
+    schema = {"explanation": _WHOM, "target": target}
     return Shape(Form("assassination_or_not" if may_hold else "assassination", _object(schema)), read)
 
 

@@ -47,7 +47,7 @@ class Failed:
 
     cause: str
     """One of timeout, connect_timeout, refused, unknown_host, tls, disconnected, reset, too_large, truncated,
-    connection."""
+    encoding, connection."""
     status: int | None
     """The status of the response; None if no response began."""
     received: int

@@ -374,8 +374,11 @@ class _Call:
             problem = of_status(read.status, exchange.headers, read.error, reader.begin)
             written = self._partial(reader, prompt) if reader.written() else free
             return problem, read.usage or written
+        problem = of_body(read, reader.begin)
+        if problem.cause == "html_page":
+            return problem, free
         counted = None if read.cause == "truncated" else read.usage
-        return of_body(read, reader.begin), counted or self._partial(reader, prompt)
+        return problem, counted or self._partial(reader, prompt)
 
     def _partial(self, reader: CompletionReader, prompt: int) -> Usage:
         """The tokens of an answer that was not received whole."""

@@ -131,6 +131,9 @@ _MAY_PASS: Final = frozenset({408, 409, 421, 423, 424, 425, 498, 499})
 
 def of_transfer(failed: Failed) -> CallProblem:
     """The problem of a request without a complete response."""
+    if failed.cause == "encoding":
+        # Every response of this server will be compressed so, until somebody changes that.
+        return CallProblem(failed.cause, failed.status, "account", final=True, words=failed.words)
     kind: Unavailability = "answer" if failed.cause in _OF_THE_ANSWER else "outage"
     return CallProblem(failed.cause, failed.status, kind, words=failed.words)
 
@@ -145,10 +148,11 @@ def of_body(broken: Broken, begin: bytes) -> CallProblem:
     if broken.cause not in _OF_THE_ANSWER:
         return CallProblem(broken.cause, 200, "outage")
     page = plain(text)
+    if page != text:
+        # No model wrote it: a network asks for a login, a proxy is being serviced, or the address is wrong.
+        return CallProblem("html_page", 200, "outage", words=f"the server answered with {page}")
     # Anything else may hold what the model wrote, which is for nobody's eyes but the seat's.
-    return CallProblem(
-        broken.cause, 200, "answer", words="" if page == text else f"the server answered with {page}"
-    )
+    return CallProblem(broken.cause, 200, "answer")
 
 
 def of_status(status: int | None, headers: Mapping[str, str], body: Any, raw: bytes) -> CallProblem:

@@ -65,6 +65,8 @@ class _BoundedClient(httpx2.AsyncClient):
         super().__init__(verify=tls, timeout=httpx2.Timeout(None, connect=connect), trust_env=False)
         self._tls = tls
         self._max_bytes = endpoint.max_bytes
+        # What is installed decides which compressed bodies can be read; each request offers these.
+        self._readable = {"identity", *self.headers["accept-encoding"].replace(" ", "").split(",")}
         # Loopback addresses do not go through the environment's proxy.
         self._use_proxy = not is_loopback(urlsplit(endpoint.base_url).hostname or "")
         self._connections: list[httpx2.AsyncClient] = []
@@ -72,7 +74,7 @@ class _BoundedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         """The response. The body of an error has been read; that of an answer is read as it comes. Redirects
-        are not followed.
+        are not followed. Raises _UnreadableCoding for an answer in a compression that no request offers.
         """
         # Take the most recently used connection, so that idle ones expire.
         connection = self._free.pop() if self._free else self._new_connection()
@@ -82,6 +84,11 @@ class _BoundedClient(httpx2.AsyncClient):
             self._free.append(connection)
             raise
         _progress.get().status = response.status_code
+        coding = self._unreadable(response.headers)
+        if coding and response.status_code < 300:
+            await response.aclose()
+            self._free.append(connection)
+            raise _UnreadableCoding(coding)
         lent = httpx2.Response(
             response.status_code,
             headers=response.headers,
@@ -89,6 +96,11 @@ class _BoundedClient(httpx2.AsyncClient):
             request=response.request,
         )
         return lent if response.status_code < 300 else await self._read(lent)
+
+    def _unreadable(self, headers: httpx2.Headers) -> str:
+        """The compression of a body that cannot be read here; empty if it can be."""
+        codings = headers.get("content-encoding", "").lower().replace(" ", "").split(",")
+        return ", ".join(coding for coding in codings if coding and coding not in self._readable)
 
     async def aclose(self) -> None:
         for connection in self._connections:
@@ -105,6 +117,7 @@ class _BoundedClient(httpx2.AsyncClient):
 
     async def _read(self, response: httpx2.Response) -> httpx2.Response:
         """The response with the beginning of its body, up to ``max_bytes``."""
+        coding = self._unreadable(response.headers)
         body = bytearray()
         try:
             async for block in response.aiter_bytes():
@@ -119,9 +132,24 @@ class _BoundedClient(httpx2.AsyncClient):
             for name, value in response.headers.multi_items()
             if name.lower() not in ("content-encoding", "content-length", "transfer-encoding")
         ]
-        content = bytes(body[: self._max_bytes])
+        content = bytes(body[: self._max_bytes]) if not coding else str(_UnreadableCoding(coding)).encode()
         return httpx2.Response(
             response.status_code, headers=headers, content=content, request=response.request
+        )
+
+
+_DECODERS: Final = {"br": "brotli", "zstd": "backports.zstd"}
+"""The packages that read a compression, by its name."""
+
+
+class _UnreadableCoding(httpx2.DecodingError):
+    """A body came compressed in a way that no request offers. ``Wire`` always catches it."""
+
+    def __init__(self, coding: str) -> None:
+        package = f", or install the Python package {_DECODERS[coding]}" if coding in _DECODERS else ""
+        super().__init__(
+            f"the server compressed its response with {coding}, which was not asked for and cannot be read "
+            f"here: let the server, or the proxy before it, send plain text or gzip{package}"
         )
 
 
@@ -269,6 +297,8 @@ def _answer(status: int, headers: Mapping[str, str], body: bytes, first_s: float
 
 
 def _failed(error: BaseException | None, progress: _Transfer) -> Failed:
+    if isinstance(error, _UnreadableCoding):
+        return Failed("encoding", progress.status, 0, sent=True, words=str(error))
     cause, sent = _cause(error, progress)
     while error is not None and cause == "refused":
         if isinstance(error, ssl.SSLError):

@@ -14,8 +14,7 @@ class Allowance:
 
     def spend(self, now: float) -> bool:
         """Takes one token, and returns whether there was one."""
-        self._left = min(self._burst, self._left + (now - self._seen) * self._rate)
-        self._seen = now
+        self._left, self._seen = self.left(now), now
         if self._left < 1:
             return False
         self._left -= 1
@@ -31,17 +30,16 @@ class Allowance:
 
     def wait_s(self, now: float) -> float:
         """Seconds until there is a token, without taking one; 0: there is one."""
-        left = self._left + (now - self._seen) * self._rate
-        return max(0.0, (1 - left) / self._rate)
+        return max(0.0, (1 - self.left(now)) / self._rate)
 
     @property
     def next_s(self) -> float:
-        """Seconds until the next token; 0: there is one."""
-        return max(0.0, (1 - self._left) / self._rate)
+        """As ``wait_s``, just after ``spend``."""
+        return self.wait_s(self._seen)
 
     def is_full(self, now: float) -> bool:
         """Whether the bucket is full, as if it had never been used."""
-        return self._left + (now - self._seen) * self._rate >= self._burst
+        return self.left(now) >= self._burst
 
     @property
     def refill_s(self) -> float:

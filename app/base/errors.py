@@ -25,6 +25,7 @@ AvalonError                (engine.errors)
     ├── UnknownRequest     the seat has no such request open
     ├── AlreadyAnswered    another answer to this request was accepted before
     ├── TooLate            the request is closed: no answer counts any more
+    ├── CodeSpent          a claim code that was used, was replaced, or has expired
     ├── RateLimited        too many requests in too short a time
     ├── QuotaExceeded      more than the caller's quota allows
     ├── NotAnswered        a step while a remote seat has not answered
@@ -51,6 +52,7 @@ __all__ = [
     "AlreadySeen",
     "BeyondHead",
     "BudgetSpent",
+    "CodeSpent",
     "CredentialInUrl",
     "Draining",
     "DrivenAutomatically",

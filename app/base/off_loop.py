@@ -1,4 +1,4 @@
-"""Runs long work in threads, beside the event loop. Owners take turns at the threads."""
+"""What owners take turns at: threads for long work beside the event loop, and places for work on it."""
 
 import asyncio
 from collections import Counter, OrderedDict, deque
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-__all__ = ["SharedThreads", "off_loop", "whose"]
+__all__ = ["SharedPlaces", "SharedThreads", "off_loop", "whose"]
 
 _T = TypeVar("_T")
 
@@ -16,8 +16,81 @@ whose: Final = ContextVar("whose", default="")
 """The owner for whom a task works and writes; empty: the service itself, or an unknown one."""
 
 
+class _Turns(Generic[_T]):
+    """What waits for one of several places, and who has them. Owners take turns, one place each; of one
+    owner, what came first goes first. An owner never has all places.
+    """
+
+    def __init__(self, count: int) -> None:
+        """``count``: 2 or more."""
+        self._most = count - 1
+        """How many places an owner has at once."""
+        self._waiting: OrderedDict[str, deque[_T]] = OrderedDict()
+        """By owner; whose turn is next comes first."""
+        self._busy = Counter[str]()
+        """By owner, the places that it has."""
+
+    def add(self, owner: str, work: _T) -> None:
+        """Lets work wait."""
+        self._waiting.setdefault(owner, deque()).append(work)
+
+    def take(self) -> tuple[str, _T] | None:
+        """The next work that may have a place, which its owner has from now on; None: none may have one."""
+        for owner, line in self._waiting.items():
+            if self._busy[owner] < self._most:
+                work = line.popleft()
+                del self._waiting[owner]
+                if line:
+                    self._waiting[owner] = line  # behind all others
+                self._busy[owner] += 1
+                return owner, work
+        return None
+
+    def leave(self, owner: str) -> None:
+        """Notes that the owner has given up one of its places."""
+        self._busy[owner] -= 1
+        if not self._busy[owner]:
+            del self._busy[owner]
+
+
+class SharedPlaces:
+    """Places for work that waits on the event loop, such as for connections: as ``SharedThreads``."""
+
+    def __init__(self, count: int) -> None:
+        """``count``: 2 or more."""
+        self._free = count
+        self._turns = _Turns[asyncio.Future[None]](count)
+
+    async def take(self) -> str:
+        """Waits for a place, for the owner of this task. Returns whose it is, for ``leave``."""
+        owner, turn = whose.get(), asyncio.get_running_loop().create_future()
+        self._turns.add(owner, turn)
+        self._hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was given a place at this moment
+                self.leave(owner)
+            raise
+        return owner
+
+    def leave(self, owner: str) -> None:
+        """Gives a place of this owner back."""
+        self._free += 1
+        self._turns.leave(owner)
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._free and (taken := self._turns.take()) is not None:
+            owner, turn = taken
+            if turn.done():
+                self._turns.leave(owner)
+                continue
+            self._free -= 1
+            turn.set_result(None)
+
+
 class _Work(NamedTuple):
-    owner: str
     do: Callable[[], Any]
     done: Future[Any]
 
@@ -30,21 +103,15 @@ class SharedThreads:
 
     def __init__(self, count: int, name: str) -> None:
         """``count``: 2 or more."""
-        self._most = count - 1
-        """How many threads an owner has at once."""
         self._threads = ThreadPoolExecutor(count, name)
         self._lock = Lock()
-        self._waiting: OrderedDict[str, deque[_Work]] = OrderedDict()
-        """By owner; whose turn is next comes first."""
-        self._busy = Counter[str]()
-        """By owner, the threads that it has."""
+        self._turns = _Turns[_Work](count)
 
     async def run(self, do: Callable[..., _T], /, *arguments: object) -> _T:
         """Runs ``do`` in a thread, for the owner of this task. Returns or raises what it does."""
         done: Future[_T] = Future()
-        work = _Work(whose.get(), lambda: do(*arguments), done)
         with self._lock:
-            self._waiting.setdefault(work.owner, deque()).append(work)
+            self._turns.add(whose.get(), _Work(lambda: do(*arguments), done))
         self._threads.submit(self._work)
         return await asyncio.wrap_future(done)
 
@@ -55,8 +122,8 @@ class SharedThreads:
     def _work(self) -> None:
         """What a thread does: all that it may do now."""
         last: str | None = None
-        while (work := self._next(last)) is not None:
-            last = work.owner
+        while (taken := self._next(last)) is not None:
+            last, work = taken
             if not work.done.set_running_or_notify_cancel():
                 continue
             try:
@@ -66,24 +133,12 @@ class SharedThreads:
             else:
                 work.done.set_result(result)
 
-    def _next(self, last: str | None) -> _Work | None:
-        """Takes the next work of an owner that has not as many threads as it may have. ``last``: whose work
-        the thread has just done.
-        """
+    def _next(self, last: str | None) -> tuple[str, _Work] | None:
+        """Takes the next work. ``last``: whose work the thread has just done."""
         with self._lock:
             if last is not None:
-                self._busy[last] -= 1
-                if not self._busy[last]:
-                    del self._busy[last]
-            for owner, line in self._waiting.items():
-                if self._busy[owner] < self._most:
-                    work = line.popleft()
-                    del self._waiting[owner]
-                    if line:
-                        self._waiting[owner] = line  # behind all others
-                    self._busy[owner] += 1
-                    return work
-        return None
+                self._turns.leave(last)
+            return self._turns.take()
 
 
 _THREADS: Final = SharedThreads(3, "heavy")

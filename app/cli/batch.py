@@ -32,6 +32,7 @@ def show(batch: BatchArgument, database_url: DatabaseUrl = None) -> None:
         async with on_database(settings) as parts:
             row = await parts.games.batch_row(batch)
             tallied = await parts.games.tally(batch)
+            await parts.models.endpoints.look()
             spending = await parts.games.spending(row, tallied)
             defaults = await parts.games.defaults(row, tallied)
             return batch_view(row, tallied, spending, defaults, sees_all=True)

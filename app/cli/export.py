@@ -69,13 +69,15 @@ async def export_lines(settings: Settings, what: str, view: str, *, partial: boo
             if view not in ("public", "full"):
                 raise InvalidRequest(f"a batch is exported for public or full, got {view!r}", "/view")
             viewer = FULL if view == "full" else PUBLIC
-            async for lines in parts.games.export(what, viewer, 0, partial=partial):
+            async for lines in parts.games.exporter.batch(what, viewer, 0, partial=partial):
                 for line in lines:
                     yield line
         elif what.startswith("g_"):
             row = await parts.games.row(what)
             viewer = read_viewer(view, row.players)
-            for text in await parts.games.game_texts(what, await parts.games.batch_row(row.batch_id), viewer):
+            for text in await parts.games.exporter.game(
+                what, await parts.games.batch_row(row.batch_id), viewer
+            ):
                 yield text
         else:
             raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")

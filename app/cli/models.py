@@ -12,7 +12,7 @@ from agents.model.model import Endpoint, ModelUnavailable
 from app.cli.arguments import ApiKeyEnv, AsJson, BaseUrl
 from app.cli.simulate_models import chosen_endpoint
 from app.cli.tables import WIDTH
-from app.cli.terminal import clean, echo, fail, note, print_json
+from app.cli.terminal import clean, echo, fail, note, print_json, work_bar
 from app.models.schemas import GameCost, Span, TrialView, TriedForm
 from app.models.trial import MOST_TOKENS, TrialPlan, plan_trial, try_endpoint
 
@@ -61,11 +61,17 @@ def try_command(
     if settings.recorded is not None:
         fail(f"{known} repeats recorded answers: there is no server to try")
     endpoint = settings.endpoint(known)
-    note(_announced(endpoint, asyncio.run(plan_trial()), most_tokens))
+    plan = asyncio.run(plan_trial())
+    note(_announced(endpoint, plan, most_tokens))
     if not yes and sys.stdin.isatty():
         typer.confirm("Go on?", default=True, abort=True, err=True)
     try:
-        trial = asyncio.run(try_endpoint(endpoint, most_tokens))
+        with work_bar("try") as show:
+            trial = asyncio.run(
+                try_endpoint(
+                    endpoint, most_tokens, lambda asked, step: show(asked, plan.calls, f"now {step}")
+                )
+            )
     except ModelUnavailable as fault:
         note(f"interintent: {fault}")
         note(_TO_DO.get(fault.kind, ""))
@@ -98,13 +104,19 @@ def _print(trial: TrialView) -> None:
     for one in trial.forms:
         table.add_row(*_form_cells(one))
     console.print(table, width=WIDTH, crop=False)
+    faults: dict[str, list[str]] = {}
     for one in trial.forms:
         if one.fault is not None:
-            echo(f"{one.step}: {clean(one.fault)}")
+            faults.setdefault(clean(one.fault), []).append(one.step)
+    for words, steps in faults.items():
+        every = len(steps) > 1 and len(steps) == len(trial.forms)
+        echo(f"{'all' if every else ', '.join(dict.fromkeys(steps))}: {words}")
     echo("")
     for line in _lines(trial):
         echo(line)
-    if trial.games:
+    if trial.games and not trial.usable:
+        echo("\nNo answer could be used, so nothing is reckoned for games.")
+    elif trial.games:
         echo("")
         echo("A game of five such seats, three to five rounds, without rejections:")
         costs = _table("preset", "calls", "prompt tokens", "answer tokens", "cost", "hours")

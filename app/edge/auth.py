@@ -19,6 +19,7 @@ from starlette.types import Scope
 from agents.model.hosts import is_loopback
 from app.base.clock import now_ms
 from app.base.errors import Forbidden, NotFound, Unauthenticated
+from app.base.off_loop import whose
 from app.base.tasks import end_tasks, keep_going
 from app.edge.tokens import Grant, Secrets
 from app.settings import Settings
@@ -310,6 +311,7 @@ class Keys:
             raise Unauthenticated(fault)
         name = f"{viewer_name(grant.viewer)}@{grant.game or grant.batch}"
         caller = Caller(name, owner=self._owner(grant.by), grant=grant)
+        whose.set(caller.owner)
         if caller.seat is not None and grant.game is not None:
             game = await self._games.game(grant.game)
             if game is None or not caller.is_current(game.epochs):

@@ -11,7 +11,7 @@ from app.base.errors import Draining, InvalidRequest, Unauthenticated
 from app.base.lifecycle import Lifecycle
 from app.base.off_loop import whose
 from app.edge.auth import Caller, Keys
-from app.edge.idempotency import RequestKey
+from app.edge.idempotency import Repeats, RequestKey
 from app.edge.queries import check_query, dependant_of
 from app.edge.quotas import Quotas
 
@@ -20,6 +20,7 @@ __all__ = [
     "Guard",
     "IdempotencyKey",
     "LifecycleDep",
+    "RepeatsDep",
     "caller_of",
     "forget_caller",
     "known_query",
@@ -45,6 +46,7 @@ def service(name: str) -> Any:
 
 
 LifecycleDep = Annotated[Lifecycle, service("lifecycle")]
+RepeatsDep = Annotated[Repeats, service("repeats")]
 
 
 async def caller_of(request: Request) -> Caller:

@@ -3,24 +3,27 @@ the effect, and a repeated request with the same key gets the stored answer.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
-from fastapi import Depends, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from sqlalchemy import delete, insert, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms
-from app.base.errors import KeyInUse, KeyReused
+from app.base.errors import AlreadyJudged, KeyInUse, KeyReused
 from app.store.db import Database
 from app.store.rows import Damaged, check_row
 from app.store.tables import idempotency
-from engine.errors import CorruptLog
+from engine.errors import UNREADABLE, CorruptLog
 
-__all__ = ["KEPT_MS", "KeptAnswer", "Repeats", "RepeatsDep", "RequestKey"]
+__all__ = ["KEPT_MS", "KeptAnswer", "Repeats", "RequestKey"]
+
+M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 KEPT_MS: Final = 24 * 3600 * 1000
 """How long an answer is kept, in milliseconds."""
@@ -50,27 +53,62 @@ class RequestKey:
         await connection.execute(insert(idempotency), [{**asdict(self), **kept}])
 
 
+def _damaged() -> CorruptLog:
+    return CorruptLog("the answer kept for this Idempotency-Key cannot be read")
+
+
 class KeptAnswer(NamedTuple):
     """The answer to the first request."""
 
     status: int
     body: Any
 
-    def response(self, headers: Mapping[str, str]) -> JSONResponse:
-        """The answer as it is sent again."""
-        return JSONResponse(self.body, self.status, {"Idempotent-Replayed": "true", **headers})
+    def read(self, model: type[M]) -> M:
+        """The answer as a value. Raises CorruptLog if it cannot be read."""
+        try:
+            return model.model_validate(self.body)
+        except UNREADABLE:
+            raise _damaged() from None
+
+    def response(self, location: str = "", **headers: str) -> JSONResponse:
+        """The answer as it is sent again. ``location``: the address of what was made, with names of the
+        answer's fields in braces. Raises CorruptLog if the answer has no such field.
+        """
+        try:
+            named = {"Location": location.format_map(self.body)} if location else {}
+        except UNREADABLE:
+            raise _damaged() from None
+        return JSONResponse(self.body, self.status, {"Idempotent-Replayed": "true", **named, **headers})
 
 
 class Repeats:
-    """Finds stored answers."""
+    """Gives repeated requests the stored answer."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def find(self, key: RequestKey) -> KeptAnswer | None:
-        """The stored answer; None if the key is new. Raises KeyReused if the key came with another body
-        before, and CorruptLog if the answer cannot be read.
+    async def once(self, key: RequestKey | None, do: Callable[[], Awaitable[T]]) -> T | KeptAnswer:
+        """What ``do`` returns; or the stored answer, if a request with this key was made before.
+
+        ``do`` stores its answer with ``RequestKey.keep``. Raises what ``do`` raises, KeyReused if the key
+        came with another body before, CorruptLog if the answer cannot be read, and KeyInUse if a request that
+        was faster has left no answer.
         """
+        if key is not None and (kept := await self._find(key)) is not None:
+            return kept
+        try:
+            return await do()
+        except (IntegrityError, AlreadyJudged) as fault:
+            if key is None:
+                raise
+            if (kept := await self._find(key)) is not None:
+                return kept
+            if isinstance(fault, AlreadyJudged):
+                raise
+            raise KeyInUse("another request was faster, perhaps with this key; send this one again") from None
+
+    async def _find(self, key: RequestKey) -> KeptAnswer | None:
+        """The stored answer; None if the key is new. Raises KeyReused, CorruptLog."""
         query = select(idempotency).where(
             idempotency.c.caller == key.caller,
             idempotency.c.route == key.route,
@@ -80,23 +118,8 @@ class Repeats:
         for row in await self._database.mappings(query):
             check_row(idempotency, row)
             if isinstance(row["answer"], Damaged) or not 200 <= row["status"] < 300:
-                raise CorruptLog("the answer kept for this Idempotency-Key cannot be read")
+                raise _damaged()
             if row["body_hash"] != key.body_hash:
                 raise KeyReused("this Idempotency-Key was used with another body before; use a new key")
             return KeptAnswer(row["status"], row["answer"])
         return None
-
-    async def settled(self, key: RequestKey) -> KeptAnswer:
-        """The answer to an earlier request that was faster. Raises KeyInUse if it has none yet."""
-        answer = await self.find(key)
-        if answer is None:
-            raise KeyInUse("a request with this Idempotency-Key is being worked on; ask again")
-        return answer
-
-
-async def _repeats(request: Request) -> Repeats:
-    repeats: Repeats = request.app.state.repeats
-    return repeats
-
-
-RepeatsDep = Annotated[Repeats, Depends(_repeats)]

@@ -1,4 +1,4 @@
-"""Query parameters: the route must take each of them, and none may be repeated."""
+"""Query parameters: the route must take each of them, and none may be repeated. Links to the next page."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -6,10 +6,11 @@ from typing import Any, Final
 from fastapi import Query
 from fastapi.dependencies.models import Dependant
 from starlette.requests import HTTPConnection
+from starlette.responses import Response
 
 from app.base.errors import InvalidRequest
 
-__all__ = ["MAX_LISTED", "check_query", "comma_list", "dependant_of", "listed"]
+__all__ = ["MAX_LISTED", "check_query", "comma_list", "dependant_of", "link_next", "listed"]
 
 MAX_LISTED: Final = 20
 """The most elements of a comma-separated list."""
@@ -67,3 +68,10 @@ def listed(value: str | None, name: str) -> tuple[str, ...]:
     if len(set(elements)) < len(elements):
         raise InvalidRequest("a list names each element once", f"/{name}", "repeated")
     return elements
+
+
+def link_next(connection: HTTPConnection, response: Response, cursor: str | None) -> None:
+    """Adds the link to the next page, which this cursor begins; None: this page is the last."""
+    if cursor is not None:
+        url = connection.url.include_query_params(cursor=cursor)
+        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'

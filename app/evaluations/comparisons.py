@@ -17,7 +17,7 @@ from app.evaluations.schemas import ComparedRater, ComparisonView
 from app.store.evaluations import EvaluationStore
 from app.store.rows import EvaluationRow, RaterKind
 from evaluators.ground.answers import guesses_by_game, guesses_of
-from evaluators.ground.items import Dimension
+from evaluators.ground.items import ANSWERED, Dimension
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.ground.turns import Game
 from evaluators.judges.rules import ruled
@@ -73,7 +73,7 @@ class Comparisons:
                 raise NotComparable(f"{row.evaluation_id} is still being judged: ask again when it is done")
         dimension = first.dimension
         match = _Match(dimension, _rater_of(first), _rater_of(second), exclude_above)
-        if dimension in ("guessing", "summarisation"):
+        if dimension in ANSWERED:
             await self._answers(match, first, second, raters)
         else:
             await self._judged(match, first, second)
@@ -165,7 +165,7 @@ class Comparisons:
         kinds: dict[str, RaterKind] = {}
         compared: list[Judgement] = []
         match = _Match(dimension, ComparedRater(rater=first), ComparedRater(rater=second), exclude_above)
-        answered = dimension in ("guessing", "summarisation")
+        answered = dimension in ANSWERED
         for start in range(0, len(games), _AT_ONCE):
             some = games[start : start + _AT_ONCE]
             work = await reader.read(some, (dimension,) if answered else ())  # type: ignore[arg-type]
@@ -284,7 +284,7 @@ class _Match:
     def view(self, names: Sequence[str]) -> ComparisonView:
         """The comparison. Raises NotComparable if the two have nothing in common."""
         both, first, second = self.handed_in
-        what = "item" if self.dimension in ("guessing", "summarisation") else "intention"
+        what = "item" if self.dimension in ANSWERED else "intention"
         if not both:
             did = "answered" if what == "item" else "judged"
             raise NotComparable(

@@ -180,7 +180,8 @@ class Gold:
         # The origin by itself too, since a game between may have been deleted.
         lineages = {game: {*await self._games.lineage(game), origins[game]} for game in games}
         every = set().union(*lineages.values())
-        played = {game: await self._played_by(caller.owner, game) for game in every}
+        keys = [f"{KEY}{key.key_id}" for key in await self._keys.keys([caller.owner])]
+        played = {game: await self._played_by(caller.owner, keys, game) for game in every}
         readable = await self._readable_by(caller, every)
         return Seen(
             frozenset(turn for turn in turns if turn in known or first[turn] in known),
@@ -250,11 +251,11 @@ class Gold:
     async def _once_saw_all(self, owner: str) -> bool:
         return any("export:full" + ANY in key.scopes for key in await self._keys.keys([owner]))
 
-    async def _played_by(self, owner: str, game_id: str) -> set[Seat]:
+    async def _played_by(self, owner: str, keys: Collection[str], game_id: str) -> set[Seat]:
         """The seats of this game that the owner played: those that were its own, and those for which it held
-        a token.
+        a token. ``keys``: the public names of its keys.
         """
         row = await self._rows.game(game_id)
         taken = {} if row is None or row.taken is None else whole(row.taken)
-        held = await self._sets.seats_held(owner, game_id)
+        held = await self._sets.seats_held(owner, keys, game_id)
         return held | {int(seat) for seat, whose in taken.items() if whose == owner}

@@ -7,26 +7,40 @@ from typing import Any, Final, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from agents.llm.session import CallKey
-from agents.model.model import Form
+from agents.llm.session import CallKey, ModelSession
+from agents.model.model import Form, Message
 from app.store.evaluations import EvaluationStore
 from app.store.rows import EvaluationRow, JudgementRow, StatementsRow
 from evaluators.ground.items import Item, items
 from evaluators.ground.turns import Game
-from evaluators.judges.asking import Ask
+from evaluators.judges.asking import Ask, JudgeMessage
 from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.model import Evidence, Verdict, answer_schema, judge
 from evaluators.judges.statement_scores import rules_and_judge
 from evaluators.judges.statements import STATEMENTS_SCHEMA, Statement, judge_speech
 from evaluators.measures.hallucination import Speech, speeches
 
-__all__ = ["MOST", "STATEMENTS", "JudgeWork", "QuestionResult", "plain", "statements_as_json", "work_of"]
+__all__ = [
+    "JUDGEMENT_FIELDS",
+    "MOST",
+    "STATEMENTS",
+    "JudgeWork",
+    "QuestionResult",
+    "asking",
+    "plain",
+    "statements_as_json",
+    "work_of",
+]
 
 STATEMENTS: Final = "statements"
 """The name of the dimension that judges what speeches say about the record."""
 
 MOST: Final = 2000
 """The most characters of an answer or a comment that are kept."""
+
+
+JUDGEMENT_FIELDS: Final = ("game_id", "request_id", "stage", "intention", "reasonable", "think", "speak")
+"""What rows and files take over from a ``Judgement``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +97,24 @@ def work_of(dimension: str) -> JudgeWork:
     return _StatementWork() if dimension == STATEMENTS else _IntentionWork(dimension)
 
 
+def asking(
+    work: JudgeWork, question: Any, session: ModelSession, *, temperature: float, max_tokens: int
+) -> Ask:
+    """How a judge is asked one question; each answer is stored under a key of its own."""
+    attempt = 0
+    form = work.form(question)
+
+    async def ask(conversation: Sequence[JudgeMessage]) -> str:
+        nonlocal attempt
+        attempt += 1
+        messages = [Message(message.role, message.content) for message in conversation]
+        key = work.key(question, attempt)
+        reply = await session.ask(key, messages, form, temperature=temperature, max_tokens=max_tokens)
+        return reply.text
+
+    return ask
+
+
 class _IntentionWork:
     """Judges, item by item, selections and how they were followed."""
 
@@ -119,7 +151,7 @@ class _IntentionWork:
     def _rows(self, row: EvaluationRow, verdict: Verdict) -> list[JudgementRow]:
         return [
             JudgementRow(
-                **{name: getattr(judgement, name) for name in _FIELDS},
+                **{name: getattr(judgement, name) for name in JUDGEMENT_FIELDS},
                 dimension=row.dimension,
                 caller=row.caller,
                 rater=row.rater,
@@ -144,9 +176,6 @@ class _IntentionWork:
         grades = await store.grades(connection, row.caller, row.rater, [game_id])
         graded = [replace(judged, grade=grades.get(judged.key, 0) + 1, at=at) for judged in rows]
         await store.insert_judgements(connection, graded)
-
-
-_FIELDS: Final = ("game_id", "request_id", "stage", "intention", "reasonable", "think", "speak")
 
 
 def _comment(evidence: Sequence[Evidence]) -> str:

@@ -19,7 +19,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from agents.llm.session import CallKey, ModelSession
-from agents.model.model import Message, ModelUnavailable
+from agents.model.model import ModelUnavailable
 from app.base import metrics
 from app.base.clock import now_ms, random_name, timestamp
 from app.base.errors import BudgetSpent
@@ -28,7 +28,7 @@ from app.base.tasks import end_tasks, keep_going
 from app.evaluations.gold import Gold
 from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.evaluations.judge_scores import judged_scores
-from app.evaluations.judge_work import JudgeWork, QuestionResult, plain, work_of
+from app.evaluations.judge_work import JudgeWork, QuestionResult, asking, plain, work_of
 from app.evaluations.schemas import WaitingView
 from app.models.account import Account
 from app.models.registry import ModelRegistry
@@ -38,7 +38,6 @@ from app.store.db import PASSING, Database, is_ours, passes
 from app.store.evaluations import EvaluationStore
 from app.store.rows import Damaged, EvaluationRow
 from engine.errors import AvalonError
-from evaluators.judges.asking import JudgeMessage
 
 __all__ = ["KEPT", "Judges", "first_result", "retry_after_s"]
 
@@ -222,8 +221,7 @@ class Judges:
         """
         task = self._working.get(evaluation_id)
         if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+            await end_tasks(task)
             self._working.pop(evaluation_id, None)
         self.submit(evaluation_id)
         if evaluation_id in self._working:
@@ -363,10 +361,7 @@ class Judges:
                 progress = await self._keep(row, work, progress, outcome)
                 self._stop_waiting(evaluation_id)
         finally:
-            for task in begun:
-                task.cancel()
-            if begun:
-                await asyncio.wait(begun)
+            await end_tasks(*begun)
         reason = None
         if progress.not_asked:
             reason = BUDGET_SPENT
@@ -410,8 +405,7 @@ class Judges:
         try:
             outcome.judged = [result for result in await asyncio.gather(*tasks) if result is not None]
         finally:
-            for task in tasks:
-                task.cancel()
+            await end_tasks(*tasks)
         return outcome
 
     async def _questions(self, work: JudgeWork, game_id: str, spec: Mapping[str, Any]) -> Sequence[Any]:
@@ -468,22 +462,10 @@ async def _ask(
     work: JudgeWork, question: Any, session: ModelSession, row: EvaluationRow, outcome: _Outcome
 ) -> QuestionResult | None:
     """The judge's answer to one question; None if it could not be asked."""
-    asked = 0
     spec = row.spec["judge"]
-    form = work.form(question)
-
-    async def ask(conversation: Sequence[JudgeMessage]) -> str:
-        nonlocal asked
-        asked += 1
-        reply = await session.ask(
-            work.key(question, asked),
-            [Message(message.role, message.content) for message in conversation],
-            form,
-            temperature=spec["temperature"],
-            max_tokens=spec["max_output_tokens"],
-        )
-        return reply.text
-
+    ask = asking(
+        work, question, session, temperature=spec["temperature"], max_tokens=spec["max_output_tokens"]
+    )
     try:
         return await work.judge(question, ask, row)
     except ModelUnavailable:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ from app.store.rows import AnswerRow, JudgementRow, RaterKind, StatementsRow, na
 from engine.errors import CorruptLog
 from engine.thoughts import SelectionStage
 from evaluators.ground.answers import guesses_of
-from evaluators.ground.items import Variant
+from evaluators.ground.items import ANSWERED, AnsweredDimension, Variant
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.judges.statement_scores import Against, SpeechJudgement
 from evaluators.judges.statements import Statement
@@ -30,9 +30,7 @@ __all__ = [
     "spoken_from",
 ]
 
-R = TypeVar("R", JudgementRow, StatementsRow)
-
-Dimension = Literal["guessing", "summarisation"]
+R = TypeVar("R", JudgementRow, StatementsRow, AnswerRow)
 
 # --- judgements -------------------------------------------------------------------------------------
 
@@ -194,7 +192,7 @@ class RaterWorkReader:
         return cls(store, whose, await store.shared_names(games, whose))
 
     async def read(
-        self, games: Collection[str], dimensions: Collection[Dimension] = ("guessing", "summarisation")
+        self, games: Collection[str], dimensions: Collection[AnsweredDimension] = ANSWERED
     ) -> RaterWork:
         """The valid judgements about these games, and the valid answers of these dimensions."""
         rows = await self._store.judgements_of(games, whose=self._whose)
@@ -212,7 +210,7 @@ class RaterWorkReader:
         )
 
     async def _answers(
-        self, games: Collection[str], dimensions: Collection[Dimension]
+        self, games: Collection[str], dimensions: Collection[AnsweredDimension]
     ) -> tuple[dict[str, list[Answered]], list[DamagedRow]]:
         """The answers by game, and the damaged rows, including answers whose evaluation cannot be read."""
         by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
@@ -221,9 +219,7 @@ class RaterWorkReader:
         for dimension in dimensions:
             rows = await self._store.answers_about(games, dimension, self._whose)
             damaged += rows.damaged
-            for row in rows:
-                rater = row.rater
-                name = f"{rater} ({row.caller})" if rater in self._shared else rater
+            for row, name in _named(rows, self._shared):
                 try:
                     variant, kind = await self._variant(row.evaluation_id)
                 except CorruptLog:

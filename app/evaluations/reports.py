@@ -22,6 +22,7 @@ from agents.kinds import LLM, asks_model
 from agents.llm.options import mechanism_name
 from app.base.errors import Forbidden, InvalidRequest, NotFound, RateLimited
 from app.base.off_loop import off_loop
+from app.base.tasks import end_tasks
 from app.edge.auth import Caller
 from app.edge.quotas import EXEMPT
 from app.evaluations.counting import (
@@ -307,12 +308,8 @@ class Reports:
 
     async def stop(self) -> None:
         """Cancels the reports that are being made."""
-        tasks = [making.task for making in self._making.values() if making.task is not None]
-        for task in tasks:
-            task.cancel()
+        await end_tasks(*(making.task for making in self._making.values()))
         self._process.stop()
-        if tasks:
-            await asyncio.wait(tasks)
 
     async def _form(self, report: Report, format_: Format) -> Rendering:
         key = id(report), format_
@@ -356,7 +353,7 @@ class Reports:
                     await self._work(large, add_to, name, games)
                     making.games_done += len(games)
                 report = await self._work(large, partial(report_of, in_full=key.in_full), name)
-            except BaseException:
+            except Exception:
                 with contextlib.suppress(Exception):
                     await self._work(large, forget, name)
                 raise

@@ -8,15 +8,15 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 from sqlalchemy.exc import IntegrityError
 
-from app.base.errors import AlreadyJudged, KeyInUse
+from app.base.errors import KeyInUse
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
 from app.edge.bodies import BodyRoute
-from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
+from app.edge.deps import CallerDep, IdempotencyKey, RepeatsDep, matches, needs, service
 from app.edge.headers import REPORT_POLICY
-from app.edge.idempotency import Repeats, RepeatsDep, RequestKey
-from app.edge.queries import comma_list, listed
+from app.edge.idempotency import KeptAnswer
+from app.edge.queries import comma_list, link_next, listed
 from app.evaluations.reports import Format, Making, read_split
 from app.evaluations.schemas import (
     ComparisonView,
@@ -55,19 +55,13 @@ __all__ = [
     "OwnersOf",
     "item_lines",
     "item_views",
-    "link_next",
     "router",
 ]
 
 router = APIRouter(route_class=BodyRoute)
 
 
-async def _evaluations(request: Request) -> Evaluations:
-    evaluations: Evaluations = request.app.state.evaluations
-    return evaluations
-
-
-EvaluationsDep = Annotated[Evaluations, Depends(_evaluations)]
+EvaluationsDep = Annotated[Evaluations, service("evaluations")]
 
 NDJSON = "application/x-ndjson"
 
@@ -88,12 +82,6 @@ Limit = Annotated[int, Query(ge=1, le=200)]
 Cursor = Annotated[
     str | None, Query(max_length=200, pattern=r"^[A-Za-z0-9_-]+$", description="From `next` of a page.")
 ]
-
-
-def link_next(request: Request, response: Response, following: str | None) -> None:
-    if following is not None:
-        url = request.url.include_query_params(cursor=following)
-        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
 
 
 def _reader(name: str) -> Readers | Seat:
@@ -229,28 +217,19 @@ async def create_evaluation(
     the background by a model (202). `GET /evaluations/{e}` shows the progress, and how well the judge agrees
     with people (for statements: with the rules).
     """
-    if (repeated := await _repeated(repeats, key)) is not None:
-        return repeated
-    try:
-        if isinstance(submission, NewJudging):
-            made = await evaluations.judge(submission, caller, key)
-        else:
-            made = await evaluations.submit(submission, caller, key)
-    except (IntegrityError, AlreadyJudged):
-        # Another request was faster, with the same key.
-        if (repeated := await _repeated(repeats, key)) is not None:
-            return repeated
-        raise
+    made = await repeats.once(
+        key,
+        lambda: (
+            evaluations.judge(submission, caller, key)
+            if isinstance(submission, NewJudging)
+            else evaluations.submit(submission, caller, key)
+        ),
+    )
+    if isinstance(made, KeptAnswer):
+        return made.response("/evaluations/{evaluation_id}")
     response.status_code = 202 if made.status == "judging" else 201
     response.headers["Location"] = f"/evaluations/{made.evaluation_id}"
     return made
-
-
-async def _repeated(repeats: Repeats, key: RequestKey | None) -> Response | None:
-    if key is None or (answer := await repeats.find(key)) is None:
-        return None
-    made = answer.body.get("evaluation_id")
-    return answer.response({} if made is None else {"Location": f"/evaluations/{made}"})
 
 
 @router.get(
@@ -483,23 +462,17 @@ async def create_judgements(
     key: IdempotencyKey,
 ) -> Any:
     """Stores all judgements or none. A rater judges each intention of an item once, unless it revises."""
-    if (repeated := await _repeated(repeats, key)) is not None:
-        return repeated
+    unreached = await evaluations.unreached(caller, _games_of(new.judgements), "annotate")
     try:
-        return await evaluations.tasks.store(
-            new.rater,
-            new.judgements,
-            unreached=await evaluations.unreached(caller, _games_of(new.judgements), "annotate"),
-            caller=caller,
-            revise=new.revise,
-            key=key,
+        stored = await repeats.once(
+            key,
+            lambda: evaluations.tasks.store(
+                new.rater, new.judgements, unreached=unreached, caller=caller, revise=new.revise, key=key
+            ),
         )
-    except (IntegrityError, AlreadyJudged) as faster:
-        if (repeated := await _repeated(repeats, key)) is not None:
-            return repeated
-        if isinstance(faster, IntegrityError):
-            raise KeyInUse("the same rater's judgements are being stored; send these again") from None
-        raise
+    except IntegrityError:
+        raise KeyInUse("the same rater's judgements are being stored; send these again") from None
+    return stored.response() if isinstance(stored, KeptAnswer) else stored
 
 
 def _games_of(judgements: Sequence[JudgementSpec]) -> set[str]:

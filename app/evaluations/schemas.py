@@ -6,13 +6,24 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, JsonValue, StringConstraints, Tag, model_validator
 
-from app.base.schemas import AS_WHOLE, FEW, Cost, ModelName, RoleName, Shown, Strict, Tokens, in_pieces
+from app.base.schemas import (
+    AS_WHOLE,
+    FEW,
+    IS_NAME,
+    Cost,
+    ModelName,
+    RoleName,
+    Shown,
+    Strict,
+    Tokens,
+    in_pieces,
+)
 from app.evaluations.figures import AgreementFigures, ComparedPart, CorrectedFigures, RoleFigures, TotalsView
 from app.store.rows import RaterKind
 from engine.intentions import IMPACTFUL_RELEASE, IntentionId
 from engine.thoughts import SelectionStage
 from evaluators.ground.contexts import History, View
-from evaluators.ground.items import Dimension, Options
+from evaluators.ground.items import AnsweredDimension, Dimension, Options
 
 __all__ = [
     "ComparedRater",
@@ -56,7 +67,7 @@ EvaluationDimension = Dimension | Literal["statements"]
 EvaluationId = Annotated[str, StringConstraints(pattern=r"^e_[a-z0-9]{1,32}$")]
 ItemName = Annotated[str, StringConstraints(min_length=1, max_length=160)]
 ITEM_ID = "The item's `id`: `{game}/{dimension}/{request}/{stage}/{reader or -}`."
-RaterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}$")]
+RaterName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}$"), IS_NAME]
 KINDS = "`model`: a language model, `human`: a person, `program`: anything else."
 Score = Annotated[int, Field(ge=1, le=5), AS_WHOLE]
 
@@ -164,7 +175,7 @@ class AnswerSpec(Strict):
 class NewEvaluation(Strict):
     """Answers of one rater to guessing or summarisation items whose gold the caller may read."""
 
-    dimension: Literal["guessing", "summarisation"]
+    dimension: AnsweredDimension
     rater: RaterSpec
     variant: VariantSpec = VariantSpec()
     answers: Annotated[list[AnswerSpec], Field(min_length=1, max_length=2000), in_pieces(2000)]

@@ -55,7 +55,7 @@ from app.store.log import LogReader
 from app.store.rows import AnswerRow, EvaluationRow, name_of
 from app.store.sets import SetStore
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
-from evaluators.ground.items import Dimension, Item, Variant, parse_id
+from evaluators.ground.items import ANSWERED, Dimension, Item, Variant, parse_id
 from evaluators.judges.rules import RATER as RULES
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 
@@ -508,7 +508,7 @@ class Evaluations:
         if not await self._reads_gold(caller, items, variant["options"], followed=variant["followed"]):
             raise Forbidden(_PER_ITEM)
         raters = partial(self.whose, caller)
-        shown = await self.items.per_item(row.dimension, answers, row.spec["variant"], raters)
+        shown = await self.items.per_item(row.dimension, answers, variant, raters)
         damaged = [damaged.name for damaged in answers.damaged]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})
 
@@ -520,7 +520,7 @@ class Evaluations:
         """
         rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
         for row in rows:
-            if row.dimension in ("guessing", "summarisation") and not (_in_full(row, caller)):
+            if row.dimension in ANSWERED and not _in_full(row, caller):
                 raise Forbidden(
                     "you could not read the gold of one of these evaluations when it was made: it shows its "
                     "scores, and cannot be compared item by item"

@@ -4,23 +4,15 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from sqlalchemy.exc import IntegrityError
 
 from app.base.json_reader import MAX_RECORD
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, IdempotencyKey, needs
-from app.edge.idempotency import KeptAnswer, RepeatsDep
-from app.evaluations.routes import (
-    NDJSON,
-    Cursor,
-    EvaluationsDep,
-    Limit,
-    item_lines,
-    item_views,
-    link_next,
-)
+from app.edge.deps import CallerDep, IdempotencyKey, RepeatsDep, needs
+from app.edge.idempotency import KeptAnswer
+from app.edge.queries import link_next
+from app.evaluations.routes import NDJSON, Cursor, EvaluationsDep, Limit, item_lines, item_views
 from app.evaluations.schemas import ItemsPage, ItemsVariant
 from app.evaluations.set_schemas import (
     EntryView,
@@ -64,20 +56,11 @@ async def create_set(
     `eval:submit` may answer; after the date, everybody may read gold, answers and scores. Neither the items
     nor the date can be changed, and the games cannot be deleted before the set is scored.
     """
-    if key is not None and (answer := await repeats.find(key)) is not None:
-        return _made_before(answer)
-    try:
-        made = await evaluations.sets.make(new, caller, key)
-    except IntegrityError:
-        if key is None:
-            raise
-        return _made_before(await repeats.settled(key))
+    made = await repeats.once(key, lambda: evaluations.sets.make(new, caller, key))
+    if isinstance(made, KeptAnswer):
+        return made.response("/evaluations/sets/{set_id}")
     response.headers["Location"] = f"/evaluations/sets/{made.set_id}"
     return made
-
-
-def _made_before(answer: KeptAnswer) -> Response:
-    return answer.response({"Location": f"/evaluations/sets/{answer.body['set_id']}"})
 
 
 @router.get(
@@ -197,14 +180,8 @@ async def answer_set(
     409 `already-seen`: a key of the same owner may read the game in full, has seen it through other eyes than
     the set shows it, or was shown what was chosen in that turn.
     """
-    if key is not None and (answer := await repeats.find(key)) is not None:
-        return answer.response({})
-    try:
-        return await evaluations.sets.hand_in(set_id, new, caller, key)
-    except IntegrityError:
-        if key is None:
-            raise
-        return (await repeats.settled(key)).response({})
+    receipt = await repeats.once(key, lambda: evaluations.sets.hand_in(set_id, new, caller, key))
+    return receipt.response() if isinstance(receipt, KeptAnswer) else receipt
 
 
 @router.get(

@@ -8,7 +8,7 @@ from app.base.schemas import AS_WHOLE, FEW, IS_NOTE, Shown, Strict, in_pieces
 from app.evaluations.figures import AnswerTotals, RoleFigures
 from app.evaluations.schemas import ITEM_ID, AnswerSpec, RaterName, RaterSpec, RaterView, ScoredItem
 from evaluators.ground.contexts import History
-from evaluators.ground.items import Options
+from evaluators.ground.items import AnsweredDimension, Options
 
 __all__ = [
     "LEAST_ITEMS",
@@ -50,7 +50,7 @@ class NewSet(Strict):
     """A set that the server draws, and seals until a date."""
 
     name: RaterName = Field(description="What the set is called; other sets may have the same name.")
-    dimension: Literal["guessing", "summarisation"]
+    dimension: AnsweredDimension
     batches: Annotated[
         list[Annotated[str, StringConstraints(pattern=r"^b_[a-z0-9]{1,32}$")]],
         Field(min_length=1, max_length=50, description="Its items are drawn from their finished games."),
@@ -148,7 +148,7 @@ class SetView(Shown):
         "owner took "
         "it back before its date, and nothing is ever told of it."
     )
-    dimension: Literal["guessing", "summarisation"]
+    dimension: AnsweredDimension
     variant: SetVariantView
     created_at: str
     closes_at: str

@@ -197,13 +197,20 @@ class EvaluationSets:
         async def work(connection: AsyncConnection) -> SetView:
             # Two sets that are drawn at once may not divide a game between two dates.
             await self._sets.lock(connection, "drawing")
-            taken = await self._sets.dates_of({one.origin for one in candidates}, connection)
-            free = [one for one in candidates if _is_free(taken, one.origin, closes_at)]
+            origins = {one.origin for one in candidates}
+            there = await self._sets.keep_games(connection, {*origins, *(one.game_id for one in candidates)})
+            taken = await self._sets.dates_of(origins, connection)
+            free = [
+                one
+                for one in candidates
+                if {one.game_id, one.origin} <= there and _is_free(taken, one.origin, closes_at)
+            ]
             if len(free) < new.items:
                 raise InvalidRequest(
                     f"these batches have {len(free)} items to draw from, {new.items} are needed. A game "
-                    "counts if it has finished, its gold is not public, it is not marked as invalid, and no "
-                    "set of another date has it; of each game, the items that one seat sees",
+                    "counts if it has finished, its gold is not public, it is not marked as invalid, no set "
+                    "of another date has it, and the game from which it was forked was not deleted; of each "
+                    "game, the items that one seat sees",
                     "/items",
                     "too_few_items",
                 )
@@ -251,8 +258,11 @@ class EvaluationSets:
             ahead = await self._rows.ahead(some)
             origins = {game_id: await self._games.origin(game_id) for game_id in some}
             taken = await self._sets.dates_of(set(origins.values()))
+            # Of a fork whose source was deleted nobody knows any more who has played or read its past, nor
+            # which other games share it.
+            there = await self._rows.owners(list(origins.values()))
             for game_id, origin in origins.items():
-                if game_id in ahead or not _is_free(taken, origin, closes_at):
+                if game_id in ahead or origin not in there or not _is_free(taken, origin, closes_at):
                     continue
                 try:
                     game = await self._games.by_id(game_id)

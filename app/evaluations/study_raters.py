@@ -17,8 +17,16 @@ import structlog
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable
 from app.base.errors import BudgetSpent
-from app.base.tasks import run_together
-from app.evaluations.judge_work import STATEMENTS, plain, statements_as_json, work_of
+from app.base.off_loop import off_loop
+from app.base.tasks import end_tasks, run_together
+from app.evaluations.judge_work import (
+    JUDGEMENT_FIELDS,
+    STATEMENTS,
+    asking,
+    plain,
+    statements_as_json,
+    work_of,
+)
 from app.models.account import Account
 from app.models.endpoints import Endpoints
 from app.models.sessions import Flights, GameSessions
@@ -31,7 +39,7 @@ from evaluators.ground.answers import read_reply
 from evaluators.ground.items import Item, Variant, items
 from evaluators.ground.rows import question
 from evaluators.ground.turns import Game
-from evaluators.judges.asking import Ask, JudgeMessage
+from evaluators.judges.asking import Ask, object_schema
 from evaluators.judges.control_speeches import control_speeches
 from evaluators.judges.model import judge
 from evaluators.judges.statements import judge_speech
@@ -104,7 +112,7 @@ class StudyRaters:
             if self.folder.rated(key, game_id) is not None:
                 continue
             try:
-                await self._game(asked, key, await asyncio.to_thread(read, game_id))
+                await self._game(asked, key, await off_loop(read, game_id))
             except BudgetSpent:
                 self.spent = True
                 return
@@ -138,10 +146,7 @@ class StudyRaters:
             try:
                 replies = await asyncio.gather(*tasks)
             finally:
-                for task in tasks:
-                    task.cancel()
-                if tasks:
-                    await asyncio.wait(tasks)
+                await end_tasks(*tasks)
         finally:
             await flights.land(LAND_S)
             answers.close()
@@ -185,15 +190,7 @@ async def _asked(
 def _asking(asked: EvaluationAsked, question: Any, session: ModelSession) -> Ask:
     """How a judge is asked about an item or a speech."""
     work = work_of(str(asked.dimension))
-    attempt = 0
-
-    async def ask(conversation: Sequence[JudgeMessage]) -> str:
-        nonlocal attempt
-        attempt += 1
-        messages = [Message(message.role, message.content) for message in conversation]
-        return await _text(session, work.key(question, attempt), messages, work.form(question), asked)
-
-    return ask
+    return asking(work, question, session, temperature=asked.temperature, max_tokens=asked.max_output_tokens)
 
 
 async def _judged_speech(
@@ -209,17 +206,7 @@ async def _judged_speech(
 async def _judged(asked: EvaluationAsked, item: Item, session: ModelSession) -> Sequence[Mapping[str, Any]]:
     verdict = await judge(item, _asking(asked, item, session), asked.rater, attempts=asked.attempts)
     return [
-        {
-            "game_id": one.game_id,
-            "request_id": one.request_id,
-            "stage": one.stage,
-            "intention": one.intention,
-            "reasonable": one.reasonable,
-            "think": one.think,
-            "speak": one.speak,
-            "rater": one.rater,
-            "kind": "model",
-        }
+        {name: getattr(one, name) for name in (*JUDGEMENT_FIELDS, "rater")} | {"kind": "model"}
         for one in verdict.judgements
     ]
 
@@ -232,20 +219,17 @@ async def _guessed(asked: EvaluationAsked, item: Item, session: ModelSession) ->
     # An answer without a known intention is an answer.
     intention = {"type": "string", "enum": [option.id for option in item.options]}
     listed = {"type": "array", "items": intention}
-    schema = {
-        "type": "object",
-        "properties": {"reason": {"type": "string", "maxLength": _REASON}, "intentions": listed},
-        "required": ["reason", "intentions"],
-        "additionalProperties": False,
-    }
-    form = Form(f"guess_{asked.dimension}", schema)
+    reason = {"type": "string", "maxLength": _REASON}
+    form = Form(f"guess_{asked.dimension}", object_schema({"reason": reason, "intentions": listed}))
     messages = [Message("user", f"{item.context.text}\n\n{question(item)}")]
     rows = []
     for sample in range(1, asked.samples + 1):
         about = f"{item.stage}/{item.reader or 0}/{sample}"
         key = CallKey(item.request_id, f"guess_{asked.dimension}", about, 1)
-        text = await _text(session, key, messages, form, asked)
-        guess = read_reply(item.id, text)
+        reply = await session.ask(
+            key, messages, form, temperature=asked.temperature, max_tokens=asked.max_output_tokens
+        )
+        guess = read_reply(item.id, reply.text)
         rows.append(
             {
                 "item_id": item.id,
@@ -256,12 +240,3 @@ async def _guessed(asked: EvaluationAsked, item: Item, session: ModelSession) ->
             }
         )
     return rows
-
-
-async def _text(
-    session: ModelSession, key: CallKey, messages: Sequence[Message], form: Form, asked: EvaluationAsked
-) -> str:
-    reply = await session.ask(
-        key, messages, form, temperature=asked.temperature, max_tokens=asked.max_output_tokens
-    )
-    return reply.text

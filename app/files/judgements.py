@@ -21,7 +21,7 @@ from app.files.replays import json_fault_of
 from app.store.rows import AnswerRow, JudgementRow, RaterKind, StatementsRow
 from engine.intentions import normalise
 from evaluators.errors import UnknownItem
-from evaluators.ground.items import parse_id
+from evaluators.ground.items import ANSWERED, parse_id
 from evaluators.ground.judgements import Judgement, by_game
 from evaluators.json_faults import json_fault
 from evaluators.judges.statement_scores import SpeechJudgement
@@ -165,7 +165,7 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
             for item in answers:
                 answer = AnswerSpec.model_validate(item)
                 parts = parse_id(answer.item_id)
-                if parts.dimension not in ("guessing", "summarisation"):
+                if parts.dimension not in ANSWERED:
                     raise ValueError(f"{parts.dimension} items are judged, not answered")
                 row = AnswerRow(
                     item_id=answer.item_id,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -33,6 +33,8 @@ __all__ = [
     "stored_request",
     "stored_seats",
 ]
+
+T = TypeVar("T")
 
 
 class Dealer:
@@ -111,12 +113,7 @@ def players_of(new: NewGames) -> int:
 
 def _profile(new: NewGames) -> Profile:
     players = players_of(new)
-    if len(new.seats) not in (1, players):
-        raise InvalidRequest(
-            f"{players} players take {players} seat specs or a single one, got {len(new.seats)}",
-            "/seats",
-            "count",
-        )
+    spread(new.seats, players)  # refuses a wrong number of them
     roles: Sequence[Role] | None = new.roles
     if new.deal is not None:
         dealt = _by_seat(new.deal, players, "/deal")
@@ -164,7 +161,7 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
     return names
 
 
-def spread(specs: Sequence[Mapping[str, Any]], players: int) -> list[Mapping[str, Any]]:
+def spread(specs: Sequence[T], players: int) -> list[T]:
     """One spec per seat: a single spec is repeated; without specs, []. Raises InvalidRequest."""
     if len(specs) == 1:
         return list(specs) * players
@@ -185,7 +182,7 @@ def stored_seats(row: GameRow) -> list[Mapping[str, Any]]:
         raise CorruptLog(f"the seats of {row.game_id} cannot be read") from None
 
 
-def _seats(new: NewGames, players: int, position: int) -> list[Mapping[str, Any]]:
+def _seats(new: NewGames, players: int, position: int) -> Sequence[Mapping[str, Any]]:
     specs = spread([spec.model_dump(exclude_none=True) for spec in new.seats], players)
     turn = position % players if new.rotate else 0
     return specs[-turn:] + specs[:-turn] if turn else specs

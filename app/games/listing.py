@@ -14,10 +14,10 @@ from app.base.schemas import GameStatus
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, service
-from app.edge.queries import comma_list, listed
+from app.edge.queries import comma_list, link_next, listed
 from app.games.access import needs_or_watches
 from app.games.schemas import OVER, BatchPage, BatchSummary, GamePage, GameSummary
-from app.games.service import batch_status
+from app.games.status import batch_status
 from app.games.views import games_by_status
 from app.store.games import ENDED, GameStore, Tallied
 from app.store.listing import GAME_ORDERS, GameFilter, GameLine, Listing
@@ -172,7 +172,7 @@ def _game_summary(line: GameLine, caller: Caller) -> GameSummary | None:
 def _batch_summary(row: BatchRow, tallied: Tallied) -> BatchSummary:
     status = batch_status(row, tallied)
     found = games_by_status(row, tallied)
-    over = status in OVER and tallied.last_finished is not None
+    finished = tallied.last_finished if status in OVER else None
     return BatchSummary(
         batch_id=row.batch_id,
         title=title_of(row.labels),
@@ -180,7 +180,7 @@ def _batch_summary(row: BatchRow, tallied: Tallied) -> BatchSummary:
         status=status,  # type: ignore[arg-type]
         count=sum(found.values()),
         created_at=timestamp(row.created_at),
-        finished_at=timestamp(tallied.last_finished) if over and tallied.last_finished is not None else None,
+        finished_at=None if finished is None else timestamp(finished),
         games=found,  # type: ignore[arg-type]
         winners=dict(tallied.winners),  # type: ignore[arg-type]
     )
@@ -197,11 +197,9 @@ def _pair(label: str | None) -> tuple[str, str] | None:
 
 def _answer(request: Request, page: GamePage | BatchPage) -> Response:
     """The page, as it was checked when it was made: FastAPI would check it again."""
-    headers = {}
-    if page.next is not None:
-        url = request.url.include_query_params(cursor=page.next)
-        headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
-    return Response(page.model_dump_json(), media_type="application/json", headers=headers)
+    response = Response(page.model_dump_json(), media_type="application/json")
+    link_next(request, response, page.next)
+    return response
 
 
 def _any_of(values: Sequence[str]) -> str:

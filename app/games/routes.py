@@ -1,12 +1,11 @@
 """Games and batches over HTTP."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from sqlalchemy.exc import IntegrityError
 
 from app.base.clock import timestamp
 from app.base.errors import Forbidden, InvalidRequest
@@ -15,8 +14,8 @@ from app.base.problems import documented, in_text
 from app.base.schemas import Cancelled
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, IdempotencyKey, matches, needs
-from app.edge.idempotency import KeptAnswer, Repeats, RepeatsDep, RequestKey
+from app.edge.deps import CallerDep, IdempotencyKey, RepeatsDep, matches, needs
+from app.edge.idempotency import KeptAnswer
 from app.games.access import Access, needs_or_watches
 from app.games.deps import AccessDep, AuditDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
 from app.games.schemas import (
@@ -44,7 +43,6 @@ from app.games.service import Games
 from app.games.views import batch_view, game_view, invalid_view, open_requests
 from app.seats.seating import REMOTE
 from app.store.rows import GameRow
-from engine.errors import UNREADABLE, CorruptLog
 from engine.events import payload, type_name
 from engine.rules import pending
 from engine.terms import FULL, PUBLIC, Viewer
@@ -74,33 +72,11 @@ After = Annotated[
 ]
 
 
-def _location(created: Mapping[str, Any]) -> str:
-    return f"/games/{created['game_id']}" if "game_id" in created else f"/batches/{created['batch_id']}"
-
-
-async def _repeated(
-    repeats: Repeats, tokens: SeatTokens, key: RequestKey | None, caller: Caller
-) -> Response | None:
-    if key is None or (answer := await repeats.find(key)) is None:
-        return None
-    return await _again(answer, tokens, caller)
-
-
-async def _again(answer: KeptAnswer, tokens: SeatTokens, caller: Caller) -> Response:
-    try:
-        headers = {"Location": _location(answer.body)}
-        created = BatchCreated(**answer.body) if "games" in answer.body else None
-    except UNREADABLE:
-        raise CorruptLog("the answer kept for this Idempotency-Key cannot be read") from None
-    if created is None:
-        return answer.response(headers)
-    renewed = await tokens.with_tokens(created, caller)
-    return KeptAnswer(answer.status, renewed.model_dump(mode="json")).response({**headers, **NO_STORE})
-
-
-async def _settled(repeats: Repeats, tokens: SeatTokens, key: RequestKey, caller: Caller) -> Response:
-    """The answer to the earlier request with the same key. Raises KeyInUse if it has none yet."""
-    return await _again(await repeats.settled(key), tokens, caller)
+async def _with_new_tokens(kept: KeptAnswer, tokens: SeatTokens, caller: Caller) -> Response:
+    """The answer to a repeated request. Its tokens are new ones, since no token is stored."""
+    renewed = await tokens.with_tokens(kept.read(BatchCreated), caller)
+    kept = kept._replace(body=renewed.model_dump(mode="json"))
+    return kept.response("/batches/{batch_id}", **NO_STORE)
 
 
 @router.post(
@@ -130,14 +106,9 @@ async def create_games(
     The status is 201 if all games exist, and 202 if a large batch is still being laid out; `GET /batches/{b}`
     shows how far it is.
     """
-    if (repeated := await _repeated(repeats, tokens, key, caller)) is not None:
-        return repeated
-    try:
-        created = await games.create(new, key, caller)
-    except IntegrityError:
-        if key is None:
-            raise
-        return await _settled(repeats, tokens, key, caller)
+    created = await repeats.once(key, lambda: games.create(new, key, caller))
+    if isinstance(created, KeptAnswer):
+        return await _with_new_tokens(created, tokens, caller)
     response.status_code = 201 if new.count <= len(created.games) or new.count <= 200 else 202
     response.headers["Location"] = f"/batches/{created.batch_id}"
     response.headers.update(NO_STORE)
@@ -172,7 +143,6 @@ async def import_game(
     request: Request,
     games: GamesDep,
     caller: CallerDep,
-    tokens: SeatTokensDep,
     repeats: RepeatsDep,
     key: IdempotencyKey,
     response: Response,
@@ -181,17 +151,13 @@ async def import_game(
 
     A record that breaks a rule is refused with the move and the rule.
     """
-    if (repeated := await _repeated(repeats, tokens, key, caller)) is not None:
-        return repeated
     if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
-    try:
-        imported = await games.import_record(await request.json(), key, caller)
-    except IntegrityError:
-        if key is None:
-            raise
-        return await _settled(repeats, tokens, key, caller)
-    response.headers["Location"] = _location({"game_id": imported.game_id})
+    record = await request.json()
+    imported = await repeats.once(key, lambda: games.import_record(record, key, caller))
+    if isinstance(imported, KeptAnswer):
+        return imported.response("/games/{game_id}")
+    response.headers["Location"] = f"/games/{imported.game_id}"
     return imported
 
 
@@ -537,7 +503,7 @@ async def export_batch(
     row = await access.batch(caller, batch_id)
     if viewer == FULL and not await access.sees_batch(caller, row):
         raise Forbidden("this needs export:full for the batch, and that others play none of its open games")
-    exported = games.export(batch_id, viewer, after, partial=partial)
+    exported = games.exporter.batch(batch_id, viewer, after, partial=partial)
     first = await anext(exported)  # a refusal must come before the response begins
     await audit.note(caller, "export", batch_id, view=view, after=after or None)
 

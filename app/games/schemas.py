@@ -398,8 +398,12 @@ class DeletedView(Shown):
     status: Literal["deleted"] = "deleted"
     games: int
     events: int
-    said: int = Field(description="Answers and judgements of raters that went with the games.")
-    bytes: int = Field(description="The size of all deleted rows, without indexes.")
+    said: int = Field(
+        description="Answers and judgements of raters that went with the games, without answers to sets."
+    )
+    bytes: int = Field(
+        description="The size of the deleted rows, without indexes and without answers to sets."
+    )
 
 
 class NewGameToken(Strict):

@@ -79,26 +79,18 @@ class SeatTokens:
 
     def of_game(self, row: GameRow, caller: Caller) -> list[SeatView]:
         """Every seat of the caller's game, each remote seat that is not somebody else's with a new token."""
-        expires = _now_s() + SEAT_S
         taken = whole(row.taken) or {}
         remote = [
             seat for seat in remote_seats(row.seats) if taken.get(str(seat), caller.owner) == caller.owner
         ]
         return [
-            SeatView(
-                seat=seat,
-                token=self._keys.mint(
-                    Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller.name)
-                )
-                if seat in remote
-                else None,
-            )
+            SeatView(seat=seat, token=self.of_player(row, seat, caller.name) if seat in remote else None)
             for seat, _ in enumerate(row.seats, 1)
         ]
 
     def of_player(self, row: GameRow, seat: Seat, caller: str) -> str:
-        """A new token for the seat of a game that the seat's player was paired for. ``caller``: the public
-        name of the credential that sought it.
+        """A new token for the player of this seat. ``caller``: the public name of the credential that gets
+        it: the token dies with that.
         """
         expires = _now_s() + SEAT_S
         return self._keys.mint(

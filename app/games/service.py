@@ -1,12 +1,10 @@
 """The operations behind the routes of games and batches."""
 
 import asyncio
-import hashlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import orjson
 import structlog
 from pydantic import JsonValue
 from sqlalchemy.exc import IntegrityError
@@ -21,7 +19,6 @@ from app.base.errors import (
     InvalidRequest,
     NotFound,
     NotSuspended,
-    Unfinished,
 )
 from app.base.off_loop import off_loop, whose
 from app.base.pace import Pace
@@ -44,6 +41,7 @@ from app.games.dealing import (
     stored_seats,
 )
 from app.games.defaults import batch_defaults, is_excluded
+from app.games.exporting import Exporter
 from app.games.forking import (
     continued,
     cut_after_phase,
@@ -68,6 +66,7 @@ from app.games.schemas import (
     NewGames,
     PlayedAnew,
 )
+from app.games.status import batch_status
 from app.games.stepping import Stepper
 from app.models.registry import ModelRegistry, Spending
 from app.runner.local import Ended, LocalRunner
@@ -95,7 +94,7 @@ from app.store.games import (
     Tallied,
     new_id,
 )
-from app.store.log import EXPORT_DAMAGED, SHORT_LOG, LogReader, export_texts
+from app.store.log import LogReader
 from app.store.rows import BatchRow, Damaged, GameRow, whole
 from app.stream.feed import Feed
 from engine.errors import CorruptLog
@@ -103,17 +102,11 @@ from engine.events import AgentsSeated, Event
 from engine.foreign.record import SCHEMA, Record, read_record
 from engine.foreign.replay import replay
 from engine.state import State, fold
-from engine.terms import FULL, Seat, Viewer
+from engine.terms import FULL, Seat
 from engine.view import project
-from evaluators.ground.provenance import (
-    catalogue_digest,
-    package_version,
-    provenance_of,
-    public_provenance,
-)
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 
-__all__ = ["Games", "Laid", "batch_status"]
+__all__ = ["Games", "Laid"]
 
 log = structlog.get_logger()
 
@@ -134,9 +127,6 @@ SHOWN: Final = 100
 PAUSED: Final = "paused"
 """The cause of a suspension that somebody asked for."""
 
-SENT_AT_ONCE: Final = 500
-"""Lines of an export sent in one write: each write to a connection costs as much as 10 lines."""
-
 
 @dataclass(frozen=True, slots=True)
 class Laid:
@@ -147,7 +137,7 @@ class Laid:
 
 
 class Games:
-    """Creates, imports, forks, exports and deletes games; pauses, resumes and cancels batches."""
+    """Creates, imports, forks and deletes games; pauses, resumes and cancels batches."""
 
     def __init__(
         self,
@@ -176,6 +166,7 @@ class Games:
         self._audit = Audit(database)
         self._defaults = Sums(self._count_defaults)
         self.canceller = Canceller(database, store, reader, feed, inboxes, runner)
+        self.exporter = Exporter(store, reader, models)
         self.stepper = Stepper(database, store, reader, feed, models, inboxes, pace, self.canceller)
         self._background: set[asyncio.Task[None]] = set()
 
@@ -248,7 +239,7 @@ class Games:
         game_id: str | None = None,
         rated: bool = False,
         unrated: str | None = None,
-    ) -> "Laid":
+    ) -> Laid:
         """A batch of one game that is not stored yet; ``game_id``: the game's id, if it was promised before.
         Raises as ``create``.
         """
@@ -259,14 +250,14 @@ class Games:
         game = replace(game, game_id=game_id or game.game_id, rated=rated, unrated=unrated)
         return Laid(new_batch(batch_id, self._database.writer.stamp(), new, seed, owner), game)
 
-    async def insert(self, connection: AsyncConnection, laid: "Laid") -> None:
+    async def insert(self, connection: AsyncConnection, laid: Laid) -> None:
         """Stores a game in the caller's transaction; after its commit, call ``begin``. If nobody does, the
         game begins when its batch is found.
         """
         await self._store.insert_batch(connection, laid.batch)
         await self._store.insert_games(connection, laid.batch.batch_id, [laid.game], laid.batch.created_at)
 
-    async def begin(self, laid: "Laid") -> None:
+    async def begin(self, laid: Laid) -> None:
         """Begins a game that was stored by ``insert``."""
         metrics.games_created.labels("paired").inc()
         log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
@@ -534,66 +525,6 @@ class Games:
     async def _count_defaults(self, batch_id: str) -> BatchDefaults:
         return await off_loop(batch_defaults, await self._store.defaults(batch_id))
 
-    async def export(
-        self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
-    ) -> AsyncIterator[list[bytes]]:
-        """Yields the batch's events in lists of lines, games in their order, without the first ``after``
-        lines; the last line holds their number and their hash. Each game opens with its provenance. A game
-        that cannot be read gives one line that names it. Raises Unfinished before it yields anything.
-        """
-        row = await self.batch_row(batch_id)
-        tallied = await self.tally(batch_id)
-        if not partial and batch_status(row, tallied) not in OVER:
-            raise Unfinished(
-                "the batch still runs: wait for its end, or export what there is (partial=true, --partial)"
-            )
-        digest = hashlib.sha256()
-        line_count = events = 0
-        damaged: list[str] = []
-        ids = await self._store.ids(batch_id)
-        for game_id in ids:
-            try:
-                texts = await self.game_texts(game_id, row, viewer)
-                events += len(texts) - 1
-            except CorruptLog as fault:
-                log.error("a game is left out of an export", game=game_id, cause=str(fault))
-                damaged.append(game_id)
-                texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": game_id}) + b"\n"]
-            for text in texts:
-                digest.update(text)
-            rest = texts[max(0, after - line_count) :]
-            line_count += len(texts)
-            for first in range(0, len(rest), SENT_AT_ONCE):
-                yield rest[first : first + SENT_AT_ONCE]
-        end: dict[str, Any] = {"t": "export.end", "games": len(ids) - len(damaged), "events": events}
-        if damaged:
-            end["damaged"] = len(damaged)
-        yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
-
-    async def game_texts(self, game_id: str, batch: BatchRow, viewer: Viewer) -> list[bytes]:
-        """One game as an export has it: its provenance, then the viewer's events so far. Raises CorruptLog
-        unless all of its log can be read.
-        """
-        lines, events = await self._reader.whole_log(game_id)
-        if len(lines) <= SHORT_LOG:
-            texts = export_texts(game_id, lines, events, viewer)
-        else:
-            texts = await off_loop(export_texts, game_id, lines, events, viewer)
-        if viewer != FULL:
-            return [public_provenance(game_id, events, package_version()).line(full=False), *texts]
-        try:
-            provenance = await self._models.provenance(await self.row(game_id), batch, events)
-        except CorruptLog as fault:
-            log.error("the provenance of a game is that of its log alone", game=game_id, cause=str(fault))
-            provenance = provenance_of(
-                game_id,
-                events,
-                server=package_version(),
-                batch_id=batch.batch_id,
-                catalogue=catalogue_digest(),
-            )
-        return [provenance.line(full=True), *texts]
-
     # --- excluding and deleting --------------------------------------------------------------
 
     async def invalidate(self, game_id: str, reason: str | None, *, by: str) -> GameRow:
@@ -621,15 +552,14 @@ class Games:
             total.add(deleted)
         for name in (*game_ids, batch_id):
             self._feed.hint(name)
-        return DeletedView(games=total.games, events=total.events, said=total.from_raters, bytes=total.bytes)
+        shown = total.for_owner
+        return DeletedView(games=shown.games, events=shown.events, said=shown.from_raters, bytes=shown.bytes)
 
     # --- a batch as a whole ------------------------------------------------------------------
 
     async def cancel_batch(self, batch_id: str) -> None:
         """Ends every open game of a batch, and creates no more of its games. Raises AlreadyOver."""
-        row = await self.batch_row(batch_id)
-        if batch_status(row, await self.tally(batch_id)) in OVER:
-            raise AlreadyOver("this batch has ended already")
+        await self._refuse_over(batch_id)
         await self._store.mark_cancelled(batch_id)
         log.info("a batch is cancelled", batch=batch_id)
         self._spawn(self._cancel_games(batch_id))
@@ -638,9 +568,7 @@ class Games:
         """Stops the games of a batch between two steps until it is resumed. ``by``: the caller's name.
         A batch that is suspended stays as it is. Raises AlreadyOver.
         """
-        row = await self.batch_row(batch_id)
-        if batch_status(row, await self.tally(batch_id)) in OVER:
-            raise AlreadyOver("this batch has ended already")
+        await self._refuse_over(batch_id)
         if await self._store.suspend(batch_id, Suspension(now_ms(), "", PAUSED, f"paused by {by}")):
             log.info("a batch is paused", batch=batch_id, by=by)
             self._pickup.let_go(batch_id)
@@ -726,10 +654,14 @@ class Games:
 
         Raises AlreadyOver.
         """
-        row = await self.batch_row(batch_id)
-        if batch_status(row, await self.tally(batch_id)) in OVER:
-            raise AlreadyOver("this batch has ended already")
+        await self._refuse_over(batch_id)
         await self._store.limit(batch_id, limits.model_dump(mode="json", exclude_unset=True))
+
+    async def _refuse_over(self, batch_id: str) -> None:
+        """Raises NotFound, and AlreadyOver for a batch that has ended."""
+        status = batch_status(await self.batch_row(batch_id), await self.tally(batch_id))
+        if status in OVER:
+            raise AlreadyOver(f"this batch is {status} already")
 
     async def _cancel_games(self, batch_id: str) -> None:
         for game_id in await self._store.ids(batch_id, status=OPEN):
@@ -764,19 +696,3 @@ def _anew(new: NewGames, position: int, old: GameRow, log: Sequence[Event], mode
         assert agents is not None
         game = replace(game, log=continued(log[:taken], agents))
     return replace(game, forked_from={"game_id": old.game_id, "events": taken or len(game.log)})
-
-
-def batch_status(row: BatchRow, tallied: Tallied) -> str:
-    """The batch's status, from the counts of its games."""
-    stored = sum(tallied.status.values())
-    open_games = sum(tallied.status.get(name, 0) for name in OPEN)
-    if row.cancelled:
-        return "running" if open_games else "cancelled"
-    if stored < row.count or open_games:
-        if row.suspended is not None or open_games == tallied.status.get("suspended", 0) > 0:
-            return "suspended"
-        begun = stored - tallied.status.get("created", 0)
-        return "running" if begun else "queued"
-    if tallied.status.get("failed", 0):
-        return "failed"
-    return "cancelled" if tallied.status.get("cancelled", 0) == stored else "done"

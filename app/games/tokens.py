@@ -8,7 +8,7 @@ from app.base.problems import documented
 from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, needs
-from app.edge.queries import comma_list, listed
+from app.edge.queries import comma_list, link_next, listed
 from app.edge.tokens import MAX_WATCH_S, SEAT_S
 from app.games.access import Access, Sight
 from app.games.deps import AccessDep, BatchId, GameId, SeatTokensDep, TokenId
@@ -116,9 +116,7 @@ async def list_tokens(
     """
     within = [*listed(game, "game"), *listed(batch, "batch")]
     page = await tokens.page(caller, within, limit=limit, cursor=cursor)
-    if page.next is not None:
-        url = request.url.include_query_params(cursor=page.next)
-        response.headers["Link"] = f'<{url.path}?{url.query}>; rel="next"'
+    link_next(request, response, page.next)
     return page
 
 

@@ -28,7 +28,7 @@ from app.games.schemas import (
     SuspensionView,
     TallyView,
 )
-from app.games.service import batch_status
+from app.games.status import batch_status
 from app.models.registry import Spending
 from app.store.call import Use, UseKey, total
 from app.store.games import Tallied

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -140,6 +139,8 @@ class Endpoints:
         self._learning: asyncio.Task[None] | None = None
         self.settings = dict(read())
         self._sources: dict[str, Source] = {}
+        self._known: Mapping[str, Outage] = {}
+        """The outages that were read last, also those of endpoints that this process has not asked."""
         self._replaced: list[Source] = []
         """Sources of earlier settings, which games that began with them may still use."""
 
@@ -158,6 +159,7 @@ class Endpoints:
                 self._replaced.append(self._sources.pop(name))
                 if self._outages is not None:
                     await self._outages.end(name)
+                self._known = {known: outage for known, outage in self._known.items() if known != name}
                 source.health.learn(None)
 
     def source(self, name: str) -> Source:
@@ -165,7 +167,9 @@ class Endpoints:
         if name not in self.settings:
             raise self.unknown_endpoint()
         if name not in self._sources:
-            self._sources[name] = Source(name, self.settings[name], self._outages, self.leases)
+            source = Source(name, self.settings[name], self._outages, self.leases)
+            source.health.learn(self._known.get(name))
+            self._sources[name] = source
         return self._sources[name]
 
     def asked(self, name: str) -> AskedModel:
@@ -175,8 +179,12 @@ class Endpoints:
 
     def outages(self, names: Iterable[str]) -> list[Outage]:
         """The current outages of these endpoints, in the order of their names."""
-        sources = [self._sources[name] for name in sorted(set(names)) if name in self._sources]
-        return [source.health.outage for source in sources if source.health.outage is not None]
+        sources = self._sources
+        found = (
+            sources[name].health.outage if name in sources else self._known.get(name)
+            for name in sorted(set(names))
+        )
+        return [outage for outage in found if outage is not None]
 
     def unknown_endpoint(self) -> InvalidAgent:
         """The error for a seat or a judge that names an unknown endpoint."""
@@ -194,19 +202,28 @@ class Endpoints:
             await asyncio.to_thread(import_module, "openai")
         self.leases.start()
         if self._outages is not None:
-            self._learning = keep_going(partial(self._learn, self._outages), "outages")
+            self._learning = keep_going(self._learn, "outages")
 
-    async def _learn(self, outages: Outages) -> None:
-        """Keeps taking over what other processes know of the endpoints that this process asks."""
+    async def _learn(self) -> None:
+        """Keeps taking over what other processes know of the endpoints."""
         while True:
             await asyncio.sleep(LOOK_S)
-            sources = dict(self._sources)
-            changes = {name: source.health.changes for name, source in sources.items()}
-            known = await outages.all() if sources else None
-            for name, source in sources.items():
-                # A change in this process since then is newer than what was read.
-                if known is not None and source.health.changes == changes[name]:
-                    source.health.learn(known.get(name))
+            await self.look()
+
+    async def look(self) -> None:
+        """Takes over what other processes know of the endpoints, if the database tells now."""
+        if self._outages is None or not self.settings:
+            return
+        sources = dict(self._sources)
+        changes = {name: source.health.changes for name, source in sources.items()}
+        known = await self._outages.all()
+        if known is None:
+            return
+        self._known = known
+        for name, source in sources.items():
+            # A change in this process since then is newer than what was read.
+            if source.health.changes == changes[name]:
+                source.health.learn(known.get(name))
 
     async def aclose(self) -> None:
         """Closes every client."""

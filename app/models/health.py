@@ -43,6 +43,9 @@ LONGEST_ASKED_S: Final = 24 * 3600.0
 LEASE_S: Final = 60.0
 """How long only one process may try, unless it reports the outcome of a try earlier."""
 
+TOLD_FROM_S: Final = 60.0
+"""A single call without an answer is told in the log if it took as long as this."""
+
 _SOON_MS: Final = 50
 """The clocks of the event loop and of the database's rows need not agree to the millisecond."""
 
@@ -251,6 +254,12 @@ class EndpointHealth:
         on_its_way = self.outage is not None and not tries
         self._failures += not on_its_way
         if self.outage is None and self._failures < OPEN_AFTER and fault.kind == "outage":
+            if fault.spent is not None and fault.spent.latency_s >= TOLD_FROM_S:
+                log.warning(
+                    "a call to a model had no answer, and is made again",
+                    endpoint=self._endpoint,
+                    cause=str(fault),
+                )
             return
         asked = fault.after_s or 0.0
         pause = asked if asked <= LONGEST_ASKED_S else 0.0

@@ -16,7 +16,9 @@ class TriedForm(Shown):
     )
     usable: bool = Field(description="A seat, or a judge (`judge_…`), could have used the answer as it came.")
     finish: str | None = Field(description="Why the model stopped; null: it gave no answer.")
-    fault: str | None = Field(description="Why there is no answer, in the provider's words if it has any.")
+    fault: str | None = Field(
+        description="Why no answer could be used, in the provider's words if it has any, or how it begins."
+    )
     seconds: float = Field(description="From the first request to the end of the last.")
     first_s: float | None = Field(
         description="Seconds to the first token, reasoning included; null: the answer came in one piece."

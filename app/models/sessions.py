@@ -372,7 +372,7 @@ class _GameSession:
         words = f"{unusable} of its last {answers} answers could not be used, among them all to {request_id}"
         keys = self._unusable.pop(request_id, [])
         if keys:
-            words += f"; the last one: {self._what(keys[-1])}"
+            words += f"; the last one: {self._what(keys[-1])} (`interintent answers export` writes them all)"
         await self._sessions.answers.put_aside(self.game, keys)
         raise stop(self._source.name, UNUSABLE, words)
 

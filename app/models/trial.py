@@ -8,7 +8,7 @@ asked all the same.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -122,6 +122,7 @@ class _TrialSession:
 
     model: "OpenAIModel | None"
     most_tokens: int
+    on_question: Callable[[int, str], None] = lambda asked, step: None
     calls: list[_TrialCall] = field(default_factory=list)
     unasked: int = 0
     _asked: Counter[str] = field(default_factory=Counter)
@@ -144,6 +145,7 @@ class _TrialSession:
             if spent >= self.most_tokens:
                 self.unasked += 1
                 return _stand_in(form)
+            self.on_question(len(self.calls), key.step)
             self.calls.append(call)
             try:
                 call.reply = await self.model.complete(
@@ -184,8 +186,13 @@ async def plan_trial() -> TrialPlan:
     )
 
 
-async def try_endpoint(endpoint: Endpoint, most_tokens: int = MOST_TOKENS) -> TrialView:
+async def try_endpoint(
+    endpoint: Endpoint,
+    most_tokens: int = MOST_TOKENS,
+    on_question: Callable[[int, str], None] = lambda asked, step: None,
+) -> TrialView:
     """Tries the model of this endpoint. ``most_tokens``: no further call is made once these are used.
+    ``on_question``: called before each question, with the number of those before it and its step.
 
     Raises ModelUnavailable where the endpoint cannot be reached, or refuses the account or the model's name.
     """
@@ -193,7 +200,7 @@ async def try_endpoint(endpoint: Endpoint, most_tokens: int = MOST_TOKENS) -> Tr
     from agents.model.client import OpenAIModel
 
     model = OpenAIModel(endpoint, observe_attempt)
-    session = _TrialSession(model, most_tokens)
+    session = _TrialSession(model, most_tokens, on_question)
     try:
         await _ask_all(session)
     except TrialRefused as refused:
@@ -364,6 +371,21 @@ def _view(endpoint: Endpoint, model: "OpenAIModel", session: _TrialSession) -> T
     )
 
 
+_BEGINNING: Final = 160
+"""The characters of an unusable answer that are shown."""
+
+
+def _fault(call: _TrialCall) -> str | None:
+    if call.fault is not None:
+        return call.fault.words or call.fault.cause
+    if call.reply is None or call.usable:
+        return None
+    text = " ".join(call.reply.text.split())
+    if not text:
+        return "it answered nothing"
+    return f"it answered {text[:_BEGINNING]}{'…' if len(text) > _BEGINNING else ''}"
+
+
 def _tried(endpoint: Endpoint, model: "OpenAIModel", call: _TrialCall) -> TriedForm:
     reply, fault, usage = call.reply, call.fault, call.usage
     spent = None if fault is None else fault.spent
@@ -372,7 +394,7 @@ def _tried(endpoint: Endpoint, model: "OpenAIModel", call: _TrialCall) -> TriedF
         again=call.again,
         usable=call.usable,
         finish=None if reply is None else reply.finish,
-        fault=None if fault is None else fault.words or fault.cause,
+        fault=_fault(call),
         seconds=reply.latency_s if reply is not None else 0.0 if spent is None else spent.latency_s,
         first_s=None if reply is None else reply.first_s,
         requests=reply.calls if reply is not None else 0 if spent is None else spent.calls,

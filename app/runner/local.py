@@ -45,7 +45,8 @@ released or suspended; otherwise it goes on once that wait is over.
 
 class LocalRunner:
     """Drives up to ``parallel`` games at the same time; the other games queue, and owners take turns. An
-    owner of whom no game is driven does not wait: its first game gets a place beyond these.
+    owner of whom no game is driven does not wait: its first game gets a place beyond these. So does a game
+    that is submitted with one.
 
     A game that waits for a remote seat gives its place to the next game: people take their time. So does a
     game whose model does not answer, except for one that tries whether it answers again.
@@ -74,6 +75,8 @@ class LocalRunner:
         self._owners: dict[str, str] = {}
         """The owners of the games in ``_over``."""
         self._waiting: set[str] = set()
+        self._beyond: set[str] = set()
+        """Of the games that wait or have a place, those that were submitted with one."""
         self._active: dict[str, asyncio.Task[Ended]] = {}
         self._freed: dict[str, asyncio.Future[None]] = {}
         self._over: dict[str, asyncio.Future[Ended]] = {}
@@ -95,19 +98,33 @@ class LocalRunner:
 
     @property
     def _has_place(self) -> bool:
-        return len(self._freed) < self._parallel
+        return len(self._freed) < self._places
+
+    @property
+    def _places(self) -> int:
+        return self._parallel + len(self._beyond)
 
     @property
     def taken(self) -> int:
-        """The places that are taken, or will be at once."""
-        return len(self._waiting) + len(self._freed)
+        """The places that are taken, or will be at once, without those beyond."""
+        return len(self._waiting) + len(self._freed) - len(self._beyond)
+
+    @property
+    def beyond(self) -> int:
+        """The places that games were submitted with."""
+        return len(self._beyond)
 
     def submit(
-        self, game_ids: Iterable[str], jobs: Mapping[str, int] | None = None, owner: str = ""
+        self,
+        game_ids: Iterable[str],
+        jobs: Mapping[str, int] | None = None,
+        owner: str = "",
+        *,
+        beyond: bool = False,
     ) -> dict[str, asyncio.Future[Ended]]:
         """Queues games. A game that is queued or driven already is not queued twice. ``jobs``: the job of
         each game; nothing is appended to a game that its job does not drive any more. ``owner``: whose they
-        are.
+        are. ``beyond``: each brings a place of its own, until it ends or gives up its place.
 
         Returns a future for each game, which is done when this process has finished with the game. A game
         without a job is kept while it waits, so that its future gives True, or False after ``release``.
@@ -121,6 +138,8 @@ class LocalRunner:
                 self._owners[game_id] = owner
                 new.append(game_id)
             over[game_id] = self._over[game_id]
+        if beyond:
+            self._beyond.update(new)
         self._queue(new)
         return over
 
@@ -130,9 +149,9 @@ class LocalRunner:
             self._line.add(game_id, self._owners.get(game_id, ""))
         metrics.games_waiting.set(len(self._waiting))
         # Workers live while there is work: an idle service holds no tasks.
-        while len(self._workers) < min(self._parallel, len(self._waiting) + len(self._freed)):
+        while len(self._workers) < min(self._places, len(self._waiting) + len(self._freed)):
             self._workers.add(asyncio.create_task(self._worker(), name="runner"))
-        if self._line.is_urgent and len(self._freed) >= self._parallel:
+        if self._line.is_urgent and not self._has_place:
             self._workers.add(asyncio.create_task(self._worker(), name="runner"))
 
     async def _worker(self) -> None:
@@ -160,6 +179,7 @@ class LocalRunner:
     def _step_aside(self, game_id: str) -> None:
         """Lets the worker of a game that waits for a remote seat go on to the next game."""
         self._line.leave(game_id)
+        self._beyond.discard(game_id)
         freed = self._freed.pop(game_id, None)
         if freed is not None and not freed.done():
             freed.set_result(None)
@@ -319,6 +339,7 @@ class LocalRunner:
             await end_tasks(task)
             return
         self._waiting.discard(game_id)
+        self._beyond.discard(game_id)
         for games in self._parked.values():
             games.pop(game_id, None)
         self._leave(game_id, False)

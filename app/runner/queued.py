@@ -6,6 +6,7 @@ an endpoint, gives its job back and gets one that begins later.
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -28,7 +29,18 @@ from app.runner.local import Ended, LocalRunner
 from app.seats.inboxes import GameWaits
 from app.store.db import PASSING, answering, is_ours, postgres_engine
 from app.store.games import GameStore
-from app.store.jobs import ARRANGE, FIRST, GAME, LAYOUT, STOPS, Begun, JobStore, game_of, queries_on
+from app.store.jobs import (
+    ARRANGE,
+    FIRST,
+    GAME,
+    LAYOUT,
+    STOPS,
+    Begun,
+    JobStore,
+    game_of,
+    pick_abandoned,
+    queries_on,
+)
 
 if TYPE_CHECKING:
     from pgqueuer.adapters.persistence.queries import Queries
@@ -57,6 +69,9 @@ LAYOUTS: Final = 2
 
 WATCH_S: Final = 1.0
 """Seconds between checks whether this process's games may go on, unless it hears that some may not."""
+
+SURE_S: Final = 0.5
+"""The share of the time until a job counts as abandoned for which such a check holds."""
 
 SWEEP_S: Final = 30.0
 """Seconds between two searches for games without a job."""
@@ -136,6 +151,9 @@ class Queued:
         self._beats = Beats(url, lambda: [*self._held, *self.claims.held], stale_s, on_hung)
         self._lay_out: LayOut | None = None
         self._stopping = asyncio.Event()
+        self._checked_at = time.monotonic()
+        """When the latest check began whose losses have been let go."""
+        self._checked = asyncio.Event()
 
     @property
     def busy(self) -> bool:
@@ -146,6 +164,7 @@ class Queued:
         """Drives games from now on. Returns how many had lost their job."""
         self._lay_out = lay_out
         found = await self._jobs.sweep(await self._store.unlaid_batches())
+        self._checked_at = time.monotonic()
         self._beats.start()
         for work, name in ((self._feed, "queue"), (self._watch, "watch"), (self._sweep, "sweep")):
             self._tasks.append(keep_going(work, name))
@@ -157,6 +176,7 @@ class Queued:
         """
         self._stopping.set()
         await end_tasks(*self._tasks, *self._laying, *self._unparking.values())
+        self._checked.set()
         if self._lay_out is None:
             return
         await asyncio.gather(*(self._runner.release(game_id) for game_id in list(self._driven)))
@@ -195,6 +215,18 @@ class Queued:
         for begun in list(self._driven.values()):
             if begun.batch_id == batch_id:
                 self._drop(begun)
+
+    async def surely_ours(self) -> None:
+        """Returns at once if what this process drives was its own a moment ago; otherwise once it has let go
+        of what others took over. A process that stood still must not pay for answers that others have.
+        """
+        while (
+            self._lay_out is not None
+            and not self._stopping.is_set()
+            and time.monotonic() - self._checked_at > SURE_S * self._stale.total_seconds()
+        ):
+            self._look_again.set()
+            await self._checked.wait()
 
     # --- picking ----------------------------------------------------------------------------
 
@@ -242,6 +274,7 @@ class Queued:
         self._more.clear()
         while await self._pick(queries):
             pass
+        await self._take_over(queries)
         if not self._more.is_set():
             self._poked = False
         try:
@@ -266,6 +299,22 @@ class Queued:
         most = max(1, min(room, TOGETHER))
         async with answering():
             picked = await queries.dequeue(most, _without_limit(kinds), self._own, None, self._stale)
+        await self._begin_all(picked)
+        return len(picked) == most and room > most
+
+    async def _take_over(self, queries: "Queries") -> None:
+        """Without a free place for them, takes games beyond its places that lost their process, up to as many
+        as it has places.
+        """
+        room = self._places - self._runner.beyond
+        if room <= 0 or self._runner.taken < self._places - self._kept:
+            return
+        async with answering():
+            picked = await pick_abandoned(queries, self._own, min(room, TOGETHER), self._stale)
+        await self._begin_all(picked, beyond=True)
+
+    async def _begin_all(self, picked: "Sequence[Job]", *, beyond: bool = False) -> None:
+        """Begins picked jobs. ``beyond``: their games do not count among the places."""
         # A late beat lets this process pick again what it still works on.
         new = [job for job in picked if job.id not in self._held]
         games = [job for job in new if job.entrypoint not in (LAYOUT, ARRANGE)]
@@ -282,12 +331,11 @@ class Queued:
                 await self._models.endpoints.read_again()
             for job in games:
                 if job.id in begun:
-                    self._begin(job, begun[job.id])
+                    self._begin(job, begun[job.id], beyond=beyond)
                 else:
                     # It has begun before, and its process fell silent; or it must not go on.
                     self._held[job.id] = job
                     self._spawn(self._settle(job, False, again=True))
-        return len(picked) == most and room > most
 
     async def _clear(self, queries: "Queries") -> None:
         """Removes the jobs of games that are over from the queue."""
@@ -302,11 +350,12 @@ class Queued:
             for job in ended:
                 self._held.pop(job.id, None)
 
-    def _begin(self, job: "Job", begun: Begun) -> None:
+    def _begin(self, job: "Job", begun: Begun, *, beyond: bool) -> None:
         self._held[job.id] = job
         self._driven[begun.game_id] = begun
         self._count()
-        future = self._runner.submit([begun.game_id], {begun.game_id: begun.job}, begun.owner)[begun.game_id]
+        jobs = {begun.game_id: begun.job}
+        future = self._runner.submit([begun.game_id], jobs, begun.owner, beyond=beyond)[begun.game_id]
         future.add_done_callback(lambda ended: self._done(job, begun, ended))
 
     def _begin_beside(self, job: "Job", work: Coroutine[Any, Any, None], name: str) -> None:
@@ -360,10 +409,11 @@ class Queued:
         else:
             self._spawn(self._settle(job, ended))
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.create_task(work, name="settling")
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work, name="settling")
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
+        return task
 
     async def _settle(self, job: "Job", ended: Ended, *, again: bool = False) -> None:
         """Ends the job of a game that is not over, and has the game go on when it can. ``again``: it was
@@ -415,10 +465,10 @@ class Queued:
         else:
             # Who has written to it meanwhile, or cancels it, gets time to finish.
             at_once = again or self._stopping.is_set()
-            await self._jobs.hand_back(job, after_s=0.0 if at_once else AGAIN_S)
+            await self._jobs.hand_back(job, after_s=0.0 if at_once else AGAIN_S, abandoned=True)
 
-    def _drop(self, begun: Begun) -> None:
-        self._spawn(self._runner.release(begun.game_id))
+    def _drop(self, begun: Begun) -> asyncio.Task[None]:
+        return self._spawn(self._runner.release(begun.game_id))
 
     def _count(self) -> None:
         metrics.batches_driven.set(len({begun.batch_id for begun in self._driven.values()}))
@@ -466,12 +516,11 @@ class Queued:
                 async with asyncio.timeout(WATCH_S):
                     await self._look_again.wait()
             self._look_again.clear()
+            began = time.monotonic()
             driven = list(self._driven.values())
             try:
                 await self.claims.look()
-                if not driven:
-                    continue
-                kept = await self._jobs.kept([begun.job for begun in driven])
+                kept = await self._jobs.kept([begun.job for begun in driven]) if driven else set()
             except PASSING as fault:
                 log.warning(
                     "cannot see which games were stopped or taken over; it is tried again",
@@ -482,9 +531,12 @@ class Queued:
             if lost:
                 # A game that has just ended is no longer driven either: it gets time to say so.
                 await asyncio.sleep(GATHER_S)
-            for begun in lost:
-                if self._driven.get(begun.game_id) is begun:
-                    self._drop(begun)
+            dropped = [self._drop(begun) for begun in lost if self._driven.get(begun.game_id) is begun]
+            if dropped:
+                await asyncio.wait(dropped, timeout=WATCH_S)
+            self._checked_at = began
+            self._checked.set()
+            self._checked.clear()
 
     async def _sweep(self) -> None:
         for turn in count(1):

@@ -17,12 +17,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import QueuePool
 
 from app.base.clock import agree, now_ms
+from app.base.off_loop import SharedPlaces
 from app.base.tasks import end_tasks, keep_going
 from app.settings import Settings
 from app.store.postgres import ANSWER_WITHIN_S, PostgresCommits, postgres_engine
 from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
-from app.store.sqlite import SqliteCommits, SqliteReads, sqlite_engine, sqlite_exists
-from app.store.trouble import DatabaseTrouble, trouble_of
+from app.store.sqlite import READERS, SqliteCommits, SqliteReads, sqlite_engine, sqlite_exists
+from app.store.trouble import DatabaseAway, DatabaseTrouble, trouble_of
 from app.store.writer import (
     Append,
     Conflict,
@@ -65,6 +66,16 @@ BACK_WITHIN_S: Final = 2.0
 PROBE_S: Final = 1.0
 """Seconds between two tries whether a database that did not work works again."""
 
+KEPT: Final = 5
+MORE: Final = 4
+"""Connections to PostgreSQL that are kept, and those that are opened beside them when many are busy."""
+
+BESIDE: Final = 3
+"""Of these, those that no read has: the writer's two, and the one for leases."""
+
+TURN_WITHIN_S: Final = 30.0
+"""Seconds that a read waits for its turn."""
+
 LOOK_S: Final = 30.0
 """Seconds between checks whether a newer release has taken the schema away."""
 
@@ -97,6 +108,10 @@ def in_parts(values: Collection[Any]) -> Iterator[list[Any]]:
         yield every[first : first + IN_LIST]
 
 
+class LateTurn(DatabaseAway):
+    """A read that waited too long for others of its owner."""
+
+
 class Database:
     """The engines of one service: one for writing, one for reading."""
 
@@ -109,9 +124,10 @@ class Database:
             self.read_engine = sqlite_engine(self.url, settings, writes=False)
             self._reads = SqliteReads(self.url, settings)
         else:
-            self.write_engine = postgres_engine(self.url, pool_size=5, max_overflow=4)
+            self.write_engine = postgres_engine(self.url, pool_size=KEPT, max_overflow=MORE)
             # Most reads are one statement: without a transaction they take half the round trips.
             self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._places = SharedPlaces(READERS if self.is_sqlite else KEPT + MORE - BESIDE)
         commits = SqliteCommits(self.url, settings) if self.is_sqlite else PostgresCommits(self.write_engine)
         self.health = DatabaseHealth()
         self.writer = Writer(commits, self.health)
@@ -157,9 +173,17 @@ class Database:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
-        """A connection for a few queries one after the other."""
-        async with working(), self.read_engine.connect() as connection:
-            yield connection
+        """A connection for a few queries one after the other; owners take turns. Raises LateTurn."""
+        try:
+            async with asyncio.timeout(TURN_WITHIN_S):
+                place = await self._places.take()
+        except TimeoutError:
+            raise LateTurn("too much else is being read") from None
+        try:
+            async with working(), self.read_engine.connect() as connection:
+                yield connection
+        finally:
+            self._places.leave(place)
 
     async def rows(self, query: Executable, values: Mapping[str, Any] | None = None) -> Sequence[Any]:
         """Everything that a query finds. ``values``: of its bound parameters, by name: building a query again
@@ -173,6 +197,8 @@ class Database:
             else:
                 async with self.reading() as connection:
                     found = (await connection.execute(query, values)).all()
+        except LateTurn:
+            raise  # its owner has asked for too much, which says nothing of the database's health
         except Exception as fault:
             self.health.failed("reading", fault)
             raise

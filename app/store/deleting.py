@@ -4,6 +4,7 @@ Of a deleted game one row of ``deletions`` is left, and the scores of evaluation
 text. A game is deleted only when its batch is over and nothing open needs it.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -75,6 +76,9 @@ OF_GAMES: Final[tuple[Table, ...]] = (
 FROM_RATERS: Final = (answers, judgements, statements, set_answers)
 """Of these, what raters said of a game."""
 
+OF_SETS: Final = (seen, seen_views, set_answers)
+"""What others have read of a game, and answered in sealed sets: no owner of the game learns how much."""
+
 TOGETHER: Final = 20
 """Games deleted in one transaction: few enough that no other writer waits long."""
 
@@ -84,25 +88,38 @@ class Deleted:
     """What was deleted, or would be."""
 
     games: int = 0
-    rows: dict[str, int] = field(default_factory=dict)
+    rows: Counter[str] = field(default_factory=Counter)
     """By table."""
-    bytes: int = 0
-    """The size of those rows, without indexes."""
+    sizes: Counter[str] = field(default_factory=Counter)
+    """By table, the bytes of those rows, without indexes."""
 
     def add(self, other: "Deleted") -> None:
         self.games += other.games
-        self.bytes += other.bytes
-        for table, count in other.rows.items():
-            self.rows[table] = self.rows.get(table, 0) + count
+        self.rows += other.rows
+        self.sizes += other.sizes
+
+    @property
+    def for_owner(self) -> "Deleted":
+        """As an owner is told, without ``OF_SETS``."""
+        hidden = {table.name for table in OF_SETS}
+        return Deleted(
+            self.games,
+            Counter({name: count for name, count in self.rows.items() if name not in hidden}),
+            Counter({name: size for name, size in self.sizes.items() if name not in hidden}),
+        )
+
+    @property
+    def bytes(self) -> int:
+        return self.sizes.total()
 
     @property
     def events(self) -> int:
-        return self.rows.get(events.name, 0)
+        return self.rows[events.name]
 
     @property
     def from_raters(self) -> int:
         """Answers and judgements of raters."""
-        return sum(self.rows.get(table.name, 0) for table in FROM_RATERS)
+        return sum(self.rows[table.name] for table in FROM_RATERS)
 
 
 class Deleting:
@@ -148,7 +165,7 @@ class Deleting:
         for some in _parts(game_ids):
             async with self._database.reading() as connection:
                 for table in (games, *OF_GAMES):
-                    deleted.bytes += await _bytes(connection, table, some)
+                    deleted.sizes[table.name] += await _bytes(connection, table, some)
         return deleted
 
     async def delete(self, game_ids: Sequence[str], by: str) -> AsyncIterator[Deleted]:
@@ -174,16 +191,17 @@ class Deleting:
             await connection.execute(
                 select(games.c.game_id, games.c.batch_id, games.c.head)
                 .where(games.c.game_id.in_(game_ids))
+                .order_by(games.c.game_id)
                 .with_for_update()
             )
         ).all()
         await _check(connection, game_ids)
         deleted = Deleted(len(found))
         for table in (*OF_GAMES, games):
-            deleted.bytes += await _bytes(connection, table, game_ids)
+            deleted.sizes[table.name] += await _bytes(connection, table, game_ids)
             gone = await connection.execute(delete(table).where(table.c.game_id.in_(game_ids)))
             if gone.rowcount:
-                deleted.rows[str(table.name)] = gone.rowcount
+                deleted.rows[table.name] = gone.rowcount
         for batch_id in {row.batch_id for row in found}:
             of_batch = sum(row.batch_id == batch_id for row in found)
             this = batches.c.batch_id == batch_id

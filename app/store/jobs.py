@@ -23,6 +23,7 @@ from app.store.tables import batches, games, inbox
 if TYPE_CHECKING:
     from pgqueuer.adapters.persistence.queries import Queries
     from pgqueuer.models import Job
+    from pgqueuer.types import QueueManagerId
 
 __all__ = [
     "ARRANGE",
@@ -35,6 +36,7 @@ __all__ = [
     "Begun",
     "JobStore",
     "game_of",
+    "pick_abandoned",
     "queries_on",
 ]
 
@@ -66,6 +68,12 @@ AHEAD: Final = 2_000_000_000
 
 ENDPOINT: Final = "endpoint"
 """The header that names the endpoint for which a job's game waits."""
+
+ABANDONED: Final = "abandoned"
+"""The header of jobs of games that lost their process: it stopped, fell silent or gave them up."""
+
+FREE_PLACE_S: Final = 1.0
+"""Seconds in which processes with a free place may take such a game before others do."""
 
 _ORDER: Final = 4_931_007_222
 """The advisory lock under which jobs are put in order."""
@@ -195,6 +203,18 @@ _LEFT: Final = text(
 )
 """Claims of processes that died when they had just judged."""
 
+_PICK_ABANDONED: Final = (
+    "WITH silent AS ("
+    " SELECT id FROM pgqueuer WHERE status = 'picked' AND entrypoint IN ('game', 'first') "
+    " AND heartbeat < now() - CAST($3 AS interval) ORDER BY heartbeat LIMIT $2 FOR UPDATE SKIP LOCKED), "
+    "waiting AS ("
+    " SELECT id FROM pgqueuer WHERE status = 'queued' AND entrypoint = 'game' AND priority = $4 "
+    " AND execute_after < now() - CAST($5 AS interval) AND headers ->> 'abandoned' IS NOT NULL "
+    " ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED) "
+    "UPDATE pgqueuer SET status = 'picked', updated = now(), heartbeat = now(), queue_manager_id = $1 "
+    "WHERE id IN (SELECT id FROM silent UNION ALL SELECT id FROM waiting LIMIT $2) RETURNING *"
+)
+
 _LAID_OUT: Final = text(
     "SELECT convert_from(payload, 'UTF8') FROM pgqueuer WHERE entrypoint = 'batch' AND status <> 'failed'"
 )
@@ -238,6 +258,19 @@ def queries_on(driver: Any) -> "Queries":
     from pgqueuer.adapters.persistence.queries import Queries
 
     return Queries(AsyncpgDriver(driver))
+
+
+async def pick_abandoned(
+    queries: "Queries", own: "QueueManagerId", most: int, stale: timedelta
+) -> "list[Job]":
+    """Picks jobs for a process without a free place, at most ``most``: those whose process is silent, and
+    those of games that lost theirs if no process with a free place has taken them yet.
+    """
+    from pgqueuer.models import Job
+
+    patience = timedelta(seconds=FREE_PLACE_S)
+    rows = await queries.driver.fetch(_PICK_ABANDONED, own, most, stale, AHEAD, patience)
+    return [Job.model_validate(row) for row in rows]
 
 
 async def _queries(connection: AsyncConnection) -> "Queries":
@@ -326,7 +359,7 @@ class JobStore:
             [game_id.encode() for game_id in game_ids],
             list(priorities) or [-AHEAD] * count,
             execute_after=[timedelta(seconds=after_s)] * count,
-            headers=[None if headers is None else dict(headers)] * count,
+            headers=[dict(headers) if headers else None] * count,
         )
         await connection.execute(_GIVE, {"games": list(game_ids), "jobs": list(jobs)})
 
@@ -376,14 +409,18 @@ class JobStore:
         after_s: float = 0.0,
         endpoint: str | None = None,
         waits_for: Sequence[str] = (),
+        abandoned: bool = False,
     ) -> None:
         """Ends a job that drives a game, and gives the game a new one if it is to go on. Raises the error of
         the database if somebody else holds the game's row.
 
         ``after_s``: seconds until the new job begins at the latest. ``endpoint``: it may begin as soon as
         this endpoint answers. ``waits_for``: requests; if one of them has its outcome, the new job begins at
-        once.
+        once. ``abandoned``: ``pick_abandoned`` may pick the new job.
         """
+        headers = {} if endpoint is None else {ENDPOINT: endpoint}
+        if abandoned:
+            headers[ABANDONED] = "yes"
         game_id = game_of(job)
         query = (
             select(
@@ -411,7 +448,7 @@ class JobStore:
                         [GAME],
                         priorities=[AHEAD],
                         after_s=0.0 if at_once else after_s,
-                        headers=None if endpoint is None else {ENDPOINT: endpoint},
+                        headers=headers,
                     )
                 else:
                     await connection.execute(

@@ -23,7 +23,16 @@ from app.store.rows import (
     typed_row,
     values_of,
 )
-from app.store.tables import seen_views, set_answers, set_entries, set_items, sets, tokens
+from app.store.tables import (
+    claim_codes,
+    games,
+    seen_views,
+    set_answers,
+    set_entries,
+    set_items,
+    sets,
+    tokens,
+)
 
 __all__ = ["SetStore"]
 
@@ -50,6 +59,15 @@ class SetStore:
             await connection.execute(
                 select(func.pg_advisory_xact_lock(func.hashtextextended(f"set/{name}", 0)))
             )
+
+    async def keep_games(self, connection: AsyncConnection, wanted: Collection[str]) -> set[str]:
+        """Those of these games that are there. Nobody deletes them before the caller's transaction ends."""
+        found: set[str] = set()
+        for some in in_parts(wanted):
+            # In their order, as they are deleted: nobody waits for each other in a circle.
+            query = select(games.c.game_id).where(games.c.game_id.in_(some)).order_by(games.c.game_id)
+            found.update((await connection.execute(query.with_for_update(read=True))).scalars())
+        return found
 
     async def find(self, set_id: str) -> SetRow | None:
         """The set's row; None for an unknown id."""
@@ -221,8 +239,11 @@ class SetStore:
             found |= {(game, seat) for game, seat in await self._database.rows(query)}
         return found
 
-    async def seats_held(self, owner: str, game_id: str) -> set[int]:
-        """The seats of this game for which the owner was given a token, whether or not it is valid now."""
-        c = tokens.c
-        query = select(c.seat).where(c.game_id == game_id, c.owner == owner, c.seat.is_not(None)).distinct()
-        return set(await self._database.column(query))
+    async def seats_held(self, owner: str, keys: Collection[str], game_id: str) -> set[int]:
+        """The seats of this game for which the owner was given a token, whether or not it is valid now, and
+        those whose codes it made and somebody has used. ``keys``: the public names of its keys.
+        """
+        c, code = tokens.c, claim_codes.c
+        held = select(c.seat).where(c.game_id == game_id, c.owner == owner, c.seat.is_not(None))
+        used = select(code.seat).where(code.game_id == game_id, code.by.in_(keys), code.used_at.is_not(None))
+        return set(await self._database.column(held.union(used)))

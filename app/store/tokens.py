@@ -15,7 +15,9 @@ from app.store.tables import tokens
 __all__ = ["StoredToken", "TokenStore"]
 
 KEPT_MS: Final = 30 * 24 * 3_600_000
-"""How long the row of an expired token is kept, in milliseconds."""
+"""How long the row of an expired watch token is kept, in milliseconds. Those of seats stay as long as their
+games: who held one may not answer for others' views (``app/evaluations/gold.py``).
+"""
 
 _PLACE: Final = {"created_at": tokens.c.created_at, "token_id": tokens.c.token_id}
 
@@ -51,9 +53,10 @@ class TokenStore:
         self._database = database
 
     async def add(self, connection: AsyncConnection, token: StoredToken) -> None:
-        """Stores a token, in the caller's transaction, and drops those that expired long ago."""
+        """Stores a token, in the caller's transaction, and drops watch tokens that expired long ago."""
         values = {name: getattr(token, name) for name in StoredToken.__slots__}
-        await connection.execute(delete(tokens).where(tokens.c.expires_at < token.created_at - KEPT_MS))
+        long_ago = tokens.c.expires_at < token.created_at - KEPT_MS
+        await connection.execute(delete(tokens).where(long_ago, tokens.c.seat.is_(None)))
         await connection.execute(insert(tokens), [values])
 
     async def page(

@@ -7,7 +7,7 @@ authors' scripts made their contexts.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from engine.chance import pick
 from engine.terms import Seat
@@ -15,7 +15,7 @@ from engine.thoughts import SelectionStage
 from evaluators.authors.conversion import ConvertedGame
 from evaluators.authors.results import REJECTED
 from evaluators.authors.run import AuthorsItem, Run
-from evaluators.ground.items import make_id
+from evaluators.ground.items import AnsweredDimension, make_id
 from evaluators.ground.turns import Turn, read_game
 
 __all__ = ["VARIANT", "TakenAnswer", "answers_of", "turns_by_key"]
@@ -23,7 +23,7 @@ __all__ = ["VARIANT", "TakenAnswer", "answers_of", "turns_by_key"]
 VARIANT: Final[Mapping[str, str]] = {"context": "release"}
 """How the answered items were made, apart from the defaults."""
 
-_RATERS: Final[Mapping[str, tuple[str, Literal["guessing", "summarisation"]]]] = {
+_RATERS: Final[Mapping[str, tuple[str, AnsweredDimension]]] = {
     "guesses.json": ("guesses", "guessing"),
     "guesses_second_order.json": ("guesses second order", "guessing"),
     "summaries.json": ("summaries", "summarisation"),
@@ -36,7 +36,7 @@ class TakenAnswer:
     """One answer of a run, to one item of ours."""
 
     rater: str
-    dimension: Literal["guessing", "summarisation"]
+    dimension: AnsweredDimension
     item_id: str
     intentions: tuple[str, ...]
     """In the words of the file."""
@@ -69,9 +69,7 @@ def answers_of(run: Run, games: Sequence[ConvertedGame]) -> tuple[list[TakenAnsw
     return list(taken.values()), odd
 
 
-def _item_id(
-    game: ConvertedGame, turn: Turn, item: AuthorsItem, dimension: Literal["guessing", "summarisation"]
-) -> str:
+def _item_id(game: ConvertedGame, turn: Turn, item: AuthorsItem, dimension: AnsweredDimension) -> str:
     stage: SelectionStage = "first" if item.stage == "form" else "final"
     reader = None
     if dimension == "guessing":

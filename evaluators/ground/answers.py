@@ -76,7 +76,6 @@ def read_answer(
     rater: str = "",
     role: Role | None = None,
     confidence: float | None = None,
-    close: float = CLOSE,
 ) -> Guess:
     """Makes a guess from ids or free texts; an intention that is named twice counts once.
 
@@ -85,7 +84,7 @@ def read_answer(
     intentions = set()
     unmapped: dict[str, str] = {}
     for text in named:
-        id_ = read_intention(text, close)
+        id_ = read_intention(text)
         if id_ is not None:
             intentions.add(id_)
         elif plain(text):
@@ -93,7 +92,7 @@ def read_answer(
     return Guess(item_id, frozenset(intentions), tuple(unmapped.values()), rater, role, confidence)
 
 
-def read_reply(item_id: str, text: str, *, rater: str = "", close: float = CLOSE) -> Guess:
+def read_reply(item_id: str, text: str) -> Guess:
     """Reads the guess in a model's reply. It takes the ``intentions`` of the last JSON object that has them;
     without such an object, every line that names an intention; without such a line, every line of a list.
 
@@ -102,11 +101,11 @@ def read_reply(item_id: str, text: str, *, rater: str = "", close: float = CLOSE
     named = _in_json(text)
     if named is None:
         lines = [_MARKS.sub("", line).strip() for line in text.splitlines()]
-        named = [line for line in lines if read_intention(line, close) is not None]
+        named = [line for line in lines if read_intention(line) is not None]
         if not named:
             listed = zip(lines, text.splitlines(), strict=True)
             named = [line for line, raw in listed if line and _MARKS.match(raw)]
-    return read_answer(item_id, named, rater=rater, close=close)
+    return read_answer(item_id, named)
 
 
 _MARKS: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s*")

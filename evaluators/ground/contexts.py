@@ -27,7 +27,7 @@ from engine.events import (
     visible,
 )
 from engine.knowledge import sees
-from engine.profile import Profile
+from engine.profile import Discussion, Profile
 from engine.terms import EVIL_ROLES, Role, Seat, Side, side_of
 from engine.thoughts import Unheard
 from evaluators.ground.quoting import listed, quoted
@@ -326,11 +326,18 @@ def game_lines(profile: Profile, names: Sequence[str]) -> Iterator[str]:
         f"Avalon at a table of {profile.players} seats, each with a hidden role. "
         f"Loyal roles in this deal: {', '.join(loyal)}. Evil roles: {', '.join(evil)}."
     )
+    fails = set(profile.fails_needed)
+    needed = (
+        "one failure card fails a quest"
+        if fails == {1}
+        else f"{', '.join(map(str, profile.fails_needed))} failure cards fail quests 1 to 5"
+    )
+    change = " The leader may then change the team once and says why." if profile.reconsideration else ""
     yield (
         f"Each round sends a team on one quest; the teams of quests 1 to 5 have "
-        f"{', '.join(map(str, profile.team_sizes))} seats. The leader proposes a team, the seats talk and "
-        f"vote, and an approved team plays its cards face down. Loyal seats play success, evil ones "
-        f"success or failure; {', '.join(map(str, profile.fails_needed))} failure cards fail quests 1 to 5."
+        f"{', '.join(map(str, profile.team_sizes))} seats. {_ORDER[profile.discussion]}{change} "
+        f"All vote at once; with {profile.yes_needed} of {profile.players} votes for it, the team goes and "
+        f"plays its cards face down. Loyal seats play success, evil ones success or failure; {needed}."
     )
     last = {
         "evil_wins": "after the last rejection evil wins",
@@ -338,19 +345,48 @@ def game_lines(profile: Profile, names: Sequence[str]) -> Iterator[str]:
         "last_team_goes": "the last team goes whatever the vote says",
         "quest_fails": "after the last rejection the quest fails",
     }[profile.on_max_rejections]
-    yield f"A round has at most {profile.max_rejections} proposals; {last}."
-    shot = "" if profile.assassination == "none" else " Evil also wins by shooting merlin."
-    yield f"Three failed quests win for evil, three successful ones for loyal.{shot}"
+    most = profile.max_rejections
+    yield (
+        f"After a rejection the next leader proposes. A round has at most {most} "
+        f"{'proposal' if most == 1 else 'proposals'}; {last}."
+    )
+    yield f"Three failed quests win for evil{_shot(profile)}."
     if Role.MERLIN in profile.roles:
         but = ", save mordred" if Role.MORDRED in profile.roles else ""
         yield f"merlin was shown the evil seats{but}, without their roles."
-    if Role.PERCIVAL in profile.roles:
-        yield "percival was shown merlin and morgana, without telling which is which."
-    oberon = "; oberon sees none of them and is seen by none" if Role.OBERON in profile.roles else ""
-    yield f"The evil seats were shown each other{oberon}."
+    shown = [role.value for role in (Role.MERLIN, Role.MORGANA) if role in profile.roles]
+    if Role.PERCIVAL in profile.roles and shown:
+        apart = ", without telling which is which" if len(shown) == 2 else ""
+        yield f"percival was shown {' and '.join(shown)}{apart}."
+    lonely = Role.OBERON in profile.roles
+    if len(evil) > 1 + lonely:
+        oberon = "; oberon sees none of them and is seen by none" if lonely else ""
+        yield f"The evil seats were shown each other{oberon}."
+    elif len(evil) > 1:
+        yield "The evil seats were not shown each other."
     for seat, name in enumerate(names, 1):
         if name != f"Player {seat}":
             yield f"Seat {seat} is called {quoted(name)}."
+
+
+_ORDER: Final[Mapping[Discussion, str]] = {
+    "before_proposal": "All speak once, the leader first; then the leader proposes a team and says why.",
+    "after_proposal": "The leader proposes a team with the first speech; then the others speak once each.",
+    "none": "The leader proposes a team; nobody is asked to speak.",
+}
+
+
+def _shot(profile: Profile) -> str:
+    """How three successful quests win, and what a shot at Merlin does: the end of a sentence."""
+    if profile.assassination == "none" or Role.MERLIN not in profile.roles:
+        return ", three successful ones for loyal"
+    if profile.assassination == "after_three_successes":
+        return ". After three successful ones an evil seat shoots: if it hits merlin evil wins, else loyal"
+    missed = "loyal wins" if profile.missed_shot == "loyal_wins" else "the game goes on"
+    return (
+        ", three successful ones for loyal. Once, after a quest, also the last, an evil seat may shoot: if "
+        f"it hits merlin, evil wins; if it misses, {missed}"
+    )
 
 
 def _seat_lines(context: Context) -> Iterator[str]:
@@ -368,13 +404,16 @@ def _knowledge(role: Role, shown: tuple[Seat, ...], deck: tuple[Role, ...]) -> s
     if not shown:
         return "You were shown no other seat."
     seats = f"You were shown: {listed(shown)}."
+    are, holds = ("It is", "it holds") if len(shown) == 1 else ("They are", "each holds")
     if role is Role.MERLIN:
-        return f"{seats} They are evil; you do not know which role each holds."
+        return f"{seats} {are} evil; you do not know which role {holds}."
     if role is Role.PERCIVAL:
         if Role.MERLIN in deck and Role.MORGANA in deck:
             return f"{seats} One is merlin, the other morgana; you do not know which."
         return f"{seats} It is {'merlin' if Role.MERLIN in deck else 'morgana'}."
-    return f"{seats} They are evil like you; you do not know which role each holds."
+    if sum(other in EVIL_ROLES for other in deck) == 2:
+        return f"{seats} {are} evil like you."
+    return f"{seats} {are} evil like you; you do not know which role {holds}."
 
 
 def _record_lines(context: Context) -> Iterator[str]:
@@ -387,7 +426,7 @@ def _record_lines(context: Context) -> Iterator[str]:
     if context.without is not None:
         yield _UNHEARD[context.without]
     if context.later:
-        yield "Known besides, from later in this round:"
+        yield "Also known, from later in this round:"
         for entry in context.later:
             yield line_of(entry)
     yield "=== END OF RECORD ==="

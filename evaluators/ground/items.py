@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from engine.chance import pick
+from engine.events import TeamProposed
 from engine.intentions import CATALOGUE, IMPACTFUL_RELEASE, IntentionId, allowed
 from engine.terms import Role, Seat
 from engine.thoughts import Choice, SelectionStage
@@ -29,7 +30,9 @@ from evaluators.ground.judgements import FollowScore, StageKey, sufficient
 from evaluators.ground.turns import Game, Stage, Turn, read_game
 
 __all__ = [
+    "ANSWERED",
     "DIMENSIONS",
+    "AnsweredDimension",
     "Dimension",
     "Excluded",
     "Followed",
@@ -47,6 +50,10 @@ __all__ = [
 
 Dimension = Literal["selection", "following", "summarisation", "guessing"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
+
+AnsweredDimension = Literal["guessing", "summarisation"]
+ANSWERED: Final[tuple[AnsweredDimension, ...]] = get_args(AnsweredDimension)
+"""The dimensions whose items are answered with intentions. Those of the others are judged."""
 
 Readers = Literal["drawn", "all"]
 Options = Literal["impactful", "roles"]
@@ -212,6 +219,16 @@ class Item:
     """The right answer, never empty; None if it is hidden, or if raters judge the item."""
     speaker_role: Role | None
     """The speaker's role, for tables by role and side; None if gold is hidden."""
+
+    @property
+    def proposed(self) -> tuple[Seat, ...]:
+        """The team that the final speech proposed, where the context ends before it; else empty. A draft
+        proposes no team yet.
+        """
+        if self.stage != "final" or not self.speech or self.dimension == "guessing":
+            return ()
+        opening = self.context.game.log[self.context.end]
+        return opening.team if isinstance(opening, TeamProposed) else ()
 
 
 def items(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from engine.intentions import BY_ID, CATALOGUE
 from evaluators.ground.items import Item
-from evaluators.ground.quoting import quoted
+from evaluators.ground.quoting import listed, quoted
 
 __all__ = ["jsonl", "question", "row"]
 
@@ -77,8 +77,8 @@ _LINE_ENDS: Final = (("\x85", r"\u0085"), ("\u2028", r"\u2028"), ("\u2029", r"\u
 
 
 _FORM: Final = (
-    "Say first, in a sentence or two, what your choice rests on. "
-    'Answer with one JSON object and nothing else: {"reason": "…", "intentions": ["…", "…"]}'
+    "Answer with one JSON object and nothing else: first, in a sentence or two, what your choice rests on, "
+    'then the ids: {"reason": "…", "intentions": ["…", "…"]}'
 )
 
 
@@ -104,28 +104,38 @@ def _guessing(item: Item) -> Iterator[str]:
 
 
 def _summarisation(item: Item) -> Iterator[str]:
-    yield f"It was your turn to speak. You thought: {quoted(item.think)}"
+    thought = f" You thought: {quoted(item.think)}" if item.think.strip() else ""
+    yield f"It was your turn to speak.{thought}"
     yield f"You wrote as your speech: {quoted(item.speech)}"
+    if item.proposed:
+        yield f"With this speech you proposed the team {listed(item.proposed)}."
     yield "Which two or three intentions did you pursue with it? Choose from these, by id:"
     yield from _options(item)
     yield _FORM
 
 
 def _selection(item: Item) -> Iterator[str]:
-    yield f"For its speech seat {item.speaker} selected these intentions:"
+    yield f"Judge seat {item.speaker} from outside. For its speech it selected these intentions:"
     yield from _chosen(item)
     yield (
         "Which of them are reasonable here? One is not where it contradicts the record, the role, or "
-        "another one selected."
+        "another one selected. For each say first why."
     )
 
 
 def _following(item: Item) -> Iterator[str]:
-    yield f"For its speech seat {item.speaker} selected these intentions:"
+    yield f"Judge seat {item.speaker} from outside. For its speech it selected these intentions:"
     yield from _chosen(item)
-    yield f"It thought: {quoted(item.think)}"
+    thinks = bool(item.think.strip())
+    if thinks:
+        yield f"It thought: {quoted(item.think)}"
     yield f"It wrote as its speech: {quoted(item.speech)}"
-    yield "How well does each of the two act on each intention, from 1 (not at all) to 5 (perfectly)?"
+    if item.proposed:
+        yield f"With this speech it proposed the team {listed(item.proposed)}."
+    yield (
+        f"How well {'do thinking and speech each' if thinks else 'does the speech'} act on each intention, "
+        "from 1 (not at all) to 5 (perfectly)? For each say first why."
+    )
 
 
 _QUESTIONS: Final = {

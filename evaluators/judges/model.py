@@ -16,7 +16,7 @@ from typing import Any, Final
 from engine.intentions import BY_ID, IntentionId
 from evaluators.ground.items import Item
 from evaluators.ground.judgements import SCORES, Judgement
-from evaluators.ground.quoting import quoted, words_of
+from evaluators.ground.quoting import listed, quoted, words_of
 from evaluators.judges.asking import (
     ATTEMPTS,
     TEXT,
@@ -89,7 +89,8 @@ def _parts(item: Item) -> tuple[str, ...]:
 
 def _texts(item: Item) -> list[str]:
     thinking = [f"Its thinking: {quoted(item.think)}"] if item.think.strip() else []
-    return [*thinking, f"Its speech: {quoted(item.speech)}", ""]
+    team = [f"With this speech it proposed the team {listed(item.proposed)}."] if item.proposed else []
+    return [*thinking, f"Its speech: {quoted(item.speech)}", *team, ""]
 
 
 def _asked(intention: IntentionId, reason: str) -> str:
@@ -194,7 +195,7 @@ def _faults(entry: Mapping[str, Any], item: Item) -> Iterator[str]:
     for part in _parts(item):
         part_entry = entry.get(part)
         if not isinstance(part_entry, dict):
-            yield f"{part} is an object with score, quote and reason"
+            yield f"{part} is an object with quote, reason and score"
             continue
         score = part_entry.get("score")
         if type(score) is not int or score not in SCORES:

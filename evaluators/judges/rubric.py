@@ -1,8 +1,7 @@
 """The rubric for judges, with an example of each score.
 
-The scale is InterIntent's (EMNLP 2024, section 3); wording and examples are ours. All examples come from one
-game, so that they can be compared: seats are called by number, and quest 2 failed with seats 3 and 5 on its
-team.
+The scale is InterIntent's (EMNLP 2024, section 3); wording and examples are ours. All examples of intentions
+come from one game, so that they can be compared. An example gives its reason before its score, as judges do.
 """
 
 from typing import Final, NamedTuple
@@ -184,6 +183,9 @@ You judge how well a seat at a table of Avalon acted on the intentions it had ch
 whether the intentions are wise, whether the text is well written, or whether the seat lies: a lie may be
 just what the intention asks for. You judge for every intention on its own, thinking and speaking apart.
 
+You have what the seat had: its role, what it was shown, the record up to its speech. All this is told as it
+was told to the seat: "you" in it is the seat that you judge, and not yourself.
+
 Scores:
 5  it acts on the intention fully: concrete content (named seats, a ground, a hint, a request), no false fact
 4  nearly: it acts on it, something small is missing
@@ -202,7 +204,8 @@ they show. Then give the score that follows from this."""
 _SELECTING: Final = """\
 You judge whether the intentions that a seat at a table of Avalon chose for its next speech are reasonable in
 its situation: yes or no for every one of them. You have what the seat had: its role, what it was shown, the
-record up to this point.
+record up to this point. All this is told as it was told to the seat: "you" in it is the seat that you judge,
+and not yourself.
 
 An intention is unreasonable when it contradicts the record (a failed quest that never was, a vote not yet
 taken), when it contradicts the role (it helps the other side, and for nothing in return), or when it
@@ -238,16 +241,23 @@ record, the line that comes nearest. For uncheckable leave the record empty. The
 this shows. Then give the verdict that follows from it."""
 
 
+_OTHER_GAME: Final = (
+    "The examples are from another game: its seats are called by number, and its quest 2 failed with seats 3 "
+    "and 5 on the team."
+)
+
+
 def statements_text() -> str:
     """The rubric of statements, with examples of each verdict and of sentences without a statement."""
     lines = []
     for example in STATING:
         if example.verdict:
             record = f' The record: "{example.record}"' if example.record else ""
-            lines.append(f'- "{example.text}" {example.verdict}.{record} {example.why}')
+            lines.append(f'- "{example.text}"{record} {example.why} So: {example.verdict}.')
         else:
-            lines.append(f'- "{example.text}" No statement: {example.why}')
-    return "\n".join([_STATEMENTS, "", "Examples, seat 1 speaking in round 3:", *lines])
+            lines.append(f'- "{example.text}" {example.why} So: no statement.')
+    title = "Examples from another game, seat 1 speaking in its round 3:"
+    return "\n".join([_STATEMENTS, "", title, *lines])
 
 
 def following_text() -> str:
@@ -255,6 +265,8 @@ def following_text() -> str:
     return "\n".join(
         [
             FOLLOWING,
+            "",
+            _OTHER_GAME,
             "",
             *_examples("Examples of thinking", THINKING),
             "",
@@ -267,12 +279,12 @@ def selection_text() -> str:
     """The rubric of selection, with its examples."""
     verdicts = ("unreasonable", "reasonable")
     lines = [
-        f"- {example.intention}. {example.text} {verdicts[example.score]}: {example.why}"
+        f"- {example.intention}. {example.text} {example.why} So: {verdicts[example.score]}."
         for example in SELECTION
     ]
-    return "\n".join([_SELECTING, "", "Examples:", *lines])
+    return "\n".join([_SELECTING, "", _OTHER_GAME, "", *lines])
 
 
 def _examples(title: str, examples: tuple[Example, ...]) -> list[str]:
-    lines = [f'{example.score}: "{example.text}" {example.why}' for example in examples]
+    lines = [f'- "{example.text}" {example.why} So: {example.score}.' for example in examples]
     return [f"{title}, the intention being {examples[0].intention}:", *lines]

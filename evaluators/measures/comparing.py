@@ -17,7 +17,7 @@ from math import isnan, nan
 from typing import Any, Final, Literal, NamedTuple
 
 from evaluators.ground.answers import Guess, Unmapped
-from evaluators.ground.items import Dimension, Variant, items
+from evaluators.ground.items import ANSWERED, Dimension, Variant, items
 from evaluators.ground.judgements import Judgement, good
 from evaluators.ground.turns import Game
 from evaluators.measures.judged import judged_turns
@@ -163,7 +163,7 @@ def joined(first: Units, second: Units, part: Part) -> Joined | None:
     if not common:
         return None
     columns = zip(*((*first[unit], *second[unit]) for unit in common), strict=True)
-    answered = part in ("guessing", "summarisation")
+    answered = part in ANSWERED
     items = {unit if answered else unit.rsplit("/", 1)[0] for unit in common}
     return Joined(tuple(map(sum, columns)), len(common), len(items))
 

@@ -356,10 +356,10 @@ class PlayMetrics:
         return tuple(PlayRow(label, left, right, PUBLISHED.get(label, {})) for label, left, right in ours)
 
 
-def play_figure(tally: FigureTally, label: str, side: str, empty: str) -> Figure:
-    """One metric of a side with its interval over games; ``empty`` is its note if it has no number."""
+def play_figure(tally: FigureTally, label: str, side: str) -> Figure:
+    """One metric of a side with its interval over games."""
     kind: Kind = "mean_of_shares" if label == _ENGAGEMENT else "share"
-    return tally.figure(_key(label, side), kind, empty)
+    return tally.figure(_key(label, side), kind, "nothing to count in these games")
 
 
 class PlayFigures:
@@ -391,7 +391,7 @@ class PlayFigures:
                     yield (
                         row,
                         side,
-                        play_figure(self.tally, row.label, side, "nothing to count in these games"),
+                        play_figure(self.tally, row.label, side),
                     )
 
     def intervals_as_json(self) -> dict[str, Any]:

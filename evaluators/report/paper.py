@@ -316,7 +316,7 @@ def results_of_games(tally: FigureTally) -> Iterator[ReportTable]:
                     TableRow(
                         (measure, side),
                         {
-                            "ours": play_figure(tally, measure, side, "nothing to count in these games"),
+                            "ours": play_figure(tally, measure, side),
                             **{
                                 model: published(getattr(of_models[model], side))
                                 for model in MODELS

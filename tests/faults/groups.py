@@ -99,7 +99,7 @@ WAITED_FOR: Final = frozenset(
         *("status_429", "status_429_seconds", "status_429_date", "status_429_huge"),
         *("status_500", "status_502", "status_503"),
         *("refused", "disconnect", "reset_mid_body", "truncated_body"),
-        *("truncated_stream", "truncated_silently", "malformed_body"),
+        *("truncated_stream", "truncated_silently", "malformed_body", "not_json"),
         *("silence", "silence_after_headers", "slow_drip"),
     }
 )

@@ -6,7 +6,7 @@ from typing import Final
 
 from app.store.rows import SeekRow
 
-__all__ = ["ALIASES", "AWAY_MS", "Match", "match"]
+__all__ = ["ALIASES", "AWAY_MS", "Match", "is_there", "match"]
 
 AWAY_MS: Final = 45_000
 """A bot that was not seen for so long is away: nobody is paired with it until it comes back. It is more than
@@ -23,6 +23,11 @@ class Match:
     """Those whose time is over."""
 
 
+def is_there(seek: SeekRow, now: int) -> bool:
+    """Whether its bot was seen lately."""
+    return seek.seen_at >= now - AWAY_MS
+
+
 def match(
     waiting: Sequence[SeekRow], seats: int, now: int, *, one_per_owner: bool, due: bool = False
 ) -> Match:
@@ -32,7 +37,7 @@ def match(
     of them is content with so few; otherwise the seeks whose time is up end. ``one_per_owner``: of each
     owner's seeks only the oldest can be in the game. ``due``: the time is up for all of them.
     """
-    there = [seek for seek in waiting if seek.seen_at >= now - AWAY_MS]
+    there = [seek for seek in waiting if is_there(seek, now)]
     # Of one owner, the later ones wait for the next game.
     first = {seek.owner: seek for seek in reversed(there)}
     present = [seek for seek in there if not one_per_owner or first[seek.owner] is seek]

@@ -25,7 +25,7 @@ from app.games.dealing import players_of
 from app.games.schemas import NewGames, SeatSpec
 from app.games.seat_tokens import SeatTokens
 from app.games.service import Games, Laid
-from app.play.meeting.matching import ALIASES, AWAY_MS, Match, match
+from app.play.meeting.matching import ALIASES, AWAY_MS, Match, is_there, match
 from app.play.meeting.schemas import (
     OPEN_SEAT,
     PACES,
@@ -181,7 +181,7 @@ class Meeting:
         caller: Caller,
         seats: int | None = None,
     ) -> SeekView:
-        """Stores a seek and pairs its pool. ``seats``: how many seeks the pool may hold."""
+        """Stores a seek and pairs its pool. ``seats``: how many seeks of bots that are there it may hold."""
         at = self._database.writer.stamp()
         seek = SeekRow(
             seek_id=new_id("q"),
@@ -199,7 +199,8 @@ class Meeting:
 
         async def work(connection: AsyncConnection) -> SeekRow | None:
             await self._store.lock(connection, pool)
-            others = [one for one in await self._store.waiting(connection, pool) if not _same(one, seek)]
+            waiting = await self._store.waiting(connection, pool)
+            others = [one for one in waiting if is_there(one, at) and not _same(one, seek)]
             if seats is not None and len(others) >= seats:
                 return None
             added = await self._store.add(connection, seek)
@@ -241,19 +242,19 @@ class Meeting:
                         break
                     # Hints may be lost.
                     await watch.wait(min(left_s, 2.0))
-        return await self._view(seek)
+        return await self._view(seek, caller)
 
     async def withdraw(self, seek_id: str, caller: Caller) -> SeekView:
         """Ends a seek. One that has ended stays as it is: it may have been paired. Raises NotFound."""
         seek = await self.own(seek_id, caller)
         if await self._store.withdraw(seek_id, now_ms()):
             self._feed.hint(lobby_name(seek.owner, seek.bot))
-        return await self._view(await self.own(seek_id, caller))
+        return await self._view(await self.own(seek_id, caller), caller)
 
     async def lobby(self, caller: Caller) -> LobbyView:
         """What everybody may know of who waits, and the caller's own seeks."""
         # First: whoever is read here is counted below, and not the other way round.
-        seeks = [await self._view(seek) for seek in await self._store.open_of(caller.owner)]
+        seeks = [await self._view(seek, caller) for seek in await self._store.open_of(caller.owner)]
         pools = []
         claimed: dict[str, int] = {}
         for pool, waiting in (await self._store.present(now_ms() - AWAY_MS)).items():
@@ -278,11 +279,11 @@ class Meeting:
         ]
         return LobbyView(pools=pools, games=games, seeks=seeks)
 
-    async def started(self, owner: str, bot: str) -> list[GameStarted]:
-        """The bot's games that are not over, each with a fresh token of its seat, oldest first."""
+    async def started(self, caller: Caller, bot: str) -> list[GameStarted]:
+        """The games of the caller's bot that are not over, oldest first, each with a new token."""
         return [
-            self._started(played.player.seek_id, played.player.seat, played.game, played.player.caller)
-            for played in await self._store.running(owner, bot)
+            self._started(played.player.seek_id, played.player.seat, played.game, caller)
+            for played in await self._store.running(caller.owner, bot)
         ]
 
     async def open_seeks(self, owner: str, bot: str) -> list[SeekRow]:
@@ -297,22 +298,22 @@ class Meeting:
         """Notes that a bot is there."""
         await self._store.seen([(owner, bot)], now_ms())
 
-    def _started(self, seek_id: str, seat: int, game: GameRow, caller: str) -> GameStarted:
+    def _started(self, seek_id: str, seat: int, game: GameRow, caller: Caller) -> GameStarted:
         return GameStarted(
             seek=seek_id,
             game=game.game_id,
             seat=seat,
-            token=self._tokens.of_player(game, seat, caller),
+            token=self._tokens.of_player(game, seat, caller.name),
             # While the game runs, nobody learns that somebody is absent.
             rated=game.rated or game.unrated == ABSENT,
             at=timestamp(game.created_at),
         )
 
-    async def _view(self, seek: SeekRow) -> SeekView:
+    async def _view(self, seek: SeekRow, caller: Caller) -> SeekView:
         game = None if seek.game_id is None else await self._games.game(seek.game_id)
         started = None
         if game is not None and seek.seat is not None and game.seats[seek.seat - 1].get("agent") == REMOTE:
-            started = self._started(seek.seek_id, seek.seat, game, seek.caller)
+            started = self._started(seek.seek_id, seek.seat, game, caller)
         over = game is not None and game.status not in OPEN
         return SeekView(
             seek_id=seek.seek_id,

@@ -101,20 +101,20 @@ class LobbyConnection(SocketTalk):
             if is_new or time.monotonic() >= beat_at:
                 await self._meeting.seen(caller.owner, self._bot)
             if is_new:
-                await self._tell_all(caller.owner)
+                await self._tell_all(caller)
                 is_new = False
             else:
-                await self._tell_news(caller.owner)
+                await self._tell_news(caller)
             if time.monotonic() >= beat_at:
                 beat = LobbyBeat(seeks=len(self._waiting), games=len(self._playing))
                 await self._send(beat.model_dump_json())
                 beat_at = time.monotonic() + LOBBY_BEAT_S
             await self._watch.wait(max(beat_at - time.monotonic(), 0))
 
-    async def _tell_all(self, owner: str) -> None:
+    async def _tell_all(self, caller: Caller) -> None:
         # Seeks first: one that is paired in between is then among the games, too.
-        seeks = await self._meeting.open_seeks(owner, self._bot)
-        games = await self._meeting.started(owner, self._bot)
+        seeks = await self._meeting.open_seeks(caller.owner, self._bot)
+        games = await self._meeting.started(caller, self._bot)
         self._waiting = {seek.seek_id for seek in seeks}
         self._playing = {game.game for game in games}
         shown = [
@@ -122,9 +122,9 @@ class LobbyConnection(SocketTalk):
         ]
         await self._send(LobbySnapshot(bot=self._bot, seeks=shown, games=games).model_dump_json())
 
-    async def _tell_news(self, owner: str) -> None:
-        waiting = {seek.seek_id for seek in await self._meeting.open_seeks(owner, self._bot)}
-        games = await self._meeting.started(owner, self._bot)
+    async def _tell_news(self, caller: Caller) -> None:
+        waiting = {seek.seek_id for seek in await self._meeting.open_seeks(caller.owner, self._bot)}
+        games = await self._meeting.started(caller, self._bot)
         for game in games:
             if game.game not in self._playing:
                 await self._send(game.model_dump_json())

@@ -306,6 +306,33 @@ async def test_a_shooter_is_not_asked_whether_a_partner_may_be_merlin() -> None:
     assert shot.form.schema["properties"]["target"]["enum"] == [1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("missed", "told"),
+    [
+        ("loyal_wins", "after a miss loyal wins at once"),
+        ("play_on", "after a miss the game goes on without it"),
+    ],
+)
+async def test_a_shooter_that_may_hold_fire_is_told_what_that_costs(missed: str, told: str) -> None:
+    def holding(messages: Sequence[Message], form: Form) -> object:
+        values = noise()(messages, form)
+        assert isinstance(values, dict)
+        plays = {"vote": "agree", "card": "success", "target": None}
+        return {name: plays.get(name, value) for name, value in values.items()}
+
+    rules = {"assassination": "after_any_quest", "missed_shot": missed}
+    profile = make_profile("interintent", 5, rules=rules)
+    _, sessions = await played(profile, 3, holding, {"mechanism": "direct"}, deal=DEAL)
+    *early, last = [one for one in sessions[4].sent if one.key.step == "assassination"]
+    assert len(early) == 2
+    assert all(told in one.question and "keep it for later" in one.question for one in early)
+    assert "This is the last chance: whoever misses or holds fire with null now loses." in last.question
+    assert told not in last.question, "a miss after the third success ends the game"
+    system = last.messages[0].content
+    assert "loyal wins, unless the shot hits merlin then" in system
+    assert "unless the shot is left and hits Merlin then" in system
+
+
 @pytest.mark.parametrize("discussion", ["after_proposal", "before_proposal", "none"])
 @pytest.mark.parametrize(
     "options",

@@ -55,7 +55,7 @@ FAILING = {
     "error_200_429": "rate_limited",
     "choices_null": "no_choices",
     "choices_empty": "no_choices",
-    "not_json": "not_json",
+    "not_json": "html_page",
     "malformed_body": "truncated",
     "truncated_body": "truncated",
     "truncated_silently": "truncated",

@@ -189,6 +189,42 @@ async def test_json_that_is_no_answer_is_none(body: bytes) -> None:
     assert (fault.value.cause, fault.value.kind) == ("not_json", "answer")
 
 
+@pytest.mark.parametrize(
+    ("coding", "package"),
+    [("br", "brotli"), ("zstd", "backports.zstd"), ("gzip, Br", "brotli"), ("compress", "")],
+)
+async def test_whoever_compresses_as_nobody_asked_is_told_so(coding: str, package: str) -> None:
+    """Neither of them has a decoder here, and no request offers it."""
+    with pytest.raises(ModelUnavailable) as fault:
+        await asked(http(b"\x1b\x00\xf8" * 40, JSON, f"Content-Encoding: {coding}"))
+    found = fault.value
+    assert (found.cause, found.kind) == ("encoding", "account")
+    assert found.spent is not None
+    assert found.spent.calls == 1, "no repetition mends it"
+    name = coding.rpartition(" ")[2].lower()
+    assert f"compressed its response with {name}, which was not asked for" in found.words
+    assert found.words.endswith(package or "send plain text or gzip")
+
+
+async def test_a_login_page_is_no_answer_and_costs_nothing() -> None:
+    page = b"<!DOCTYPE html><html><head><title>Sign in - Campus</title></head><body>...</body></html>"
+    with pytest.raises(ModelUnavailable) as fault:
+        await asked(http(page, "Content-Type: text/html"))
+    found = fault.value
+    assert (found.cause, found.kind) == ("html_page", "outage")
+    assert found.words == "the server answered with a page of HTML, Sign in - Campus"
+    assert found.spent is not None
+    assert (found.spent.usage.prompt, found.spent.usage.completion, found.spent.cost) == (0, 0, 0)
+
+
+async def test_an_error_whose_words_are_compressed_keeps_its_status() -> None:
+    body = b"\x1b\x00\xf8" * 40
+    with pytest.raises(ModelUnavailable) as fault:
+        await asked(http(body, JSON, "Content-Encoding: br", status="503 Away"), attempts=1)
+    assert (fault.value.cause, fault.value.kind) == ("status_503", "outage")
+    assert "compressed its response with br" in fault.value.words
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_whoever_is_sent_elsewhere_is_told_where(status: int) -> None:
     with pytest.raises(ModelUnavailable) as fault:

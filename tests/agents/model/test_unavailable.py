@@ -174,7 +174,8 @@ def answer(status: int, body: Any = None, **headers: str) -> HttpAnswer:
         ),
         (answer(200, {"promptFeedback": {"blockReason": "SAFETY"}}), "content_filter", "answer"),
         (Failed("too_large", 200, 10**6, True), "too_large", "answer"),
-        (HttpAnswer(200, {"content-type": "text/html"}, b"<html>"), "not_json", "answer"),
+        (HttpAnswer(200, {"content-type": "text/html"}, b"<html>"), "html_page", "outage"),
+        (HttpAnswer(200, {"content-type": "text/plain"}, b"So be it."), "not_json", "answer"),
         (answer(200, {"choices": []}), "no_choices", "answer"),
     ],
 )

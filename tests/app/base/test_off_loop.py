@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.base.off_loop import SharedThreads, whose
+from app.base.off_loop import SharedPlaces, SharedThreads, whose
 
 WITHIN_S = 200.0
 
@@ -66,3 +66,45 @@ async def test_a_fault_is_raised_where_the_work_was_asked_for_and_ends_no_thread
             await threads.run(lambda: 1 // 0)
     assert await threads.run(int, "7") == 7
     threads.stop()
+
+
+async def test_places_are_handed_out_in_turn_and_no_owner_has_them_all() -> None:
+    places, order = SharedPlaces(3), list[str]()
+
+    async def has_place(owner: str, name: str, until: asyncio.Event) -> None:
+        whose.set(owner)
+        place = await places.take()
+        order.append(name)
+        try:
+            await until.wait()
+        finally:
+            places.leave(place)
+
+    goes_on, over = asyncio.Event(), asyncio.Event()
+    over.set()
+    many = [asyncio.create_task(has_place("a", f"a{n}", goes_on)) for n in range(5)]
+    await asyncio.sleep(0)
+    assert order == ["a0", "a1"]
+    # However many of one owner wait, one place is another's: ten times, one after the other.
+    for n in range(10):
+        await has_place("b", f"b{n}", over)
+    # Who goes away while it waits, or is given its place at this very moment, keeps none.
+    waits = [asyncio.create_task(has_place(owner, f"{owner} gone", goes_on)) for owner in ("c", "d")]
+    await asyncio.sleep(0)
+    waits[0].cancel()
+    waits[1].cancel()
+    await asyncio.wait(waits)
+    await has_place("b", "b", over)
+    many[2].cancel()
+    await asyncio.wait([many[2]])
+    later = asyncio.create_task(has_place("b", "later", goes_on))
+    await asyncio.sleep(0)
+    goes_on.set()
+    async with asyncio.timeout(WITHIN_S):
+        await asyncio.gather(*many, later, return_exceptions=True)
+    assert order == ["a0", "a1", *(f"b{n}" for n in range(10)), "c gone", "b", "later", "a3", "a4"]
+    # All are free again.
+    async with asyncio.timeout(WITHIN_S):
+        for owner in ("a", "a", "b"):
+            whose.set(owner)
+            await places.take()

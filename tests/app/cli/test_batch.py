@@ -38,7 +38,7 @@ async def test_a_command_resumes_what_a_running_service_drives(tmp_path: Path) -
         for words, why in (
             (("resume", batch), "neither this batch nor any of its games is suspended"),
             (("retry", batch), "nothing of this batch can be played on or anew"),
-            (("limits", batch, "--max-parallel", "3"), "this batch has ended already"),
+            (("limits", batch, "--max-parallel", "3"), "this batch is done already"),
             (("limits", batch), "name a limit"),
             (("show", "b_none"), "no such batch"),
         ):

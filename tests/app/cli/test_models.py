@@ -57,6 +57,16 @@ async def test_a_model_of_which_nothing_can_be_used_gives_status_1(tmp_path: Pat
         done = await trying(tmp_path, "--model", "fake", "--base-url", f"{fake.url}/v1")
     assert done.returncode == 1
     assert "usable: 0 of 20" in done.stdout
+    assert "\nvote: it answered " in done.stdout, "how an answer begins tells what is wrong with the model"
+    assert "nothing is reckoned for games" in done.stdout
+
+
+async def test_a_login_page_under_every_address_is_told_once(tmp_path: Path) -> None:
+    async with faking(FakeOptions(faults=(read_fault("not_json"),))) as fake:
+        done = await trying(tmp_path, "--model", "fake", "--base-url", f"{fake.url}/v1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the server answered with a page of HTML" in done.stderr
+    assert "Check that base_url is right" in done.stderr
 
 
 async def test_one_model_must_be_named(tmp_path: Path) -> None:

@@ -20,6 +20,10 @@ import httpx
 import pytest
 import structlog
 
+import agents.errors
+import app.base.errors
+import engine.errors
+import evaluators.errors
 from app.base.json_reader import MAX_BODY, MAX_RECORD
 from app.base.problem_kinds import INTERNAL, PROBLEMS, guide, problem_kinds
 from app.serving import http_limits
@@ -673,6 +677,14 @@ def _import_everything() -> None:
 def test_every_error_has_a_problem() -> None:
     _import_everything()
     assert set(leaves(AvalonError)) == set(PROBLEMS)
+
+
+def test_the_trees_at_the_top_of_the_error_modules_name_every_error() -> None:
+    trees = [
+        module.__doc__ or "" for module in (agents.errors, app.base.errors, engine.errors, evaluators.errors)
+    ]
+    drawn = re.findall(r"── (\w+)", "".join(trees))
+    assert {error.__name__ for error in PROBLEMS} <= set(drawn)
 
 
 def test_the_guide_to_problems_is_made_of_what_is_served() -> None:

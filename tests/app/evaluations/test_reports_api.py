@@ -4,11 +4,14 @@ import asyncio
 import csv
 import io
 import multiprocessing
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from sqlalchemy import select, update
 
+from app.evaluations.counting import StoredGame
+from app.evaluations.reports import Reports
 from app.store.tables import events, model_leases
 from engine.terms import Side
 from evaluators.ground.items import Variant, items
@@ -290,10 +293,21 @@ async def test_reports_that_are_being_made_end_with_the_service(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.evaluations.reports._HERE", 0)
+    begun = asyncio.Event()
+
+    async def never(*_: Any, **__: Any) -> AsyncIterator[list[StoredGame]]:
+        begun.set()
+        await asyncio.Event().wait()
+        yield []
+
+    monkeypatch.setattr(Reports, "_stored", never)
+    monkeypatch.setattr("app.evaluations.counting._IDLE_S", 10 * WITHIN_S)
     async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
         batch, _ = await caller.played(count=2, seeds={"from": 60})
         assert (await report_of(caller, batch, wait_s="0")).status_code == 202
-    assert not multiprocessing.active_children()
+        async with asyncio.timeout(WITHIN_S):
+            await begun.wait()  # the process that counts has its first work
+    await until(lambda: not multiprocessing.active_children())
 
 
 @pytest.mark.parametrize("beside", [False, True])

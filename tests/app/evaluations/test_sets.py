@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from app.base import clock
 from app.base.errors import StillNeeded
 from app.store.audit import Audit
+from app.store.claim_codes import ClaimCodes
 from app.store.deleting import Deleting
 from app.store.quotas import QuotaStore
+from app.store.tokens import StoredToken, TokenStore
 from engine.chance import draw
 from engine.events import Event, IntentionsSelected
 from engine.intentions import CATALOGUE
@@ -272,6 +275,10 @@ async def test_what_a_rater_hands_in_last_counts_and_three_raters_are_an_owners_
         fourth = await ask(caller, "ann2", f"{path}/answers", handed_in({found[0]["id"]: []}, "d"))
         problem(fourth, 409, "too-many-raters", "/rater/name")
         assert "b, c, m" in fourth.json()["detail"]
+        # Nor under names that look like the others on the board.
+        for name in ("m ", "m  2"):
+            alike = await ask(caller, "bob", f"{path}/answers", handed_in({found[0]["id"]: []}, name))
+            problem(alike, 422, "invalid-request", "/rater/name")
         receipts = (await told(caller, "ann2", f"{path}/receipts"))["receipts"]
         assert [(one["rater"]["name"], one["answers"]) for one in receipts] == [
             ("b", 1),
@@ -586,6 +593,102 @@ async def test_who_knows_the_source_of_a_fork_may_not_answer_the_fork(tmp_path: 
         time.ahead_ms = DATE_MS
         await opened(caller, "ann", set_id)
         await deleting.check([first])
+
+
+async def test_a_fork_whose_source_was_deleted_is_in_no_set(tmp_path: Path) -> None:
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", LOGS) as caller:
+        # Who played the source, and which other games share its past, is known from the source alone.
+        (source,) = await lay_games(caller, LOGS[:1], batch="b_source", taken={"1": "project:ann"})
+        fork = {"game_id": source, "events": 30}
+        await lay_games(caller, [LOGS[0]] * 20, batch="b_forks", forked_from=fork)
+        body = new_set(batches=["b_forks"])
+        first = await told(caller, "owner", "/evaluations/sets", body)
+        await told(caller, "owner", f"/evaluations/sets/{first['set_id']}/withdraw", {"reason": "a mistake"})
+        gone = await caller.delete(f"/games/{source}", headers=bearer(key_of("owner")))
+        assert gone.status_code == 200, gone.text
+        refused = problem(await ask(caller, "owner", "/evaluations/sets", body), 422, "invalid-request")
+        assert "have 0 items to draw from" in refused["detail"]
+
+
+async def test_a_game_that_is_deleted_while_a_set_is_drawn_is_not_in_it(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        sets, deleting = caller.services.evaluations.sets, Deleting(caller.services.database)
+        candidates = sets._candidates
+
+        async def chosen(*given: Any) -> Any:
+            found = await candidates(*given)
+            [_ async for _ in deleting.delete([found[0].game_id], "test")]
+            return found
+
+        monkeypatch.setattr(sets, "_candidates", chosen)
+        set_id = await sealed(caller)
+        assert len(await items_in(caller, "ann", set_id)) == 200
+        assert (await told(caller, "ann", f"/evaluations/sets/{set_id}"))["games"] == GAMES - 1
+
+
+async def test_who_handed_out_a_seat_that_was_taken_knows_it(database_url: str) -> None:
+    async with with_games(database_url, []) as caller:
+        services, day = caller.services, 24 * 3_600_000
+        games = await lay_games(caller, LOGS, batch="b_met", owner="server")
+        body = new_set(batches=["b_met"])
+        set_id = (await told(caller, "operator", "/evaluations/sets", body))["set_id"]
+        found = {item["game_id"]: item for item in await items_in(caller, "watcher", set_id)}
+        path = f"/evaluations/sets/{set_id}/answers"
+
+        async def answered(who: str, game: str) -> int:
+            answer = await ask(caller, who, path, handed_in({found[game]["id"]: []}))
+            return int(answer.status_code)
+
+        def another(game: str) -> int:
+            return 1 + found[game]["reader"] % 5
+
+        # By a code, which shows a seat's view as soon as somebody has used it.
+        codes = ClaimCodes(services.database)
+        code = await codes.make(games[0], another(games[0]), 1, clock.now_ms() + day, by="key:k_bob")
+        assert await answered("bob", games[0]) == 201
+        assert (await caller.post("/claims", json={"code": code})).status_code == 200
+        assert await answered("bob2", games[0]) == 409
+        assert await answered("ann", games[0]) == 201
+        # By a token that has expired long ago, after which others were minted.
+        store = TokenStore(services.database)
+
+        async def mint(token_id: str, seat: int | None, at: int) -> None:
+            token = StoredToken(
+                token_id=token_id,
+                game_id=games[1],
+                batch_id="b_met",
+                seat=seat,
+                owner="project:bob",
+                by="key:k_bob",
+                created_at=at,
+                expires_at=at + day,
+            )
+            await services.database.writer.run(lambda connection: store.add(connection, token))
+
+        await mint("t_long_ago", another(games[1]), clock.now_ms() - 100 * day)
+        await mint("t_watch", None, clock.now_ms() - 100 * day)
+        await mint("t_now", None, clock.now_ms())
+        assert await store.find("t_watch") is None
+        assert await answered("bob", games[1]) == 409
+
+
+async def test_deleting_games_tells_nothing_of_what_was_handed_in(tmp_path: Path) -> None:
+    answers = []
+    for name, raters in (("none", ()), ("some", ("ann", "bob"))):
+        time = Still()
+        async with with_games(f"sqlite:///{tmp_path / name}.sqlite", LOGS, time) as caller:
+            set_id = await sealed(caller)
+            for who in raters:
+                body = handed_in({item["id"]: [] for item in await items_in(caller, who, set_id)})
+                await told(caller, who, f"/evaluations/sets/{set_id}/answers", body)
+            await told(caller, "owner", f"/evaluations/sets/{set_id}/withdraw", {"reason": "a mistake"})
+            gone = await caller.delete(f"/batches/{BATCH}", headers=bearer(key_of("owner")))
+            assert gone.status_code == 200, gone.text
+            answers.append(gone.json())
+    assert answers[0] == answers[1]
+    assert answers[0]["games"] == GAMES
 
 
 # --- practice -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -118,6 +119,27 @@ async def test_a_batch_goes_with_all_its_games_and_leaves_no_row(caller: Caller,
     assert named(await everything(database_url), batch) == {"audit", "deletions", "idempotency"}
 
 
+async def test_games_that_are_deleted_while_they_are_exported_are_not_in_the_export(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, [first, gone, between, last] = await caller.played(count=4)
+    service = caller.services.games
+    deleting, whole_log = Deleting(caller.services.database), service._reader.whole_log
+
+    async def read(game: str) -> Any:
+        if game == gone:
+            [_ async for _ in deleting.delete([gone], "test")]
+        found = await whole_log(game)
+        if game == between:  # its events are read, and nothing else yet
+            [_ async for _ in deleting.delete([between], "test")]
+        return found
+
+    monkeypatch.setattr(service._reader, "whole_log", read)
+    lines = await caller.lines(f"/batches/{batch}/export", view="full")
+    assert {line["game"] for line in lines[:-1]} == {first, last}
+    assert (lines[-1]["games"], "damaged" in lines[-1]) == (2, False)
+
+
 async def test_every_row_of_a_game_goes_with_it_and_those_of_no_other(
     caller: Caller, database_url: str
 ) -> None:
@@ -133,7 +155,7 @@ async def test_every_row_of_a_game_goes_with_it_and_those_of_no_other(
         await add(database_url, [(table, row(table, number, **of_game)) for table in of_games])
     before = await everything(database_url)
     sizes = Deleting(caller.services.database)
-    expected = (await sizes.measure([gone])).bytes
+    expected = (await sizes.measure([gone])).for_owner.bytes
     assert (await caller.delete(f"/games/{gone}")).json()["bytes"] == expected > 0
     after = await everything(database_url)
     assert named(after, gone) == {"audit", "deletions"}

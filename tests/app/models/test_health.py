@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from agents.model.model import ModelUnavailable
+from agents.model.model import ModelUnavailable, Spent, Usage
 from app.base.clock import now_ms
 from app.base.metrics import REGISTRY
 from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, EndpointHealth
@@ -50,6 +50,19 @@ async def test_some_failures_in_a_row_open_it_and_an_answer_closes_it() -> None:
         assert health.outage is None
     # One line when it goes away, one when it is back.
     assert [line["log_level"] for line in logged] == ["warning", "warning"]
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(900.0, 1), (0.5, 0)])
+async def test_a_long_call_without_an_answer_is_told_before_the_endpoint_counts_as_away(
+    seconds: float, told: int
+) -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    spent = Spent(Usage(0, 0, 0, known=True), 0.0, seconds, 1, None)
+    with capture_logs() as logged, pytest.raises(ModelUnavailable):
+        async with health.turn():
+            raise ModelUnavailable("requests: 1, timeout", "timeout", spent, "outage")
+    assert health.outage is None
+    assert [line["cause"] for line in logged] == ["requests: 1, timeout"] * told
 
 
 async def test_calls_that_were_on_their_way_do_not_prolong_the_first_pause() -> None:

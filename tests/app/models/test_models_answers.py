@@ -26,7 +26,7 @@ from tests.tiers import postgres_in_long_tier
 
 SEEDS = {"from": 70}
 WISH: dict[str, Any] = {"seats": COMPACT, "count": 2, "seeds": SEEDS}
-MESSY = FakeOptions(faults=(read_fault("status_500:0.02"), read_fault("not_json:0.05")))
+MESSY = FakeOptions(faults=(read_fault("status_500:0.02"), read_fault("choices_empty:0.05")))
 """So that failures are part of what is recorded."""
 
 

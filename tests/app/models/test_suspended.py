@@ -12,6 +12,7 @@ from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
 from app.games.schemas import NewBudget
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
+from app.main import Composition
 from app.models import health
 from app.seats.remote_seat import MIN_ALLOWANCE_S
 from app.store.outages import OutageStore
@@ -478,6 +479,29 @@ async def test_a_service_learns_of_an_outage_from_the_database(
         assert await outages.claim("fake", now_ms(), far) is False
         await outages.end("fake")
         assert (await caller.over(batch))["status"] == "done"
+
+
+async def test_a_service_that_asks_no_model_itself_tells_of_an_outage(database_url: str) -> None:
+    async with (
+        faking(FakeOptions(faults=(read_fault("not_json"),))) as fake,
+        calling(database_url, models=endpoints(fake, attempts=1)) as driving,
+    ):
+        batch, _ = await driving.create(seats=DIRECT)
+        await _waiting(driving, batch)
+        # Another process on the database, as `interintent batch show` is one.
+        parts = Composition(driving.services.settings)
+        try:
+            assert parts.models.endpoints.outages(["fake"]) == []
+            async with asyncio.timeout(WITHIN_S):
+                while not (known := parts.models.endpoints.outages(["fake", "nobody"])):
+                    await parts.models.endpoints.look()
+                    await asyncio.sleep(0.02)
+            assert [(outage.endpoint, outage.cause) for outage in known] == [("fake", "html_page")]
+        finally:
+            await parts.models.stop(1)
+            await parts.database.stop()
+        fake.faults = ()
+        assert (await driving.over(batch))["status"] == "done"
 
 
 async def test_an_outage_is_stored_while_it_lasts(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

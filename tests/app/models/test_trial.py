@@ -63,6 +63,7 @@ async def test_an_answer_that_cannot_be_used_does_not_keep_the_next_question_fro
     assert trial.usable == 0
     assert tuple(one.step for one in trial.forms) == STEPS
     assert {one.requests for one in trial.forms[1:]} == {1}
+    assert all((one.fault or "").startswith("it answered ") for one in trial.forms)
 
 
 async def test_a_trial_tells_what_the_server_was_found_to_accept() -> None:
@@ -70,6 +71,16 @@ async def test_a_trial_tells_what_the_server_was_found_to_accept() -> None:
     assert (trial.learnt.format, trial.learnt.limit) == ("object_with_schema", "max_completion_tokens")
     assert trial.learnt.format == trial.forms[-1].format
     assert trial.usable == len(STEPS)
+
+
+async def test_a_trial_tells_each_question_before_it_is_asked() -> None:
+    told: list[tuple[int, str]] = []
+    async with faking(FakeOptions(brain=BRAINS["sensible"](1))) as fake:
+        await try_endpoint(
+            Endpoint("small", f"{fake.url}/v1", "fake"),
+            on_question=lambda asked, step: told.append((asked, step)),
+        )
+    assert told == list(enumerate(STEPS))
 
 
 async def test_what_a_provider_does_not_count_is_not_called_nothing() -> None:

@@ -17,6 +17,8 @@ from app.base.clock import Clock, timestamp, use_clock
 from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_latency
+from app.runner import queued
+from app.runner.queued import Queued
 from app.store import jobs
 from app.store.db import Conflict
 from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
@@ -24,7 +26,7 @@ from app.store.log import GameLog
 from app.store.tables import games
 from engine.rules import cancel
 from tests.app.calling import WITHIN_S, Caller, calling, until
-from tests.app.modelling import DIRECT, calling_with, faking
+from tests.app.modelling import DIRECT, LLM, calling_with, faking
 from tests.app.seated import SHORT, remote_game
 from tests.app.seats.test_seats_http import TEAM, answer, asked
 from tests.postgres import PostgresServer, fresh_database
@@ -256,6 +258,80 @@ async def test_a_small_batch_starts_beside_a_large_one_that_takes_all_it_can_get
         assert (await caller.get(f"/batches/{large}")).json()["games"]["finished"] == 0
         assert fake.counts.calls < 20
         assert (await caller.post(f"/batches/{large}/cancel")).status_code == 202
+
+
+async def _until_some_are_driven(caller: Caller, games: Sequence[str], count: int, besides: set[int]) -> None:
+    """Until so many of the games have a driver, besides those jobs. Games that never began have none."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            drivers = [(await _job(caller, game))[1] for game in games]
+            if len({driver for driver in drivers if driver is not None} - besides) == count:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_a_full_process_takes_over_as_many_games_of_a_silent_one_as_it_has_places(url: str) -> None:
+    async with faking(FakeOptions(latency=read_latency("100"))) as fake:
+        async with calling_with(fake, url, runner=False) as caller:
+            _, lost = await caller.create(seats=DIRECT, count=3)
+            jobs = caller.services.store.jobs
+            assert jobs is not None
+            silent = {one.job for one in await jobs.begin([job.id for job in await _pick(caller, 3)])}
+            assert len(silent) == 3
+            async with caller.services.database.write_engine.begin() as connection:
+                await connection.execute(text("UPDATE pgqueuer SET heartbeat = now() - interval '1 hour'"))
+            _, new = await caller.create(seats=DIRECT, count=2)
+        async with calling_with(fake, url, parallel_games=1, drain_s=0) as caller:
+            await _until_some_are_driven(caller, lost, 2, silent)
+            runner = caller.services.runner
+            assert (runner.taken, runner.beyond) == (1, 1)
+            # The third one waits, but goes before those that have never begun.
+            driven = next(iter(runner._beyond))
+            assert (await caller.post(f"/games/{driven}/cancel")).status_code == 202
+            await _until_some_are_driven(caller, [*{*lost} - {driven}], 2, silent)
+            assert [(await _job(caller, game))[1] for game in new] == [None, None]
+
+
+async def test_a_full_process_takes_over_what_a_process_gives_back_when_it_stops(url: str) -> None:
+    async with (
+        faking(FakeOptions(latency=read_latency("100"))) as fake,
+        calling_with(fake, url, parallel_games=1, drain_s=0) as other,
+    ):
+        await other.create(seats=DIRECT)
+        await until(lambda: fake.counts.in_flight == 1)
+        async with calling_with(fake, url, parallel_games=1, drain_s=0) as stopping:
+            _, [game, *new] = await stopping.create(seats=DIRECT, count=3)
+            await until(lambda: fake.counts.in_flight == 2)
+            first, driver = await _job(other, game)
+            assert first == driver is not None
+        await _until_some_are_driven(other, [game], 1, {first})
+        assert game in other.services.runner._beyond
+        assert [(await _job(other, game))[1] for game in new] == [None, None]
+
+
+async def test_a_process_that_stood_still_asks_no_model_for_what_another_one_drives(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queued, "WATCH_S", 1000.0)
+    async with (
+        faking(FakeOptions(latency=read_latency("1"))) as fake,
+        calling_with(fake, url, parallel_games=1) as caller,
+    ):
+        _, [game] = await caller.create(seats=LLM)
+        await until(lambda: fake.counts.in_flight == 1)
+        pickup, jobs = caller.services.pickup, caller.services.store.jobs
+        assert isinstance(pickup, Queued)
+        assert jobs is not None
+        # Another process takes it over while this one stands still.
+        [silent] = await _pick(caller, 1, stale_s=0.0)
+        await jobs.hand_back(silent)
+        [job] = await _pick(caller, 1)
+        assert [begun.game_id for begun in await jobs.begin([job.id])] == [game]
+        pickup._checked_at = float("-inf")
+        asked = fake.counts.calls + (fake.counts.in_flight == 0)
+        await until(lambda: game not in pickup._driven)
+        assert fake.counts.calls <= asked
+        assert await _job(caller, game) == (job.id, job.id)
 
 
 async def test_games_without_a_job_get_one(url: str) -> None:

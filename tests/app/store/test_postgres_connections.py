@@ -13,6 +13,8 @@ from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
+from app.base.off_loop import whose
+from app.store import db as databases
 from app.store import postgres as connections
 from app.store.db import Conflict, Database, postgres_engine
 from tests.app.store.test_schema import run
@@ -21,6 +23,8 @@ from tests.postgres import PostgresServer, fresh_database
 
 TURNS = 40
 """More turns of the loop than connecting takes until the server has been asked for a session."""
+
+WITHIN_S = 200.0
 
 PID = sa.text("SELECT pg_backend_pid()")
 
@@ -122,6 +126,43 @@ async def test_who_gets_no_further_connection_waits_for_one_of_the_others(url: s
     finally:
         await engine.dispose()
         await run(url, "DROP ROLE limited")
+
+
+async def _read_for(database: Database, owner: str, query: Any) -> Any:
+    whose.set(owner)
+    return await database.column(query)
+
+
+async def test_the_reads_of_one_owner_keep_neither_another_nor_the_writer_waiting(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid = await _started(url)
+    database, held = laid.database, sa.text("SELECT pg_advisory_xact_lock_shared(7)")
+    lock = create_async_engine(url, poolclass=NullPool)
+    async with lock.begin() as holder:
+        await holder.execute(sa.text("SELECT pg_advisory_xact_lock(7)"))
+        # As many as would take every connection, several times over.
+        many = [asyncio.create_task(_read_for(database, "project:many", held)) for _ in range(40)]
+        blocked = sa.text(
+            "SELECT count(*) FROM pg_locks JOIN pg_database ON oid = database "
+            "WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted"
+        )
+        async with asyncio.timeout(WITHIN_S):
+            while await _read_for(database, "project:one", blocked) != [5]:  # noqa: ASYNC110  # it tells nobody
+                await asyncio.sleep(0.01)
+            for _ in range(3):
+                assert await _read_for(database, "project:one", sa.text("SELECT 1")) == [1]
+                await laid.game()
+            assert await database.trouble() is None
+        # Whoever waits too long is told so, and nobody takes the database for broken.
+        monkeypatch.setattr(databases, "TURN_WITHIN_S", 0.0)
+        with pytest.raises(databases.LateTurn):
+            await _read_for(database, "project:many", sa.text("SELECT 1"))
+        assert database.health.trouble is None
+    async with asyncio.timeout(WITHIN_S):
+        await asyncio.gather(*many)
+    await lock.dispose()
+    await database.stop()
 
 
 async def _refused(laid: Laid, statement: Any, row: dict[str, Any]) -> Exception:

@@ -171,7 +171,7 @@ def test_each_event_is_an_entry_of_its_attempt() -> None:
         (1, "You were shown: 4 5. They are evil; you do not know which role each holds."),
         (2, "You were shown: 1 5. One is merlin, the other morgana; you do not know which."),
         (3, "You were shown no other seat."),
-        (4, "You were shown: 5. They are evil like you; you do not know which role each holds."),
+        (4, "You were shown: 5. It is evil like you.\n"),
     ],
 )
 def test_a_context_tells_what_its_seat_was_shown(reader: int, knows: str) -> None:
@@ -198,17 +198,20 @@ TEXT = """\
 Avalon at a table of 5 seats, each with a hidden role. Loyal roles in this deal: merlin, percival, \
 servant. Evil roles: assassin, morgana.
 Each round sends a team on one quest; the teams of quests 1 to 5 have 2, 3, 2, 3, 3 seats. The leader \
-proposes a team, the seats talk and vote, and an approved team plays its cards face down. Loyal seats play \
-success, evil ones success or failure; 1, 1, 1, 1, 1 failure cards fail quests 1 to 5.
-A round has at most 2 proposals; the last team goes whatever the vote says.
-Three failed quests win for evil, three successful ones for loyal. Evil also wins by shooting merlin.
+proposes a team with the first speech; then the others speak once each. The leader may then change the team \
+once and says why. All vote at once; with 3 of 5 votes for it, the team goes and plays its cards face down. \
+Loyal seats play success, evil ones success or failure; one failure card fails a quest.
+After a rejection the next leader proposes. A round has at most 2 proposals; the last team goes whatever the \
+vote says.
+Three failed quests win for evil. After three successful ones an evil seat shoots: if it hits merlin evil \
+wins, else loyal.
 merlin was shown the evil seats, without their roles.
 percival was shown merlin and morgana, without telling which is which.
 The evil seats were shown each other.
 
 === YOUR SEAT ===
 You are seat 4. Your role is assassin, your side is evil.
-You were shown: 5. They are evil like you; you do not know which role each holds.
+You were shown: 5. It is evil like you.
 You hold the assassination.
 
 === RECORD ===
@@ -280,6 +283,9 @@ def test_the_rules_that_were_played_by_are_told() -> None:
     assert "shown each other; oberon sees none of them and is seen by none." in ten
     assert "percival" not in ten
     assert "called" not in ten
+    assert "All speak once, the leader first; then the leader proposes a team" in ten
+    assert "with 6 of 10 votes for it" in ten
+    assert "1, 1, 1, 2, 1 failure cards fail quests 1 to 5." in ten
     plain = text(
         *("servant", "servant", "servant", "minion", "minion"),
         names=("Player 1", "Eda"),
@@ -287,8 +293,23 @@ def test_the_rules_that_were_played_by_are_told() -> None:
         assassination="none",
     )
     assert "the last team goes without a vote" in plain
+    assert "Three failed quests win for evil, three successful ones for loyal.\n" in plain
     assert "merlin" not in plain
     assert plain.endswith('The evil seats were shown each other.\nSeat 2 is called "Eda".')
+    odd = text(
+        *("merlin", "percival", "servant", "servant", "assassin"),
+        discussion="none",
+        max_rejections=1,
+        assassination="after_any_quest",
+        missed_shot="play_on",
+    )
+    assert odd.endswith("percival was shown merlin."), "and there is one evil seat"
+    assert "The leader proposes a team; nobody is asked to speak." in odd
+    assert "at most 1 proposal; after the last rejection evil wins." in odd
+    assert "Once, after a quest, also the last, an evil seat may shoot" in odd
+    assert "if it misses, the game goes on." in odd
+    strangers = text("merlin", "servant", "servant", "oberon", "assassin")
+    assert strangers.endswith("The evil seats were not shown each other.")
 
 
 # --- as the authors' scripts build it -----------------------------------------------------------------

@@ -443,6 +443,27 @@ def test_the_reason_of_a_selection_is_shown_where_the_selection_is_judged() -> N
         assert all(item.reason == "" for item in items(game, dimension))
 
 
+def test_whoever_judges_a_leaders_speech_is_told_the_team_that_it_proposed() -> None:
+    game = by_hand({"1.1.propose_team.1": chose(1, CONVINCE, PLAIN)})
+    draft, speech = items(game, "following")
+    assert "proposes the team" not in speech.context.text, "the record ends before the speech"
+    for team, asked in ((False, draft), (True, speech)):
+        assert ("With this speech it proposed the team 1 2." in messages(asked)[1].content) is team
+        assert ("proposed the team 1 2." in question(asked)) is team
+    summaries = list(items(game, "summarisation"))
+    assert ["you proposed the team 1 2." in question(one) for one in summaries] == [False, True]
+    assert next(items(game, "guessing")).proposed == (), "its record holds the proposal"
+
+
+def test_a_judge_of_a_seat_without_thinking_is_asked_about_its_speech_alone() -> None:
+    notes = [note for note in chose(2, CONVINCE) if not isinstance(note, SpeechDrafted)]
+    (item,) = items(by_hand({"1.1.speak.2": tuple(notes)}), "following")
+    asked = question(item)
+    assert "It thought" not in asked
+    assert "How well does the speech act on each intention" in asked
+    assert "Judge seat 2 from outside" in asked, "the context speaks to seat 2 as you"
+
+
 def test_gold_and_role_are_told_only_when_asked_for() -> None:
     for dimension in DIMENSIONS:
         for item in items(scripted(5), dimension, ALL):

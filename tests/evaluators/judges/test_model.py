@@ -98,6 +98,22 @@ def test_the_rubric_has_an_example_of_each_score() -> None:
     assert all(f"\n{score}  " in FOLLOWING for score in range(1, 6))
 
 
+def test_a_rubric_says_whom_the_situation_calls_you() -> None:
+    for item in (ITEM, CHOICE):
+        rubric, user = messages(item)
+        assert f"You are seat {item.speaker}." in user.content
+        assert '"you" in it is the seat that you judge, and not yourself.' in " ".join(rubric.content.split())
+        assert "The examples are from another game" in rubric.content
+
+
+def test_an_example_gives_its_reason_before_its_score() -> None:
+    for one in (*THINKING, *SPEAKING):
+        assert f'"{one.text}" {one.why} So: {one.score}.\n' in f"{following_text()}\n"
+    for one in SELECTION:
+        verdict = "reasonable" if one.score else "unreasonable"
+        assert f"{one.text} {one.why} So: {verdict}." in selection_text()
+
+
 # --- usable answers ------------------------------------------------------------------------------
 
 

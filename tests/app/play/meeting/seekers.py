@@ -15,11 +15,12 @@ from app.store.rows import ApiKey
 Answer = dict[str, Any]
 
 
-async def owner(services: Composition, *scopes: str) -> dict[str, str]:
+async def owner(services: Composition, *scopes: str, project: str | None = None) -> dict[str, str]:
     """The header of a new key; ``bots:play`` unless other scopes are named."""
     key, key_id = new_key(), new_id("k")
     named = scopes or ("bots:play",)
-    await KeyStore(services.database).add(ApiKey(key_id, "seeker", hash_of(key), named, now_ms()))
+    row = ApiKey(key_id, "seeker", hash_of(key), named, now_ms(), project=project)
+    await KeyStore(services.database).add(row)
     return {"authorization": f"Bearer {key}"}
 
 

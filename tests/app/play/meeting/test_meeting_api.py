@@ -5,16 +5,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import and_, select
+from sqlalchemy import and_, select, update
 
 from agents.errors import InvalidAgent
 from app.base.clock import now_ms
 from app.edge.auth import SCOPES
 from app.edge.auth import Caller as Credential
 from app.play.meeting import service as meeting_module
+from app.play.meeting.matching import AWAY_MS
 from app.play.meeting.schemas import NewSeek
+from app.store.keys import KeyStore
 from app.store.tables import bots as bot_rows
-from app.store.tables import events, game_players, games
+from app.store.tables import events, game_players, games, seeks
 from tests.app.calling import Caller, calling, problem
 from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown
 from tests.app.seated import SHORT, HttpBot
@@ -168,6 +170,41 @@ async def test_open_seats_are_claimed_and_then_the_game_begins(caller: Caller) -
     bots = [HttpBot(caller, game, one["game"]["token"], one["game"]["seat"]) for one in (first, second)]
     await asyncio.gather(*(bot.play() for bot in bots))
     assert (await caller.get(f"/games/{game}")).json()["status"] == "finished"
+
+
+async def test_seats_that_were_claimed_by_bots_that_went_away_can_be_claimed(guarded: Caller) -> None:
+    host, gone, guest = [await owner(guarded.services, "games:create", "bots:play") for _ in range(3)]
+    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3, "wait_s": 3600}
+    game = (await guarded.post("/games/open", json=wish, headers=host)).json()["game_id"]
+    path = f"/games/{game}/seats/open/claim"
+    await guarded.post(path, json={"bot": "owl"}, headers=gone)
+    away = update(seeks).values(seen_at=now_ms() - AWAY_MS - 1)
+    await guarded.services.database.writer.execute(away)
+    assert [one["claimed"] for one in (await guarded.get("/seeks", headers=host)).json()["games"]] == [0]
+    for bot in ("fox", "cat"):
+        answer = await guarded.post(path, json={"bot": bot}, headers=guest)
+        assert answer.status_code == 201, answer.text
+    assert answer.json()["game_id"] == game
+    assert (await guarded.get("/seeks", headers=gone)).json()["seeks"] == []
+
+
+async def test_a_token_of_a_paired_seat_dies_with_the_key_that_was_given_it(guarded: Caller) -> None:
+    services = guarded.services
+    one, other = [await owner(services, project="owls") for _ in range(2)]
+    await seek(guarded, "owl", one, wait_s=1)
+    [sought] = (await guarded.get("/seeks", headers=other)).json()["seeks"]
+    sought = await shown(guarded, sought, one, wait_s=30)
+    given = {"one": sought["game"], "other": (await shown(guarded, sought, other))["game"]}
+    [started] = await services.meeting.started(await services.keys.caller(other["authorization"][7:]), "owl")
+    given["lobby"] = started.model_dump()
+    # The project's second key is stolen: what it was given ends with it, and the first goes on.
+    stolen = (await services.keys.caller(other["authorization"][7:])).key_id
+    assert await KeyStore(services.database).revoke(str(stolen), now_ms(), compromised=True)
+    await services.keys.refresh()
+    path = f"/games/{sought['game_id']}"
+    for name, game in given.items():
+        answer = await guarded.get(path, headers={"authorization": f"Bearer {game['token']}"})
+        assert answer.status_code == (200 if name == "one" else 401), name
 
 
 async def test_open_seats_that_nobody_claims_are_played_by_scripts_or_the_game_does_not_begin(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.evaluations.rating import ENOUGH
+from app.evaluations.rater_page import ENOUGH
 from app.store.keys import KeyStore
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import make_key
