@@ -390,7 +390,8 @@ judgements.json   judgements of people and models; answers.jsonl: guesses and su
 calls/            every stored answer of the games' models; rater-calls/: of judges and guessers
 report.*          the report, and its plots in figures/
 dataset/          the games as tables; its README.md says what every column means
-make-report.sh    makes report, plots and data set again from these files (sh make-report.sh)
+make-report.sh    makes report, plots and data set again from these files: sh make-report.sh, with
+                  interintent on the path
 versions.json     the programs that made this pack
 SHA256SUMS        sha256sum -c SHA256SUMS checks every file
 """

@@ -52,7 +52,9 @@ class Exporter:
         row = known_batch(await self._store.batch(batch_id))
         tallied = await self._store.tally(batch_id)
         if not partial and batch_status(row, tallied) not in OVER:
-            raise Unfinished("the batch is still running; partial=true exports what there is")
+            raise Unfinished(
+                "the batch still runs: wait for its end, or export what there is (partial=true, --partial)"
+            )
         digest = hashlib.sha256()
         line_count = games = events = 0
         damaged: list[str] = []

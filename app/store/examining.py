@@ -36,8 +36,9 @@ _NAMED: Final = 20
 
 _FROM_BACKUP: Final = "restore it from a backup (interintent restore into a database of its own, then export)"
 _OF_FILE: Final = (
-    "stop the service, keep a copy of the file, and restore a backup; without one, export the games that no "
-    "line here names, one by one (interintent export g_…), and begin with a new file"
+    "stop the service, keep a copy of the file, and restore a backup; without one, export the batches "
+    "(interintent export b_… --partial leaves out and names the games that cannot be read), and begin with a "
+    "new file"
 )
 _BY_MEND: Final = "interintent doctor --mend rewrites it from the log"
 

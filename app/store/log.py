@@ -5,12 +5,14 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from sqlalchemy import Integer, and_, bindparam, case, func, insert, null, select, update
+from sqlalchemy.exc import DBAPIError
 
 from app.base.clock import timestamp
 from app.base.off_loop import off_loop
 from app.store.db import Append, Database
 from app.store.rows import LAST_MS
 from app.store.tables import events, games
+from app.store.trouble import trouble_of
 from engine.errors import CorruptLog
 from engine.events import Event, GameCancelled, GameEnded, audience, payload, read_event, type_name
 from engine.profile import TEAM_SIZES
@@ -368,12 +370,20 @@ class LogReader:
         return lines
 
     async def whole_log(self, game_id: str) -> tuple[list[LogLine], list[Event]]:
-        """All lines so far and their events. Raises CorruptLog unless all of the log can be read."""
-        if not await self.whole(game_id):
-            raise CorruptLog(f"the log of {game_id} has holes")
-        rows = await self._database.rows(
-            select(*_COLUMNS).where(events.c.game_id == game_id).order_by(events.c.seq)
-        )
+        """All lines so far and their events. Raises CorruptLog unless all of the log can be read, also for a
+        database whose file is damaged there.
+        """
+        try:
+            if not await self.whole(game_id):
+                raise CorruptLog(f"the log of {game_id} has holes")
+            rows = await self._database.rows(
+                select(*_COLUMNS).where(events.c.game_id == game_id).order_by(events.c.seq)
+            )
+        except DBAPIError as fault:
+            trouble = trouble_of(fault)
+            if trouble is None or trouble.cause != "damaged":
+                raise
+            raise CorruptLog(f"the log of {game_id} cannot be read: {trouble.advice}") from fault
         lines, log = (
             _lines_and_events(game_id, rows)
             if len(rows) <= SHORT_LOG

@@ -13,7 +13,9 @@ from app.store.schema import UnknownSchema
 
 __all__ = ["DatabaseAway", "DatabaseTrouble", "trouble_of"]
 
-Cause = Literal["full", "locked", "away", "crowded", "schema", "refused", "damaged", "unreadable", "slow"]
+Cause = Literal[
+    "full", "locked", "away", "failing", "crowded", "schema", "refused", "damaged", "unreadable", "slow"
+]
 
 
 class DatabaseAway(ConnectionError):
@@ -57,6 +59,12 @@ _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
             "away", "the database does not answer: see that it runs and can be reached", _WAITING
         ),
         DatabaseTrouble(
+            "failing",
+            "the disk of the database cannot be read or written: see what the log of the machine says of it, "
+            "and that it has room",
+            _WAITING,
+        ),
+        DatabaseTrouble(
             "crowded",
             "the database takes no more connections: raise its max_connections, or run fewer processes",
             _WAITING,
@@ -85,7 +93,7 @@ _SQLITE: Final[dict[int, Cause]] = {
     sqlite3.SQLITE_FULL: "full",
     sqlite3.SQLITE_BUSY: "locked",
     sqlite3.SQLITE_LOCKED: "locked",
-    sqlite3.SQLITE_IOERR: "away",
+    sqlite3.SQLITE_IOERR: "failing",
     sqlite3.SQLITE_CANTOPEN: "refused",
     sqlite3.SQLITE_READONLY: "refused",
     sqlite3.SQLITE_CORRUPT: "damaged",
@@ -106,7 +114,7 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "57P01": "away",
     "57P02": "away",
     "57P03": "away",
-    "58030": "away",
+    "58030": "failing",
     "XX001": "damaged",
     "XX002": "damaged",
 }
@@ -138,7 +146,9 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
 def _cause(fault: BaseException) -> Cause | None:
     raw: Any = fault.orig if isinstance(fault, DBAPIError) else fault
     if isinstance(raw, sqlite3.Error):
-        return _SQLITE.get((getattr(raw, "sqlite_errorcode", None) or 0) & 0xFF)
+        code = getattr(raw, "sqlite_errorcode", None) or 0
+        # On a full disk not even readers find room for the file through which they share SQLite's log.
+        return "full" if code == sqlite3.SQLITE_IOERR_SHMSIZE else _SQLITE.get(code & 0xFF)
     state = getattr(raw, "sqlstate", None) or ""
     if state in _POSTGRES:
         return _POSTGRES[state]

@@ -182,3 +182,37 @@ def test_a_database_that_cannot_be_used_is_named_with_the_cause_and_what_to_do(
         assert said.exit_code == 2, said.output
         assert all(word in said.stderr for word in words), said.stderr
         assert "secret" not in said.output
+
+
+async def test_an_export_leaves_out_and_names_a_game_whose_page_of_the_file_is_damaged(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "games.sqlite"
+    url = f"sqlite:///{file}"
+    async with calling(url) as caller:
+        batch, found = await caller.played(count=3)
+    with closing(sqlite3.connect(file)) as there:
+        there.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [(size,)] = there.execute("PRAGMA page_size").fetchall()
+    content = bytearray(file.read_bytes())
+    pages = [slice(at, at + size) for at in range(size, len(content), size)]
+    lost, *others = (game.encode() for game in found)
+    of_lost = [
+        page
+        for page in pages
+        if lost in content[page]
+        and b"utterance_made" in content[page]
+        and not any(other in content[page] for other in others)
+    ]
+    content[of_lost[0]] = bytes(size)
+    file.write_bytes(content)
+    out = tmp_path / "b.ndjson"
+    done = await asyncio.to_thread(interintent, "export", batch, "--out", out, "--database-url", url)
+    assert done.exit_code == 1, done.output
+    assert f"{found[0]} is damaged and left out" in done.stderr
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert {line.get("game") for line in lines if line.get("type") == "game_ended"} == set(found[1:])
+    assert (lines[-1]["games"], lines[-1]["damaged"]) == (2, 1)
+    alone = await asyncio.to_thread(interintent, "export", found[0], "--database-url", url)
+    assert alone.exit_code == 2
+    assert "interintent doctor" in alone.stderr

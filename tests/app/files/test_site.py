@@ -89,6 +89,7 @@ def test_the_script_of_a_site_asks_nobody_and_keeps_nothing() -> None:
     script = (Path(__file__).parents[3] / "app" / "pages" / "site" / "site.js").read_text()
     for word in ("fetch(", "XMLHttpRequest", "WebSocket", "Worker", "localStorage", "sessionStorage"):
         assert word not in script
+    assert set(re.findall(r"\.\./[\w./-]*", script)) == {"../index.html"}, "a link that leads out of the site"
     assert not re.search(r"\bimport\s*[({'\"]|\bexport\s*[{*]|indexedDB|document\.cookie", script)
 
 
