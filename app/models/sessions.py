@@ -153,7 +153,8 @@ class Flights:
     """The calls in flight of one process.
 
     A call that has been sent finishes and is stored even if its game is cancelled or the service stops: it is
-    paid for. A call that still waits for our own limits is cancelled when nobody waits for it any more.
+    paid for. A call that still waits for our own limits, or to be made again, is cancelled when nobody waits
+    for it any more.
     """
 
     def __init__(self) -> None:
@@ -421,6 +422,9 @@ class _GameSession:
             if call is not None:
                 return call
             flight.begun = False
+            if not flight.waiters:
+                # Its game is driven elsewhere by now, paused or over: that it was sent before is no reason.
+                raise asyncio.CancelledError
             if health.outage is None:  # in an outage, the call waits for its turn instead
                 with metrics.calls_parked.labels(self._source.name).track_inprogress():
                     await asyncio.sleep(health.pause_s(tries.calls))

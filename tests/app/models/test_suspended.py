@@ -529,3 +529,20 @@ async def test_an_outage_is_stored_while_it_lasts(database_url: str, monkeypatch
             "endpoints": [{"name": "fake", "answers": True, "since": None, "cause": None}],
         }
         assert await outages.all() == {}
+
+
+async def test_a_call_without_an_answer_is_not_made_again_for_a_game_that_was_paused(
+    database_url: str,
+) -> None:
+    failing = FakeOptions(latency=read_latency("1"), faults=(read_fault("status_503"),))
+    async with (
+        faking(failing) as fake,
+        calling_with(fake, database_url, models=endpoints(fake, attempts=1)) as caller,
+    ):
+        batch, _ = await caller.create(seats=DIRECT)
+        await until(lambda: fake.counts.in_flight == 1)
+        assert (await caller.post(f"/batches/{batch}/pause")).status_code == 202
+        await until(lambda: not caller.services.runner._active)
+        asked = fake.counts.calls + (fake.counts.in_flight == 0)
+        await until(lambda: not caller.services.models._flights._flights)
+        assert fake.counts.calls <= asked
