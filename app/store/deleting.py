@@ -201,9 +201,8 @@ class Deleting:
             deleted.sizes[table.name] += await _bytes(connection, table, game_ids)
             gone = await connection.execute(delete(table).where(table.c.game_id.in_(game_ids)))
             if gone.rowcount:
-                deleted.rows[str(table.name)] = (
-                    gone.rowcount
-                )  # as JSON takes it: the name is of a kind of its own
+                # JSON takes no names of SQLAlchemy's own kind.
+                deleted.rows[str(table.name)] = gone.rowcount
         for batch_id in {row.batch_id for row in found}:
             of_batch = sum(row.batch_id == batch_id for row in found)
             this = batches.c.batch_id == batch_id
