@@ -196,8 +196,8 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "There is nothing to resume",
         "Neither the batch nor any of its games is suspended (for `retry`: or has failed, or is excluded "
         "and not played anew yet).",
-        "Nothing: it goes on, or is over. To have keys and endpoints read anew while it waits for a model, pause "
-        "it first.",
+        "Nothing: it goes on, or is over. To have keys and endpoints read anew while it waits for a model, "
+        "pause it first.",
     ),
     edge.StillNeeded: ProblemKind(
         "still-needed",
