@@ -201,6 +201,7 @@ class Deleting:
             deleted.sizes[table.name] += await _bytes(connection, table, game_ids)
             gone = await connection.execute(delete(table).where(table.c.game_id.in_(game_ids)))
             if gone.rowcount:
+                # JSON takes no names of SQLAlchemy's own kind.
                 deleted.rows[str(table.name)] = gone.rowcount
         for batch_id in {row.batch_id for row in found}:
             of_batch = sum(row.batch_id == batch_id for row in found)
