@@ -3,12 +3,13 @@
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import ContextVar
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-__all__ = ["SharedPlaces", "SharedThreads", "off_loop", "whose"]
+__all__ = ["SharedPlaces", "SharedThreads", "fail", "off_loop", "settle", "tell", "whose"]
 
 _T = TypeVar("_T")
 
@@ -92,7 +93,7 @@ class SharedPlaces:
 
 class _Work(NamedTuple):
     do: Callable[[], Any]
-    done: Future[Any]
+    done: "asyncio.Future[Any]"
 
 
 class SharedThreads:
@@ -103,40 +104,50 @@ class SharedThreads:
 
     def __init__(self, count: int, name: str) -> None:
         """``count``: 2 or more."""
-        self._threads = ThreadPoolExecutor(count, name)
+        self._count = count
+        self._name = name
+        self._threads: list[Thread] = []
         self._idle = count
-        """How many threads are not at ``_work``."""
+        """How many threads are not at ``_work``, also of those that have not been started."""
+        # An executor's futures would double the cost of handing work over.
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        """True wakes a thread; False ends one."""
         self._lock = Lock()
         self._turns = _Turns[_Work](count)
 
     async def run(self, do: Callable[..., _T], /, *arguments: object) -> _T:
         """Runs ``do`` in a thread, for the owner of this task. Returns or raises what it does."""
-        done: Future[_T] = Future()
+        done: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         with self._lock:
             self._turns.add(whose.get(), _Work(lambda: do(*arguments), done))
             wakes = self._idle > 0  # else the first that is done with its work takes this
             self._idle -= wakes
+            if wakes and len(self._threads) < self._count:
+                self._threads.append(Thread(target=self._run, name=self._name, daemon=True))
+                self._threads[-1].start()
         if wakes:
-            self._threads.submit(self._work)
-        return await asyncio.wrap_future(done)
+            self._calls.put(True)
+        return await done
 
     def stop(self) -> None:
         """Ends the threads, when all that waits is done."""
-        self._threads.shutdown()
+        for _ in self._threads:
+            self._calls.put(False)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _run(self) -> None:
+        while self._calls.get():
+            self._work()
 
     def _work(self) -> None:
-        """What a thread does: all that it may do now."""
+        """What a thread does when it is called: all that it may do now."""
         last: str | None = None
         while (taken := self._next(last)) is not None:
             last, work = taken
-            if not work.done.set_running_or_notify_cancel():
-                continue
-            try:
-                result = work.do()
-            except BaseException as fault:
-                work.done.set_exception(fault)
-            else:
-                work.done.set_result(result)
+            if not work.done.cancelled():
+                tell(work.done, work.do)
 
     def _next(self, last: str | None) -> tuple[str, _Work] | None:
         """Takes the next work. ``last``: whose work the thread has just done."""
@@ -146,6 +157,30 @@ class SharedThreads:
             taken = self._turns.take()
             self._idle += taken is None
             return taken
+
+
+def tell(done: "asyncio.Future[_T]", do: Callable[[], _T]) -> None:
+    """Runs ``do`` in this thread, and tells the result, or what it raised, to who waits in the event loop."""
+    outcome: tuple[Any, ...]
+    try:
+        outcome = (settle, done, do())
+    except BaseException as fault:
+        outcome = (fail, done, fault)
+    # Nobody waits on a loop that was closed in the meantime.
+    with suppress(RuntimeError):
+        done.get_loop().call_soon_threadsafe(*outcome)
+
+
+def settle(done: "asyncio.Future[_T]", result: _T) -> None:
+    """Gives the result to who waits, unless nobody does any more."""
+    if not done.done():
+        done.set_result(result)
+
+
+def fail(done: "asyncio.Future[Any]", fault: BaseException) -> None:
+    """Raises the fault where somebody waits."""
+    if not done.done():
+        done.set_exception(fault)
 
 
 _THREADS: Final = SharedThreads(3, "heavy")

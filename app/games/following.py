@@ -1,5 +1,6 @@
 """Streams events as lines of JSON: the past ones and, while the client stays, the new ones."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
@@ -22,6 +23,9 @@ __all__ = ["Following"]
 
 PAGE: Final = 500
 """Events read from the database at a time."""
+
+BETWEEN_S: Final = 0.02
+"""Seconds between two looks at a batch, of which hundreds of games may end in a second."""
 
 
 class Following:
@@ -126,6 +130,7 @@ class Following:
         sent = time.monotonic()
         with self._feed.watch(batch_id) as watch:
             while self._keys.is_valid(caller):
+                looked = time.monotonic()
                 try:
                     shown = await view()
                 except PASSING as fault:
@@ -139,6 +144,7 @@ class Following:
                 if not follow or self._lifecycle.draining or shown.status in OVER:
                     return
                 await watch.wait(self._blank_s)
+                await asyncio.sleep(looked + BETWEEN_S - time.monotonic())
                 if time.monotonic() - sent >= self._blank_s:
                     sent = time.monotonic()
                     yield b"\n"

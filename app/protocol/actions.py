@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any, Final, Literal, get_args
 
+import orjson
 from pydantic import (
     BeforeValidator,
     ConfigDict,
@@ -70,6 +71,7 @@ __all__ = [
     "ThoughtModel",
     "ThoughtsRead",
     "VoteAction",
+    "Written",
     "action_schema",
     "engine_action",
     "legal_actions",
@@ -577,18 +579,26 @@ def action_schema(table: Table, hand: Hand, request: Request) -> dict[str, JsonV
 
 def thoughts_schema(table: Table, hand: Hand, request: Request) -> dict[str, Any]:
     """JSON Schema 2020-12 of the thoughts that may come with the answer: matching thoughts are kept."""
-    own = hand.role
-    roles = tuple(role for role in Role if table.profile.roles.count(role) > (role == own))
-    return _thoughts_schema(table.players, hand.seat, roles, offered(table, hand, request.kind))
+    return _thoughts_schema(table.profile.roles, hand.seat, hand.role, offered(table, hand, request.kind))
+
+
+class Written(dict[str, Any]):
+    """A JSON object that is sent often, and its text."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.text = orjson.dumps(values)
 
 
 @lru_cache(1024)
 def _thoughts_schema(
-    players: int, seat: Seat, roles: tuple[Role, ...], menu: tuple[str, ...] | None
-) -> dict[str, Any]:
+    dealt: tuple[Role, ...], seat: Seat, own: Role | None, menu: tuple[str, ...] | None
+) -> Written:
+    players = len(dealt)
+    roles = [role for role in Role if dealt.count(role) > (role == own)]
     schema = json.loads(_thought_models())
     parts = schema["$defs"]
-    parts["Role"]["enum"] = list(roles)
+    parts["Role"]["enum"] = roles
     belief = parts["BeliefModel"]["properties"]
     belief["about"] = {"enum": [other for other in range(1, players + 1) if other != seat]}
     belief["intentions"]["items"] = {"enum": list(BY_ID)}
@@ -603,14 +613,16 @@ def _thoughts_schema(
         chosen = parts["IntentionsThought"]["properties"]["intentions"]
         chosen["allOf"] = [_at_most_once(id=intention) for intention in menu]
     models = [model.__name__ for model in THOUGHT_MODELS if model.__name__ not in left_out]
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "array",
-        "maxItems": MAX_THOUGHTS,
-        "items": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in models]},
-        "allOf": once,
-        "$defs": {name: part for name, part in parts.items() if name not in left_out},
-    }
+    return Written(
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "array",
+            "maxItems": MAX_THOUGHTS,
+            "items": {"anyOf": [{"$ref": f"#/$defs/{name}"} for name in models]},
+            "allOf": once,
+            "$defs": {name: part for name, part in parts.items() if name not in left_out},
+        }
+    )
 
 
 @cache

@@ -26,7 +26,7 @@ from app.base.faults import beginning, first_faults
 from app.base.json_reader import MAX_ANSWER, MAX_ANSWER_DEPTH, read_json
 from app.base.problems import problem_of
 from app.base.schemas import AS_WHOLE, GameStatus, Shown, Strict
-from app.protocol.actions import MAX_THOUGHTS, RefusedThought, pointer_of, text_fault
+from app.protocol.actions import MAX_THOUGHTS, RefusedThought, Written, pointer_of, text_fault
 from engine.errors import AvalonError, InvalidAction
 from engine.terms import Kind
 
@@ -397,7 +397,12 @@ class Asked(Shown):
 
     def as_frame(self) -> str:
         """The frame's text: that of ``model_dump_json``, in a sixth of its time. The schemas are long."""
-        return orjson.dumps({"schema" if name == "schema_" else name: value for name, value in self}).decode()
+        values: dict[str, Any] = {
+            "schema" if name == "schema_" else name: value for name, value in self.__dict__.items()
+        }
+        if isinstance(self.thoughts_schema, Written):
+            values["thoughts_schema"] = orjson.Fragment(self.thoughts_schema.text)
+        return orjson.dumps(values).decode()
 
 
 class OpenRequests(Shown):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -24,7 +25,7 @@ from app.store.rows import BatchRow, GameRow
 from app.stream.feed import Tails
 from app.stream.shared import unbroken
 from engine.errors import UNREADABLE, CorruptLog
-from engine.events import Thought, read_event
+from engine.events import Event, Thought, read_event
 from engine.rules import Request, asked, check, check_note, default, offered
 from engine.state import State, apply
 from engine.terms import PUBLIC, Kind, Seat
@@ -63,6 +64,12 @@ def deadline_ms(allowed: Mapping[Kind, float] | None, kind: Kind, opened_at: int
     return None if allowed is None else opened_at + round(allowed[kind] * 1000)
 
 
+@lru_cache(1024)
+def _event(type_: str, payload: str) -> Event:
+    """The event of a stored line, read once for all seats that see it."""
+    return read_event(type_, orjson.loads(payload))
+
+
 class RemoteSeat:
     """One remote seat as it sees its game: the state folded from its own event stream, read on demand."""
 
@@ -90,6 +97,8 @@ class RemoteSeat:
         self._read_to = 0
         """The place in the full log up to which it has read everything that it may see."""
         self._opened_at = 0
+        self.request: Request | None = None
+        """The seat's open request by the log; only the inbox knows whether it has been answered."""
         self._just_opened: str | None = None
         self._reading = asyncio.Lock()
 
@@ -124,19 +133,22 @@ class RemoteSeat:
         return self._read_to >= place and self._tails.end(self.game_id) == self._read_to
 
     def _take(self, lines: Sequence[LogLine], read_to: int) -> None:
+        self._read_to = read_to
+        if not lines:
+            return
         try:
-            apply(self._state, [read_event(line.type, orjson.loads(line.payload)) for line in lines])
+            apply(self._state, [_event(line.type, line.payload) for line in lines])
+            self.request = asked(self._state.table, self._state.hand(self.seat))
         except UNREADABLE as fault:
             # Some of the events may have been applied: the next read starts from the beginning.
-            self._state, self._place, self._read_to = State(), 0, 0
+            self._state, self._place, self._read_to, self.request = State(), 0, 0, None
             cause = type(fault).__name__
             raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
         # Only public events open a request; a seat's own events only close one.
         self._opened_at = next(
             (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
         )
-        self._place = lines[-1].seq if lines else self._place
-        self._read_to = read_to
+        self._place = lines[-1].seq
 
     @property
     def place(self) -> int:
@@ -157,11 +169,6 @@ class RemoteSeat:
         """
         just_opened, self._just_opened = self._just_opened, None
         return request.id == just_opened
-
-    @property
-    def request(self) -> Request | None:
-        """The seat's open request by the log; only the inbox knows whether it has been answered."""
-        return asked(self._state.table, self._state.hand(self.seat))
 
     @property
     def opened_at(self) -> int:

@@ -19,9 +19,9 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool, NullPool, PoolProxiedConnection, QueuePool
 
-from app.base.off_loop import SharedThreads
+from app.base.off_loop import SharedThreads, tell
 from app.settings import Settings
-from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, fail, settle
+from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work
 
 __all__ = ["SqliteCommits", "SqliteReads", "faults_of_file", "is_damage", "sqlite_engine", "sqlite_exists"]
 
@@ -227,14 +227,7 @@ class SqliteCommits:
     def _run(self) -> None:
         while (job := self._waiting.get()) is not None:
             work, done = job
-            outcome: tuple[Any, ...]
-            try:
-                outcome = (settle, done, work())
-            except Exception as fault:
-                outcome = (fail, done, fault)
-            # Nobody waits on a loop that was closed in the meantime.
-            with suppress(RuntimeError):
-                done.get_loop().call_soon_threadsafe(*outcome)
+            tell(done, work)
         self._close()
         self._others.dispose()
 

@@ -21,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base import metrics
 from app.base.clock import now_ms
-from app.base.off_loop import whose
+from app.base.off_loop import fail, settle, whose
 from app.store.trouble import DatabaseAway, DatabaseTrouble, trouble_of
 
 __all__ = [
@@ -37,8 +37,6 @@ __all__ = [
     "Write",
     "Writer",
     "answering",
-    "fail",
-    "settle",
     "working",
     "working_alone",
 ]
@@ -485,13 +483,3 @@ class Writer:
                 together.setdefault(id(statement), (statement, []))[1].extend(rows)
         await self._commits.commit(list(together.values()))
         return at
-
-
-def settle(done: "asyncio.Future[T]", result: T) -> None:
-    if not done.done():  # whoever waited may have been cancelled; the commit is valid all the same
-        done.set_result(result)
-
-
-def fail(done: "asyncio.Future[Any]", fault: Exception) -> None:
-    if not done.done():
-        done.set_exception(fault)

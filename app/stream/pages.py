@@ -5,7 +5,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.protocol.messages import events_frame
 from app.store.games import OPEN
@@ -30,8 +30,7 @@ MAX_BLOCKS: Final = 32 << 20
 _OPENING: Final = events_frame([])[:-2].encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(NamedTuple):
     """How far a viewer's stream has been sent."""
 
     game_id: str

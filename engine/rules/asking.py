@@ -161,4 +161,4 @@ def asked(table: Table, hand: Hand) -> Request | None:
     kind = KIND_IN[table.phase][0]
     names_a_team = kind is TO_PROPOSE or kind is Kind.RECONSIDER
     size = table.profile.team_sizes[table.round - 1] if names_a_team else None
-    return Request(hand.seat, kind, table.round, table.attempt, size)
+    return _request(hand.seat, kind, table.round, table.attempt, size)[0]

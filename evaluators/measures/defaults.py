@@ -105,7 +105,10 @@ class DecisionCounter:
                     self._shooter = event.shooter
 
     def _of(self, seat: Seat) -> SeatDecisions:
-        return self.seats.setdefault(seat, SeatDecisions())
+        found = self.seats.get(seat)
+        if found is None:
+            found = self.seats[seat] = SeatDecisions()
+        return found
 
     def of_models(self, models: Collection[Seat] | None) -> Rate:
         """Decisions played by default, of all decisions, in the seats of models. None: it is unknown where
