@@ -138,7 +138,9 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
 def _cause(fault: BaseException) -> Cause | None:
     raw: Any = fault.orig if isinstance(fault, DBAPIError) else fault
     if isinstance(raw, sqlite3.Error):
-        return _SQLITE.get((getattr(raw, "sqlite_errorcode", None) or 0) & 0xFF)
+        code = getattr(raw, "sqlite_errorcode", None) or 0
+        # No room for the index of its log, SQLite calls an error of input and output.
+        return "full" if code == sqlite3.SQLITE_IOERR_SHMSIZE else _SQLITE.get(code & 0xFF)
     state = getattr(raw, "sqlstate", None) or ""
     if state in _POSTGRES:
         return _POSTGRES[state]

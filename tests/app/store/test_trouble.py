@@ -388,6 +388,7 @@ def test_every_fault_of_a_database_has_its_sentence() -> None:
     for fault, cause in (
         (of_sqlite(sqlite3.SQLITE_FULL), "full"),
         (of_sqlite(sqlite3.SQLITE_BUSY_SNAPSHOT), "locked"),
+        (of_sqlite(sqlite3.SQLITE_IOERR_SHMSIZE), "full"),
         (of_sqlite(sqlite3.SQLITE_IOERR_WRITE), "away"),
         (of_sqlite(sqlite3.SQLITE_READONLY), "refused"),
         (of_sqlite(sqlite3.SQLITE_CORRUPT), "damaged"),
