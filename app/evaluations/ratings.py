@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 from fastapi import APIRouter, Response
 from pydantic import Field
 
-from agents.kinds import asks_model
+from agents.kinds import REMOTE, asks_model
 from app.base.errors import NotReady
 from app.base.off_loop import off_loop
 from app.base.problems import documented
@@ -225,7 +225,10 @@ def _ready(paired: Iterable[PairedGame]) -> _Ready:
 
 
 def _rated_game(game: PairedGame) -> RatedGame:
-    """The game with its players' names. Raises one of UNREADABLE for a game that is damaged."""
+    """The game with its players' names. Raises CorruptLog or one of UNREADABLE for a game that is damaged."""
+    for seat, spec in enumerate(whole(game.seats), 1):
+        if spec.get("agent") == REMOTE and seat not in game.players:
+            raise CorruptLog(f"{game.game_id} does not say who played seat {seat}")
     created = next(event for event in game.opening if isinstance(event, GameCreated))
     dealt = next(event for event in game.opening if isinstance(event, RolesDealt))
     agents = tuple(

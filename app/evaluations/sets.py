@@ -64,10 +64,19 @@ from app.models.leases import Leases
 from app.store.audit import Audit
 from app.store.db import Database
 from app.store.games import GameStore, new_id
-from app.store.rows import AnswerRow, SetAnswersRow, SetEntryRow, SetItemRow, SetRow, whole
+from app.store.rows import (
+    AnswerRow,
+    SetAnswersRow,
+    SetEntryRow,
+    SetItemRow,
+    SetRow,
+    left_out_if_damaged,
+    reading,
+    whole,
+)
 from app.store.sets import SetStore
 from engine.chance import draw, pick
-from engine.errors import UNREADABLE, AvalonError, CorruptLog
+from engine.errors import AvalonError
 from engine.terms import Seat
 from evaluators.ground.answers import Guess, guesses_of
 from evaluators.ground.items import Dimension, Item, Variant, items
@@ -307,8 +316,11 @@ class EvaluationSets:
     async def page(self, limit: int, cursor: str | None) -> SetPage:
         """Sets, newest first."""
         rows, following = await self._sets.page(limit, cursor)
-        rows = [await self._looked_at(row.set_id) if row.closes_at <= now_ms() else row for row in rows]
-        shown = [_view(row, games=await self._sets.games_of(row.set_id)) for row in rows]
+        shown = []
+        for row in rows:
+            with left_out_if_damaged():
+                now = await self._looked_at(row.set_id) if row.closes_at <= now_ms() else row
+                shown.append(_view(now, games=await self._sets.games_of(row.set_id)))
         return SetPage(sets=shown, next=following)
 
     async def view(self, set_id: str) -> SetView:
@@ -317,7 +329,10 @@ class EvaluationSets:
         view = _view(row, games=await self._sets.games_of(set_id))
         if row.scored_at is None:
             return view
-        entries = [_entry_view(entry) for entry in await self._sets.entries_of(set_id)]
+        entries = []
+        for entry in await self._sets.entries_of(set_id):
+            with left_out_if_damaged():
+                entries.append(_entry_view(entry))
         entries.sort(key=_rank)
         return view.model_copy(update={"leaderboard": entries})
 
@@ -325,6 +340,8 @@ class EvaluationSets:
         row = await self._sets.find(set_id)
         if row is None:
             raise NotFound("no such set")
+        with reading(row):
+            SetVariantView(**whole(row.variant))
         return row
 
     async def _looked_at(self, set_id: str) -> SetRow:
@@ -467,7 +484,12 @@ class EvaluationSets:
         await self._row(set_id)
         receipts = []
         for entry in await self._sets.entries_of(set_id, caller.owner):
-            given = _given(await self._sets.answers_of(entry.entry_id)) if with_answers else None
+            given = None
+            if with_answers:
+                with left_out_if_damaged():
+                    rows = await self._sets.answers_of(entry.entry_id)
+                    answers = [answer for row in rows for answer in _answers(row)]
+                    given = [GivenAnswer(**answer.model_dump(mode="json")) for answer in answers]
             receipts.append(OwnReceipt(**_receipt(entry).model_dump(), given=given))
         return OwnReceipts(receipts=receipts)
 
@@ -534,9 +556,11 @@ class EvaluationSets:
         for first in range(0, len(entries), _AT_ONCE):
             counts: list[tuple[SetEntryRow, ScoreCount, Mapping[str, Guess]]] = []
             for entry in entries[first : first + _AT_ONCE]:
-                given = await self._sets.answers_of(entry.entry_id)
-                guesses = await off_loop(guesses_of, _answer_rows(given))
-                counts.append((entry, ScoreCount(variant["unmapped"]), guesses))
+                # An entry that cannot be read is not scored: silence would be a finding about the rater.
+                with left_out_if_damaged():
+                    given = _answer_rows(await self._sets.answers_of(entry.entry_id))
+                    guesses = await off_loop(guesses_of, given)
+                    counts.append((entry, ScoreCount(variant["unmapped"]), guesses))
             async for keys in self._keys_of(row, rows):
                 await off_loop(_count, keys, counts)
             for entry, count, _ in counts:
@@ -680,48 +704,48 @@ def _by_game(answers: Sequence[AnswerSpec]) -> dict[str, list[dict[str, Any]]]:
 
 def _answer_rows(rows: Iterable[SetAnswersRow]) -> list[AnswerRow]:
     """Raises CorruptLog for answers that cannot be read."""
-    try:
-        return [
-            AnswerRow(
-                item_id=one["item_id"],
-                sample=one["sample"],
-                game_id=row.game_id,
-                dimension=one["item_id"].split("/")[1],
-                named=one["intentions"],
-                role=one["role"],
-                confidence=one["confidence"],
-            )
-            for row in rows
-            for one in whole(row.given)
-        ]
-    except UNREADABLE:
-        raise CorruptLog("the answers of an entry cannot be read") from None
+    found = []
+    for row in rows:
+        with reading(row):
+            found += [
+                AnswerRow(
+                    item_id=answer.item_id,
+                    sample=answer.sample,
+                    game_id=row.game_id,
+                    dimension=answer.item_id.split("/")[1],
+                    named=answer.intentions,
+                    role=answer.role,
+                    confidence=answer.confidence,
+                )
+                for answer in _answers(row)
+            ]
+    return found
 
 
-def _given(rows: Iterable[SetAnswersRow]) -> list[GivenAnswer]:
-    """Raises CorruptLog for answers that cannot be read."""
-    try:
-        return [GivenAnswer(**one) for row in rows for one in whole(row.given)]
-    except UNREADABLE:
-        raise CorruptLog("the answers of an entry cannot be read") from None
+def _answers(row: SetAnswersRow) -> list[AnswerSpec]:
+    """The answers as they were handed in. Raises CorruptLog."""
+    with reading(row):
+        return [AnswerSpec.model_validate(one) for one in whole(row.given)]
 
 
 def _view(row: SetRow, *, games: int) -> SetView:
-    return SetView(
-        set_id=row.set_id,
-        name=row.name,
-        owner=row.owner,
-        status=_status(row),
-        dimension=_dimension(row),  # type: ignore[arg-type]
-        variant=SetVariantView(**whole(row.variant)),
-        created_at=timestamp(row.created_at),
-        closes_at=timestamp(row.closes_at),
-        items=row.items,
-        games=games,
-        excluded=None if row.excluded is None else dict(whole(row.excluded)),
-        withdrawn_at=None if row.withdrawn_at is None else timestamp(row.withdrawn_at),
-        reason=row.withdrawn,
-    )
+    """Raises CorruptLog."""
+    with reading(row):
+        return SetView(
+            set_id=row.set_id,
+            name=row.name,
+            owner=row.owner,
+            status=_status(row),
+            dimension=_dimension(row),  # type: ignore[arg-type]
+            variant=SetVariantView(**whole(row.variant)),
+            created_at=timestamp(row.created_at),
+            closes_at=timestamp(row.closes_at),
+            items=row.items,
+            games=games,
+            excluded=None if row.excluded is None else dict(whole(row.excluded)),
+            withdrawn_at=None if row.withdrawn_at is None else timestamp(row.withdrawn_at),
+            reason=row.withdrawn,
+        )
 
 
 def _status(row: SetRow) -> Literal["sealed", "scoring", "open", "withdrawn"]:
@@ -744,14 +768,16 @@ def _receipt(entry: SetEntryRow) -> Receipt:
 
 
 def _entry_view(entry: SetEntryRow) -> EntryView:
-    result: Mapping[str, Any] = {} if entry.result is None else whole(entry.result)
-    return EntryView(
-        **_receipt(entry).model_dump(),
-        owner=entry.owner,
-        totals=result.get("totals"),
-        roles=result.get("roles"),
-        open_book=result.get("open_book"),
-    )
+    """Raises CorruptLog."""
+    with reading(entry):
+        result: Mapping[str, Any] = {} if entry.result is None else whole(entry.result)
+        return EntryView(
+            **_receipt(entry).model_dump(),
+            owner=entry.owner,
+            totals=result.get("totals"),
+            roles=result.get("roles"),
+            open_book=result.get("open_book"),
+        )
 
 
 def _rank(entry: EntryView) -> tuple[float, str, str]:

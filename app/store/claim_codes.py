@@ -10,6 +10,7 @@ from app.store.audit import Audit, Doer
 from app.store.db import Database
 from app.store.games import random_signs
 from app.store.keys import KeyStore
+from app.store.rows import check_row
 from app.store.tables import claim_codes, games
 
 __all__ = ["CLAIMED", "OFFERED", "ClaimCodes", "Claimed"]
@@ -72,7 +73,7 @@ class ClaimCodes:
 
     async def use(self, code: str, now: int, by: Doer) -> Claimed | None:
         """Uses the code up, unless it was used before or has expired. What it stands for, as it was before;
-        None for an unknown code.
+        None for an unknown code. Raises CorruptLog for one whose row cannot be read.
         """
         this = claim_codes.c.code == _hash(code)
 
@@ -93,6 +94,7 @@ class ClaimCodes:
             ).first()
             if row is None:
                 return None
+            check_row(claim_codes, {"code": _hash(code), **row._mapping})
             found = Claimed(*row)
             if found.used_at is None and found.expires_at > now:
                 await connection.execute(update(claim_codes).where(this).values(used_at=now))

@@ -30,6 +30,7 @@ from app.store.rows import (
     EvaluationRow,
     JudgementRow,
     StatementsRow,
+    is_readable,
     is_whole,
     row_name,
     table_of,
@@ -445,14 +446,17 @@ class EvaluationStore:
     async def dealt_to(
         self, games: Collection[str], whose: Whose | None = None
     ) -> dict[tuple[str, str], set[tuple[str, str]]]:
-        """By rater, as (caller, name): the turns of these games that it was dealt, as (game, request).
-        ``whose``: None for anybody's.
+        """By rater, as (caller, name): the turns of these games that it was dealt, as (game, request),
+        without rows that cannot be read. ``whose``: None for anybody's.
         """
         c = tasks.c
         query = select(c.caller, c.rater, c.game_id, c.request_id).where(_of(whose, tasks))
         dealt: dict[tuple[str, str], set[tuple[str, str]]] = {}
         for row in await self._where_in(query, c.game_id, games):
-            dealt.setdefault((row["caller"], row["rater"]), set()).add((row["game_id"], row["request_id"]))
+            if is_readable(tasks, row):
+                dealt.setdefault((row["caller"], row["rater"]), set()).add(
+                    (row["game_id"], row["request_id"])
+                )
         return dealt
 
     async def mark_seen(self, owner: str, turns: Iterable[tuple[str, str]]) -> None:

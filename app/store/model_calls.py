@@ -16,7 +16,7 @@ from agents.model.model import Usage
 from app.base.clock import DAY_MS
 from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
-from app.store.rows import is_readable, row_name
+from app.store.rows import finite, is_readable, row_name
 from app.store.tables import events, games, model_calls, model_spending
 from engine.errors import CorruptLog
 from engine.terms import Seat
@@ -271,7 +271,7 @@ class CallStore:
         of = model_spending.c
         query = select(func.sum(of.tokens), func.sum(of.cost)).where(of.batch_id == batch_id)
         ((tokens, cost),) = await self._database.rows(query)
-        return int(tokens or 0), float(cost or 0.0)
+        return int(finite(tokens)), finite(cost)
 
     async def uses(self, batch_id: str) -> dict[UseKey, Use]:
         """Sums over a batch's calls."""
@@ -428,7 +428,7 @@ _SUMS: Final = select(_c.endpoint, _c.model, _c.step, *_TOTALS)
 def _use(sums: Sequence[Any]) -> Use:
     # PostgreSQL returns the sum of integers as a decimal.
     *counts, reasoning, cost, waiting_s = sums
-    use = Use(*map(int, counts))
-    use.reasoning_tokens = None if reasoning is None else int(reasoning)
-    use.cost, use.waiting_s = float(cost), float(waiting_s)
+    use = Use(*map(int, map(finite, counts)))
+    use.reasoning_tokens = None if reasoning is None else int(finite(reasoning))
+    use.cost, use.waiting_s = finite(cost), finite(waiting_s)
     return use

@@ -6,6 +6,7 @@ raised in the transaction of what it counts.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, Final
 
 from sqlalchemy import case, delete, func, literal, select
@@ -14,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
 from app.store.games import IS_OPEN
-from app.store.rows import QuotaRow, is_whole, typed_row
+from app.store.rows import QuotaRow, finite, is_readable, is_whole, typed_row
 from app.store.seeks import OPEN_GAME
 from app.store.tables import batches, game_players, games, owner_spending, quota_use, quotas, seeks
 from app.store.tables import open_games as open_games_
@@ -48,12 +49,15 @@ class QuotaStore:
     # --- what differs from the settings -----------------------------------------------------
 
     async def limits(self) -> dict[str, Mapping[str, float | None]]:
-        """By owner, the quotas that differ from the settings; None: no limit. Rows that cannot be read are
-        left out.
+        """By owner, the quotas that differ from the settings; None: no limit. What cannot be read is left
+        out.
         """
         rows = await self._database.mappings(select(quotas))
         read = [typed_row(QuotaRow, row) for row in rows if is_whole(quotas, row)]
-        return {row.owner: {**row.limits} for row in read}
+        return {
+            row.owner: {n: limit for n, limit in row.limits.items() if type(limit) in (int, float, NoneType)}
+            for row in read
+        }
 
     async def change(self, owner: str, changes: Mapping[str, float | None], drop: frozenset[str]) -> None:
         """Changes these quotas of an owner. ``drop``: names of quotas that go by the settings again."""
@@ -101,9 +105,10 @@ class QuotaStore:
         return await self._database.writer.run(work)
 
     async def used(self, owner: str, day: int) -> dict[str, int]:
-        """The day's counts of an owner, by name."""
-        query = select(_u.name, _u.amount).where(_u.owner == owner, _u.day == day)
-        return {str(name): int(amount) for name, amount in await self._database.rows(query)}
+        """The day's counts of an owner, by name, without those that cannot be read."""
+        query = select(quota_use).where(_u.owner == owner, _u.day == day)
+        rows = await self._database.mappings(query)
+        return {row["name"]: row["amount"] for row in rows if is_readable(quota_use, row)}
 
     async def open_games(self, owner: str, connection: AsyncConnection | None = None) -> int:
         """How many of the owner's games are not over, those that are still to be created included; and the
@@ -167,4 +172,4 @@ class QuotaStore:
         of = owner_spending.c
         query = select(func.sum(of.tokens), func.sum(of.cost)).where(of.owner == owner, of.day == day)
         ((tokens, cost),) = await self._database.rows(query)
-        return SpentToday(int(tokens or 0), float(cost or 0.0))
+        return SpentToday(int(finite(tokens)), finite(cost))

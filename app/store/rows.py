@@ -6,9 +6,11 @@ the other rows nor is quoted in an error.
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from math import isfinite
 from types import NoneType, UnionType
 from typing import (
@@ -24,6 +26,7 @@ from typing import (
     get_type_hints,
 )
 
+import structlog
 from sqlalchemy import (
     JSON,
     BigInteger,
@@ -44,7 +47,7 @@ from sqlalchemy.types import TypeDecorator
 from sqlmodel import SQLModel
 
 from app.base.schemas import GameStatus
-from engine.errors import CorruptLog
+from engine.errors import UNREADABLE, CorruptLog
 from engine.intentions import BY_ID
 from engine.profile import TEAM_SIZES
 from engine.terms import Ending, Role, Side
@@ -77,17 +80,23 @@ __all__ = [
     "StatementsRow",
     "TokenSecret",
     "check_row",
+    "finite",
+    "has_form",
     "is_moment",
     "is_readable",
     "is_whole",
+    "left_out_if_damaged",
     "name_of",
     "read_row",
+    "reading",
     "row_name",
     "table_of",
     "typed_row",
     "values_of",
     "whole",
 ]
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -739,6 +748,26 @@ def name_of(row: Any) -> str:
     return row_name(table_of(type(row)), values_of(row))
 
 
+@contextmanager
+def reading(row: Any) -> Iterator[None]:
+    """Raises CorruptLog, which names the typed row and quotes nothing, where its values make no sense to
+    those that use them in the block.
+    """
+    try:
+        yield
+    except (CorruptLog, *UNREADABLE):
+        raise CorruptLog(f"{name_of(row)} cannot be read") from None
+
+
+@contextmanager
+def left_out_if_damaged() -> Iterator[None]:
+    """Logs what cannot be read in the block, so that the others are shown."""
+    try:
+        yield
+    except CorruptLog as fault:
+        log.error("a damaged row is left out", cause=str(fault))
+
+
 def values_of(row: Any) -> dict[str, Any]:
     """The row as it is written, by column."""
     return {column.name: getattr(row, column.name) for column in fields(row)}
@@ -756,10 +785,11 @@ _IDS: Final[Mapping[str, re.Pattern[str]]] = {
     "request_id": re.compile(_REQUEST),
     "step": re.compile(r"[a-z_]{1,40}"),
     "item_id": re.compile(rf"g_[a-z0-9]{{1,38}}/[a-z]{{1,16}}/{_REQUEST}/[a-z]{{1,8}}/(-|[0-9]{{1,2}})"),
+    "pool": re.compile(r"[a-z_]{1,40}/[0-9]{1,2}/[a-z]{1,10}/(rated|casual)|(open|rematch):g_[a-z0-9]{1,38}"),
 }
 """The forms of ids. Nothing that a player says has one of them."""
 
-_FORMS_CHECKED: Final = frozenset({"answers", "judgements", "statement_judgements"})
+_FORMS_CHECKED: Final = frozenset({"answers", "judgements", "seeks", "statement_judgements"})
 """Tables in which every id must have its form."""
 
 
@@ -805,7 +835,7 @@ def row_name(table: Table, row: Mapping[Any, Any], *, but: str = "") -> str:
 def _is_safe(column: Column[Any], value: object, *, first: bool) -> bool:
     """Whether a message may quote this part of a key."""
     if column.name in _IDS:
-        return type(value) is str and _IDS[column.name].fullmatch(value) is not None
+        return has_form(column.name, value)
     if values := column.info.get("values"):
         return _is_one_of(values, value)
     if column.name == "caller":
@@ -814,8 +844,20 @@ def _is_safe(column: Column[Any], value: object, *, first: bool) -> bool:
     return first and type(value) is str and value.isprintable()
 
 
+def has_form(name: str, value: object) -> bool:
+    """Whether the value has the form of ids in columns of this name."""
+    return type(value) is str and _IDS[name].fullmatch(value) is not None
+
+
 def _is_one_of(values: Collection[Any], value: object) -> bool:
     return type(value) in (int, str) and value in values
+
+
+def finite(total: Any) -> float:
+    """A sum of numbers as the database gives it, None for no rows, as a number. A damaged row can make it
+    infinite: it is the largest one then, so that nothing more is spent.
+    """
+    return min(float(total or 0), sys.float_info.max)
 
 
 def is_moment(value: object) -> bool:
@@ -836,9 +878,9 @@ def _check(table: str, column: Column[Any]) -> Callable[[Any], bool]:
     name = column.name
     if values := column.info.get("values"):
         return lambda value: _is_one_of(values, value)
-    if table in _FORMS_CHECKED and (form := _IDS.get(name)):
-        return lambda value: type(value) is str and form.fullmatch(value) is not None
-    if name == "at" or name.endswith("_at"):
+    if table in _FORMS_CHECKED and name in _IDS:
+        return partial(has_form, name)
+    if name in ("at", "since", "starts_by") or name.endswith("_at"):
         return is_moment
     if isinstance(column.type, Boolean | BooleanColumn):
         return lambda value: type(value) is bool

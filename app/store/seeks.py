@@ -18,6 +18,7 @@ from app.store.rows import (
     OpenGameRow,
     PlayerRow,
     SeekRow,
+    has_form,
     is_readable,
     is_whole,
     read_row,
@@ -68,7 +69,7 @@ def _key(pool: str) -> int:
 
 
 class SeekStore:
-    """The tables ``seeks``, ``open_games`` and ``game_players``."""
+    """The tables ``seeks``, ``open_games`` and ``game_players``. Lists leave out rows that cannot be read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -123,12 +124,16 @@ class SeekStore:
             .group_by(_s.pool)
             .order_by(_s.pool)
         )
-        return [Pool(*row) for row in await self._database.rows(query)]
+        return [
+            Pool(name, waiting, starts_by)
+            for name, waiting, starts_by in await self._database.rows(query)
+            if has_form("pool", name) and type(starts_by) is int
+        ]
 
     async def present(self, since: int) -> dict[str, int]:
         """By pool, how many wait there that were seen since this moment (ms)."""
         query = select(_s.pool, func.count()).where(_OPEN, _s.seen_at >= since).group_by(_s.pool)
-        return dict(await self._database.rows(query))
+        return {name: count for name, count in await self._database.rows(query) if has_form("pool", name)}
 
     async def waiting(self, connection: AsyncConnection, pool: str) -> list[SeekRow]:
         """The open seeks of a pool, oldest first, in the caller's transaction, which holds its lock."""

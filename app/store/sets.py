@@ -5,9 +5,10 @@ Answers to a set are in tables of their own: no report, comparison or count of a
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import delete, func, insert, select, update
+import structlog
+from sqlalchemy import RowMapping, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -20,6 +21,8 @@ from app.store.rows import (
     SetRow,
     is_whole,
     read_row,
+    row_name,
+    table_of,
     typed_row,
     values_of,
 )
@@ -36,12 +39,18 @@ from app.store.tables import (
 
 __all__ = ["SetStore"]
 
+R = TypeVar("R")
+
+log = structlog.get_logger()
+
 _PLACE: Final = {"created_at": sets.c.created_at, "set_id": sets.c.set_id}
 """What a cursor of a page of sets holds."""
 
 
 class SetStore:
-    """Reads and writes sets. All but a page of sets raises CorruptLog for a row that cannot be read."""
+    """Reads and writes sets. Rows that cannot be read are left out and logged; where one row is asked for,
+    and for the answers of an entry, CorruptLog is raised.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -83,14 +92,17 @@ class SetStore:
     async def page(self, limit: int, cursor: str | None) -> tuple[list[SetRow], str | None]:
         """Sets, newest first, and the cursor of the next page. Damaged rows are left out."""
         page, following = await newest_first(self._database, select(sets), _PLACE, limit, cursor)
-        return [typed_row(SetRow, row) for row in page if is_whole(sets, row)], following
+        return _readable(SetRow, page), following
 
     async def items_of(self, set_id: str, *, after: int = -1, limit: int | None = None) -> list[SetItemRow]:
         """The set's items behind this position, in order; ``limit`` None: all."""
         c = set_items.c
         query = select(set_items).where(c.set_id == set_id, c.position > after).order_by(c.position)
         rows = await self._database.mappings(query if limit is None else query.limit(limit))
-        return [read_row(SetItemRow, row) for row in rows]
+        found = _readable(SetItemRow, rows)
+        if limit is not None and len(found) < len(rows):
+            return (await self.items_of(set_id, after=after))[:limit]
+        return found
 
     async def games_of(self, set_id: str) -> int:
         """How many games the set's items are of."""
@@ -189,8 +201,7 @@ class SetStore:
         query = select(set_entries).where(c.set_id == set_id)
         if owner is not None:
             query = query.where(c.owner == owner)
-        rows = await self._database.mappings(query.order_by(c.owner, c.rater))
-        return [read_row(SetEntryRow, row) for row in rows]
+        return _readable(SetEntryRow, await self._database.mappings(query.order_by(c.owner, c.rater)))
 
     async def entry(self, set_id: str, entry_id: str) -> SetEntryRow | None:
         """One entry; None for an unknown one."""
@@ -247,3 +258,14 @@ class SetStore:
         held = select(c.seat).where(c.game_id == game_id, c.owner == owner, c.seat.is_not(None))
         used = select(code.seat).where(code.game_id == game_id, code.by.in_(keys), code.used_at.is_not(None))
         return set(await self._database.column(held.union(used)))
+
+
+def _readable(kind: type[R], rows: Iterable[RowMapping]) -> list[R]:
+    table = table_of(kind)
+    found = []
+    for row in rows:
+        if is_whole(table, row):
+            found.append(typed_row(kind, row))
+        else:
+            log.error("a damaged row is left out", row=row_name(table, row))
+    return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.store.rows import SeekRow
+from app.store.rows import SeekRow, whole
 
 __all__ = ["ALIASES", "AWAY_MS", "Match", "is_there", "match"]
 
@@ -58,10 +58,15 @@ def _content(present: Sequence[SeekRow]) -> list[SeekRow]:
     """The most of these that are content with as many players as they are together."""
     content = list(present)
     while True:
-        left = [seek for seek in content if int(seek.terms.get("at_least", 1)) <= len(content)]
+        left = [seek for seek in content if _at_least(seek) <= len(content)]
         if len(left) == len(content):
             return content
         content = left
+
+
+def _at_least(seek: SeekRow) -> int:
+    wanted = whole(seek.terms).get("at_least")
+    return wanted if type(wanted) is int else 1
 
 
 _NAMES: Final = """\

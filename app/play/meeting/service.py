@@ -42,7 +42,7 @@ from app.seats.seating import REMOTE
 from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
 from app.store.games import ABSENT, OPEN, GameStore, new_id
-from app.store.rows import GameRow, OpenGameRow, SeekRow, whole
+from app.store.rows import GameRow, OpenGameRow, SeekRow, left_out_if_damaged, reading, whole
 from app.store.seeks import OPEN_GAME, Paired, SeekStore
 from app.stream.feed import Feed
 from engine.errors import AvalonError
@@ -254,7 +254,10 @@ class Meeting:
     async def lobby(self, caller: Caller) -> LobbyView:
         """What everybody may know of who waits, and the caller's own seeks."""
         # First: whoever is read here is counted below, and not the other way round.
-        seeks = [await self._view(seek, caller) for seek in await self._store.open_of(caller.owner)]
+        seeks = []
+        for seek in await self._store.open_of(caller.owner):
+            with left_out_if_damaged():
+                seeks.append(await self._view(seek, caller))
         pools = []
         claimed: dict[str, int] = {}
         for pool, waiting in (await self._store.present(now_ms() - AWAY_MS)).items():
@@ -273,10 +276,10 @@ class Meeting:
                         }
                     )
                 )
-        games = [
-            _open_view(game, claimed.get(game.game_id, 0), caller)
-            for game in await self._store.waiting_games()
-        ]
+        games = []
+        for game in await self._store.waiting_games():
+            with left_out_if_damaged():
+                games.append(_open_view(game, claimed.get(game.game_id, 0), caller))
         return LobbyView(pools=pools, games=games, seeks=seeks)
 
     async def started(self, caller: Caller, bot: str) -> list[GameStarted]:
@@ -312,8 +315,11 @@ class Meeting:
     async def _view(self, seek: SeekRow, caller: Caller) -> SeekView:
         game = None if seek.game_id is None else await self._games.game(seek.game_id)
         started = None
-        if game is not None and seek.seat is not None and game.seats[seek.seat - 1].get("agent") == REMOTE:
-            started = self._started(seek.seek_id, seek.seat, game, caller)
+        if game is not None and seek.seat is not None:
+            with reading(seek):
+                is_remote = whole(game.seats)[seek.seat - 1].get("agent") == REMOTE
+            if is_remote:
+                started = self._started(seek.seek_id, seek.seat, game, caller)
         over = game is not None and game.status not in OPEN
         return SeekView(
             seek_id=seek.seek_id,
@@ -602,15 +608,18 @@ def _same(one: SeekRow, other: SeekRow) -> bool:
 
 
 def _open_view(game: OpenGameRow, claimed: int, caller: Caller) -> OpenGameView:
-    spec = whole(game.spec)
-    return OpenGameView(
-        game_id=game.game_id,
-        status=game.status,
-        profile=str(spec.get("profile", "interintent")),
-        players=len(spec["seats"]),
-        seats=sorted(whole(game.seats)),
-        claimed=claimed,
-        created_at=timestamp(game.created_at),
-        starts_by=timestamp(game.starts_by),
-        yours=game.owner == caller.owner,
-    )
+    """Raises CorruptLog."""
+    with reading(game):
+        spec = whole(game.spec)
+        new = NewGames.model_validate(spec)
+        return OpenGameView(
+            game_id=game.game_id,
+            status=game.status,
+            profile=new.profile,
+            players=len(spec["seats"]),
+            seats=sorted(whole(game.seats)),
+            claimed=claimed,
+            created_at=timestamp(game.created_at),
+            starts_by=timestamp(game.starts_by),
+            yours=game.owner == caller.owner,
+        )

@@ -436,3 +436,20 @@ def test_a_stored_thought_that_cannot_be_read_is_reported(asked: tuple[State, Re
     with pytest.raises(InvalidAction) as refusal:
         stored_action(asked[1], action, [{**BELIEFS, "beliefs": [{"about": 2, "confidence": 6}]}])
     assert refusal.value.pointer == "/beliefs/0/confidence"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent"),
+    [
+        (Kind.PROPOSE_TEAM, {"team": [1, 2]}),
+        (Kind.SPEAK, {"text": "Hm."}),
+        (Kind.RECONSIDER, {"team": [1, 2], "text": "Hm."}),
+        (Kind.VOTE, {"approve": True}),
+        (Kind.CARD, {"success": True}),
+        (Kind.SUMMARISE, {"answers": {"leader": "2"}}),
+        (Kind.ASSASSINATE, {"target": 3}),
+    ],
+)
+def test_thoughts_go_with_actions_of_every_kind(kind: Kind, sent: Any) -> None:
+    thought = ChoiceExplained(1, kind, "why")
+    assert engine_action(read_action(kind, sent), (thought,)).thoughts == (thought,)

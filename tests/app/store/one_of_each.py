@@ -21,6 +21,7 @@ _IDS = {
     "entry_id": "r_{}",
     "bot_id": "p_{}",
     "seek_id": "s_{}",
+    "pool": "interintent/{}/normal/casual",
     "token_id": "t_{}",
     "request_id": "1.1.vote.{}",
     "item_id": "g_0/guessing/1.1.speak.{}/mixed/-",

@@ -1,0 +1,151 @@
+"""Whoever waits, sets with their entries, what owners have used: a damaged row keeps nothing from others."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from app.base.clock import now_ms
+from app.store.model_calls import CallStore
+from app.store.quotas import QuotaStore, SpentToday
+from app.store.tables import open_games, owner_spending, seeks, set_answers, set_entries, sets, tasks
+from tests.app.calling import WITHIN_S, Caller, calling
+from tests.app.store.one_of_each import add, row
+
+CANARY = "canary5b0c"
+
+WAITING = (
+    # What damages the row of one who waits, on both databases.
+    ("seeks", "pool", f"'{CANARY}'"),
+    ("seeks", "pool", "'interintent/5'"),
+    ("seeks", "status", f"'{CANARY}'"),
+    ("seeks", "game_id", f"'{CANARY}'"),
+    ("seeks", "starts_by", str(9 * 10**18)),
+    ("seeks", "terms", "'[]'"),
+    ("open_games", "spec", "'{}'"),
+    ("open_games", "spec", f"""'{{"seats"\\: "{CANARY}", "profile"\\: []}}'"""),
+    ("open_games", "seats", "'null'"),
+    ("open_games", "starts_by", str(9 * 10**18)),
+)
+SQLITE_WAITING = (
+    ("seeks", "pool", "x'ff00'"),
+    ("seeks", "starts_by", f"'{CANARY}'"),
+    ("seeks", "terms", f"'{CANARY}'"),
+    ("open_games", "starts_by", f"'{CANARY}'"),
+    ("open_games", "spec", f"'{CANARY}'"),
+)
+
+
+async def execute(caller: Caller, statement: str, **values: Any) -> None:
+    async with caller.services.database.write_engine.begin() as connection:
+        await connection.execute(text(statement), values)
+
+
+async def test_who_waits_is_shown_and_paired_beside_damaged_rows(
+    database_url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    damages = WAITING + (SQLITE_WAITING if database_url.startswith("sqlite") else ())
+    spec = {"profile": "interintent", "seats": [{"agent": "remote"}] * 5}
+    at = {"created_at": now_ms(), "starts_by": now_ms() + 3_600_000, "status": "open", "owner": "keyless"}
+    sought = {**at, "pool": "interintent/9/slow/casual", "seen_at": now_ms(), "game_id": None, "seat": None}
+    rows = []
+    for number in range(len(damages) + 1):
+        key = f"q_{number:020}"
+        rows.append((seeks, row(seeks, number, **sought, seek_id=key, terms={"at_least": 9})))
+        rows.append((open_games, row(open_games, number, **at, spec=spec, seats=[1, 2])))
+    await add(database_url, rows)
+    async with calling(database_url) as caller:
+        for number, (table, column, value) in enumerate(damages):
+            key = f"seek_id = 'q_{number:020}'" if table == "seeks" else f"game_id = 'g_{number}'"
+            await execute(caller, f"UPDATE {table} SET {column} = {value} WHERE {key}")
+        lobby = (await caller.get("/seeks")).json()
+        hurt = [table for table, _, _ in damages]
+        assert len(lobby["seeks"]) == len(damages) + 1 - hurt.count("seeks")
+        assert len(lobby["games"]) == len(damages) + 1 - hurt.count("open_games")
+        for number, (table, _, _) in enumerate(damages):
+            answer = await caller.get(f"/seeks/q_{number:020}")
+            assert answer.status_code == (404 if table == "seeks" else 200), (number, answer.text)
+        # What looks for pools whose time is up goes on to them.
+        waits = (await caller.post("/seeks", json={"bot": "owl", "wait_s": 1})).json()
+        async with asyncio.timeout(WITHIN_S):
+            while (await caller.get(f"/seeks/{waits['seek_id']}?wait_s=5")).json()["status"] == "open":
+                pass
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+async def test_terms_that_make_no_sense_keep_nobody_of_the_pool_waiting(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        for number in range(5):
+            made = await caller.post("/seeks", json={"bot": f"b{number}"})
+            assert made.status_code == 201, made.text
+            await execute(caller, """UPDATE seeks SET terms = '{"at_least"\\: "x"}' WHERE bot = 'b0'""")
+        assert made.json()["status"] == "paired"
+
+
+async def test_a_damaged_set_or_entry_hides_no_other(database_url: str) -> None:
+    past = {"closes_at": 1, "opened_at": 2, "withdrawn_at": None, "withdrawn": None, "excluded": None}
+    made = []
+    for number, scored_at in enumerate((3, 3, None)):
+        made.append((sets, row(sets, number, **past, dimension="guessing", scored_at=scored_at)))
+    answers = [{"item_id": "g_0/guessing/1.1.speak.1/mixed/-", "sample": 1, "intentions": []}]
+    for number in range(4):
+        place = {"set_id": f"s_{0 if number < 2 else 2}", "owner": f"o{number}", "result": None}
+        made.append((set_entries, row(set_entries, number, **place)))
+        made.append((set_answers, row(set_answers, number, given=answers)))
+    await add(database_url, made)
+    async with calling(database_url) as caller:
+        await execute(
+            caller, """UPDATE evaluation_sets SET variant = '{"options"\\: 7}' WHERE set_id = 's_1'"""
+        )
+        await execute(caller, """UPDATE set_entries SET result = '{"totals"\\: 7}' WHERE entry_id = 'r_1'""")
+        await execute(
+            caller, """UPDATE set_answers SET given = '[{"item_id"\\: 7}]' WHERE entry_id = 'r_3'"""
+        )
+        listed = (await caller.get("/evaluations/sets")).json()
+        assert {one["set_id"] for one in listed["sets"]} == {"s_0", "s_2"}
+        for path in ("s_1", "s_1/items", "s_1/gold", "s_1/entries/r_0"):
+            answer = await caller.get(f"/evaluations/sets/{path}")
+            assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), path
+        board = (await caller.get("/evaluations/sets/s_0")).json()["leaderboard"]
+        assert [one["entry_id"] for one in board] == ["r_0"]
+        # One whose answers cannot be read keeps the others from no score, and is given none.
+        async with asyncio.timeout(WITHIN_S):
+            view: dict[str, Any] = {}
+            while view.get("status") != "open":  # no event for it
+                await asyncio.sleep(0.02)
+                view = (await caller.get("/evaluations/sets/s_2")).json()
+        assert {one["entry_id"]: one["totals"] is None for one in view["leaderboard"]} == {
+            "r_2": False,
+            "r_3": True,
+        }
+
+
+async def test_what_cannot_be_summed_counts_as_the_most(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        url = str(caller.services.database.url)
+        await add(url, [(owner_spending, row(owner_spending, 0, owner="ann", day=1, account="g_1"))])
+        await add(url, [(tasks, row(tasks, 0, game_id="g_1"))])
+        await execute(caller, "UPDATE owner_spending SET tokens = 9e999, cost = 9e999")
+        spent = await QuotaStore(caller.services.database).spent("ann", 1)
+        assert min(spent.tokens, spent.cost) > 10**300
+        assert await QuotaStore(caller.services.database).spent("bob", 1) == SpentToday()
+        assert await CallStore(caller.services.database).spent("b_1") == (0, 0.0)
+        await execute(caller, "INSERT INTO quota_use VALUES ('ann', 1, 'games_a_day', 'x')")
+        assert await QuotaStore(caller.services.database).used("ann", 1) == {}
+        await execute(
+            caller, """INSERT INTO quotas VALUES ('ann', '{"open_games"\\: "x", "requests"\\: 5}')"""
+        )
+        assert await QuotaStore(caller.services.database).limits() == {"ann": {"requests": 5}}
+        await execute(caller, "UPDATE annotation_tasks SET rater = x'ff00'")
+        assert await caller.services.evaluations.store.dealt_to(["g_1"]) == {}
+
+
+@pytest.mark.parametrize("change", ["expires_at = 'x'", "game_id = x'ff'", "seat = 'x'"])
+async def test_a_damaged_claim_code_is_known_as_such(change: str, tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        _, [game] = await caller.create(seats=[{"agent": "remote"}] * 5)
+        code = (await caller.post(f"/games/{game}/seats/1/claim-code", json={})).json()["code"]
+        await execute(caller, f"UPDATE claim_codes SET {change}")
+        answer = await caller.post("/claims", json={"code": code})
+        assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
