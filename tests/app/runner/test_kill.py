@@ -1,5 +1,6 @@
 """A process that dies costs only time: the next one finishes what was accepted."""
 
+import asyncio
 import json
 import random
 import time
@@ -10,8 +11,11 @@ import httpx
 import pytest
 
 from app.runner.simulate import Plan, run
+from app.store.db import Database
+from app.store.games import GameStore
 from engine.profile import make_profile
 from tests.app.calling import WITHIN_S, Line, Process, fetch, read_ndjson, serving_process, without_times
+from tests.app.real_server import local_settings
 
 pytestmark = pytest.mark.long
 
@@ -44,6 +48,15 @@ def _post(process: Process, **wish: Any) -> str:
     assert answer.status_code in (201, 202), answer.text
     batch: str = answer.json()["batch_id"]
     return batch
+
+
+async def _laid_out(database_url: str, batch: str) -> int:
+    """How many games of the batch are stored."""
+    database = Database(local_settings(database_url))
+    try:
+        return len(await GameStore(database).ids(batch))
+    finally:
+        await database.stop()
 
 
 def _until_done(process: Process, batch: str) -> None:
@@ -127,13 +140,14 @@ def test_the_next_process_finishes_laying_out_a_batch(empty_database_url: str, t
     laid = []
     for _ in range(2):
         with serving_process(empty_database_url, tmp_path) as process:
-            laid.append(fetch(process, f"/batches/{batch}").json()["games"]["created"])
+            assert fetch(process, f"/batches/{batch}").json()["games"]["created"] == count
             process.kill()
+        laid.append(asyncio.run(_laid_out(empty_database_url, batch)))
     assert 200 <= laid[0] < count, "the kill came after the end: it proves nothing"
     assert laid == sorted(laid)
     with serving_process(empty_database_url, tmp_path) as process:
         until = time.monotonic() + WITHIN_S
-        while fetch(process, f"/batches/{batch}").json()["games"]["created"] < count:
+        while asyncio.run(_laid_out(empty_database_url, batch)) < count:
             assert time.monotonic() < until
             time.sleep(0.05)
         export = read_ndjson(fetch(process, f"/batches/{batch}/export", view="full", partial=True).content)
