@@ -291,6 +291,9 @@ class Least:
     def __getitem__(self, name: str) -> float:
         return self._least[name]
 
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(self._least.items())
+
     def add(self, name: str, seconds: float) -> None:
         self._least[name] = min(seconds, self._least.get(name, inf))
 
