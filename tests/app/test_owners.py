@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
@@ -273,14 +274,20 @@ async def test_open_connections_end_when_others_come_to_the_table(database_url: 
                 while (frame := await one.receive())["t"] != "welcome":
                     pass
                 assert frame["viewer"] == "full"
-                followed = asyncio.create_task(
-                    caller.get(f"/games/{game}/events?follow=true", headers=ann.header)
-                )
-                code = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
-                assert code.status_code == 201
-                assert await closes(one) == 4403
-                async with asyncio.timeout(200):
-                    assert (await followed).status_code == 200
+                # A client of its own: this one tells the first line before the stream has ended.
+                async with (
+                    httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=200) as client,
+                    client.stream("GET", f"/games/{game}/events?follow=true", headers=ann.header) as followed,
+                ):
+                    assert followed.status_code == 200
+                    lines = followed.aiter_lines()
+                    await anext(lines)
+                    code = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
+                    assert code.status_code == 201
+                    assert await closes(one) == 4403
+                    async with asyncio.timeout(200):
+                        async for _ in lines:
+                            pass
 
 
 # --- tokens --------------------------------------------------------------------------------------
