@@ -209,7 +209,7 @@ class Games:
                 await key.keep(connection, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
-        metrics.games_created.labels("created").inc(len(first))
+        self._stored(first)
         log.info("a batch is created", batch=batch_id, games=new.count)
         complete = len(first) == new.count
         if new.drive == "auto" or not complete:
@@ -343,10 +343,16 @@ class Games:
 
             if not await self._database.writer.run(work):
                 return
-            metrics.games_created.labels("created").inc(len(chunk))
+            self._stored(chunk)
             if new.drive == "auto":
                 queue(game.game_id for game in chunk)
             laid += len(chunk)
+
+    def _stored(self, new: Sequence[NewGame]) -> None:
+        metrics.games_created.labels("created").inc(len(new))
+        for game in new:
+            if game.drive == "auto":
+                self._reader.stored_now(game.game_id, game.log)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

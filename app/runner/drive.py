@@ -114,7 +114,7 @@ async def drive(
     row = await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
         return
-    log = await reader.events(game_id)
+    log = await reader.to_drive(game_id, row.head)
     seats = row.seats
     paid, remote = has_models(seats), bool(remote_seats(seats))
     batch = await store.batch(row.batch_id) if paid or remote else None

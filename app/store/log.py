@@ -46,6 +46,9 @@ class LogLine(NamedTuple):
     payload: str
 
 
+NEW_GAMES: Final = 1_000
+"""The most new games whose first events are kept: some 6 KiB each."""
+
 SHORT_LOG: Final = 1_000
 """The most events that are read on the event loop; this takes 10 ms. A played game has hundreds of events, an
 imported one up to 12,000.
@@ -255,6 +258,21 @@ class LogReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._new: dict[str, Sequence[Event]] = {}
+        """The logs of games that this process has just stored, oldest first."""
+
+    def stored_now(self, game_id: str, log: Sequence[Event]) -> None:
+        """Keeps the log of a game that was just stored, since somebody will soon drive it."""
+        self._new[game_id] = log
+        if len(self._new) > NEW_GAMES:
+            del self._new[next(iter(self._new))]
+
+    async def to_drive(self, game_id: str, head: int) -> list[Event]:
+        """As ``events``, of a game with ``head`` events. Reads nothing if the game was just stored here, and
+        has not been driven since.
+        """
+        log = self._new.pop(game_id, ())
+        return list(log) if len(log) == head else await self.events(game_id)
 
     async def events(self, game_id: str) -> list[Event]:
         """The whole log. Raises CorruptLog if it cannot be read, has holes or is empty."""

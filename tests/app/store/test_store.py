@@ -115,6 +115,22 @@ async def test_a_stale_append_costs_no_other_game_its_step(
     await laid.database.stop()
 
 
+async def test_a_new_game_goes_on_from_memory_only_while_nothing_was_appended(database_url: str) -> None:
+    laid = await _started(database_url)
+    kept, driven = [await laid.game() for _ in range(2)]
+    for journal in (kept, driven):
+        laid.reader.stored_now(journal._game_id, create(INTERINTENT, 2))  # of another deal, to tell it by
+    assert await laid.reader.to_drive(kept._game_id, kept.head) == list(create(INTERINTENT, 2))
+    # Once only: whoever drives it appends to it.
+    stored = await laid.reader.events(kept._game_id)
+    assert stored == list(create(INTERINTENT, 1))
+    assert await laid.reader.to_drive(kept._game_id, kept.head) == stored
+    await driven.append(_step(1))
+    log = await laid.reader.to_drive(driven._game_id, driven.head)
+    assert log == [*stored, *_step(1)]
+    await laid.database.stop()
+
+
 @pytest.mark.parametrize("together", [True, False])
 async def test_appends_that_build_on_a_failed_one_are_not_committed(
     database_url: str, together: bool
@@ -528,20 +544,20 @@ async def test_a_log_with_a_hole_is_reported_as_an_internal_error(database_url: 
 
 async def test_a_game_that_breaks_is_failed_and_leaves_the_others_alone(database_url: str) -> None:
     async with calling(database_url) as caller:
-        original = caller.services.reader.events
+        original = caller.services.reader.to_drive
 
-        async def events(game_id: str) -> list[Event]:
-            log = await original(game_id)
+        async def to_drive(game_id: str, head: int) -> list[Event]:
+            log = await original(game_id, head)
             driven[game_id] = None
             if list(driven).index(game_id) == 2:
                 raise RuntimeError("an agent broke")
             return log
 
         driven: dict[str, None] = {}
-        caller.services.reader.events = events  # type: ignore[method-assign]
+        caller.services.reader.to_drive = to_drive  # type: ignore[method-assign]
         batch, _ = await caller.create(count=4, seats=[{"agent": "random"}])
         view = await caller.over(batch)
-        caller.services.reader.events = original  # type: ignore[method-assign]
+        caller.services.reader.to_drive = original  # type: ignore[method-assign]
         assert view["status"] == "failed"
         assert (view["games"]["finished"], view["games"]["failed"]) == (3, 1)
         broken = list(driven)[2]
