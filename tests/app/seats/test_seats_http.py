@@ -170,6 +170,19 @@ async def test_only_the_seat_and_who_may_mint_its_token_answer(caller: Caller) -
     assert other != game
 
 
+async def test_nobody_learns_by_an_answer_what_another_seat_has_answered(caller: Caller) -> None:
+    game, tokens = await remote_game(caller, rules=SHORT)
+    assert (await answer(caller, game, tokens[1], TEAM, {"team": [1, 2]})).status_code == 200
+    ballot = (await asked(caller, game, tokens[2]))["request_id"]
+    assert (await answer(caller, game, tokens[2], ballot, {"approve": True})).status_code == 200
+    for approve in (True, False):
+        said = problem(
+            await answer(caller, game, tokens[1], ballot, {"approve": approve}), 404, "unknown-request"
+        )
+        assert said["request"]["request_id"] == "1.1.vote.1"
+    problem(await answer(caller, game, tokens[2], TEAM, {"team": [1, 2]}), 404, "unknown-request")
+
+
 async def test_a_scripts_seat_is_asked_for_nothing_from_outside(caller: Caller) -> None:
     _, (game,) = await caller.create(drive="manual")
     found = await caller.get(f"/games/{game}/requests", params={"viewer": "seat:1"})
