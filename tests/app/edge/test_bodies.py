@@ -246,6 +246,11 @@ def shapes(size: int) -> dict[str, bytes]:
         "a text broken off behind 4 kB, then text": f'["{"x" * 4_200}"?{"x" * size}',
         "pairs broken off behind 4 kB, then arrays": f'["{PAIRS * 350}"?{"[]," * (size // 3)}',
         "objects broken off behind 4 kB, then quotes": "[" + '{"a":0},' * 525 + "?" + '"' * size,
+        "a line end, then zeros": rf'["\n{"0" * size}"]',
+        "a line end, then what looks like escapes": rf'["\n{"u00" * (size // 3)}"]',
+        "an escaped colon, then zeros": rf'["\u003a{"0" * size}"]',
+        "an escaped colon, then a long number": rf'["\u003a{"u00" * (size // 3)}",{"7" * 30}]',
+        "escaped line ends, then a long number": '["' + r"\u000a" * (size // 6) + f'",{"7" * 30}]',
         "white space": "[" + " \n\t" * (size // 6) + ",".join(["0"] * (size // 12)) + "]",
     }
     return {name: text.encode() for name, text in found.items()} | {

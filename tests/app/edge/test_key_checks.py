@@ -113,6 +113,26 @@ async def test_a_key_is_valid_until_it_ends_is_revoked_or_is_gone() -> None:
         assert await is_refused(keys, mine)
 
 
+async def test_a_key_that_may_do_less_than_before_is_checked_anew() -> None:
+    credential = new_key()
+    stored = Stored(key_of(credential, scopes=("games:read", "export:full")))
+    keys = await reading(stored)
+    caller = await keys.caller(credential)
+    stored.held[:] = [key_of(credential, scopes=("games:read",))]
+    await keys._read()
+    assert not keys.is_valid(caller)
+    assert keys.is_valid(await keys.caller(credential))
+
+
+async def test_the_token_of_a_seat_ends_with_its_game_and_that_of_an_unknown_key_owns_nothing() -> None:
+    keys = await reading(Stored())
+    expires = int(now_ms() / 1000 + 60)
+    with pytest.raises(Unauthenticated):
+        await keys.caller(Secrets([OLD]).mint(Grant.for_seat("g_1", 1, 1, expires)))
+    grant = replace(Grant.to_watch(expires, batch="b_1"), by="key:k_gone")
+    assert (await keys.caller(Secrets([OLD]).mint(grant))).owner == ""
+
+
 async def test_a_credential_that_is_no_longer_valid_counts_for_nobody() -> None:
     mine, until = new_key(), int(now_ms() / 1000 + 60)
     token = Secrets([OLD]).mint(Grant(PUBLIC, until, batch="b_1", by="key:k_1", id="t_1"))

@@ -215,6 +215,16 @@ def test_every_team_is_listed_as_a_legal_action_once() -> None:
     }
 
 
+def test_the_largest_choice_of_teams_is_listed_too() -> None:
+    # Five of ten seats: more teams than for any other size.
+    rules = {"discussion": "none", "team_sizes": [5, 4, 4, 5, 5]}
+    state = fold(create(make_profile("official", 10, rules=rules), 1))
+    [request] = pending(state)
+    found = legal_actions(state.table, state.hand(request.seat))
+    assert found is not None
+    assert len(found) == 252
+
+
 def test_words_have_no_list_of_legal_actions() -> None:
     state = fold(create(make_profile("official", 5), 1))
     request = pending(state)[0]

@@ -5,10 +5,12 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import update
 
 from app.base.clock import timestamp
 from app.seats import seats as seats_module
 from app.seats.limits import BURST, RATE
+from app.store.tables import games
 from tests.app.calling import Caller, calling, problem
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
 
@@ -168,6 +170,27 @@ async def test_only_the_seat_and_who_may_mint_its_token_answer(caller: Caller) -
     taken = await caller.post(path, params={"viewer": "seat:1"}, json=wish)
     assert taken.status_code == 200
     assert other != game
+
+
+async def test_nobody_learns_by_an_answer_what_another_seat_has_answered(caller: Caller) -> None:
+    game, tokens = await remote_game(caller, rules=SHORT)
+    assert (await answer(caller, game, tokens[1], TEAM, {"team": [1, 2]})).status_code == 200
+    ballot = (await asked(caller, game, tokens[2]))["request_id"]
+    assert (await answer(caller, game, tokens[2], ballot, {"approve": True})).status_code == 200
+    for approve in (True, False):
+        said = problem(
+            await answer(caller, game, tokens[1], ballot, {"approve": approve}), 404, "unknown-request"
+        )
+        assert said["request"]["request_id"] == "1.1.vote.1"
+    problem(await answer(caller, game, tokens[2], TEAM, {"team": [1, 2]}), 404, "unknown-request")
+
+
+async def test_a_game_that_has_failed_takes_no_answer(caller: Caller) -> None:
+    game, tokens = await remote_game(caller, rules=SHORT)
+    await asked(caller, game, tokens[1])
+    this = games.c.game_id == game
+    await caller.services.database.writer.execute(update(games).where(this).values(status="failed"))
+    problem(await answer(caller, game, tokens[1], TEAM, {"team": [1, 2]}), 410, "too-late")
 
 
 async def test_a_scripts_seat_is_asked_for_nothing_from_outside(caller: Caller) -> None:

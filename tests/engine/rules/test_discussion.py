@@ -212,6 +212,9 @@ def test_summaries_follow_a_shot_that_did_not_end_the_game() -> None:
         assert game.kind == "summarise"
         game.skip("summarise")
         assert (game.kind, game.state.table.round) == ("propose_team", 2)
+        # A declined shot is offered again; after a miss there is none, and the next quest is summarised at once.
+        game.round(fails=1)
+        assert game.kind == ("assassinate" if target is None else "summarise")
 
 
 def test_a_summary_is_seen_by_its_seat_alone() -> None:
@@ -338,3 +341,14 @@ def test_who_opens_a_discussion_may_choose_as_a_leader_too_and_speaks_of_failed_
     later = game()
     later.round(fails=1)
     opens(later, "concern_failed_quest_member")
+
+
+@pytest.mark.parametrize("discussion", ["before_proposal", "after_proposal"])
+def test_who_responds_may_not_choose_as_a_leader(discussion: str) -> None:
+    game = Play("servant percival merlin assassin morgana", discussion=discussion)
+    while game.state.table.speaker != 3:
+        proposes = game.kind == "propose_team"
+        game.do((game.state.table.speaker, ProposeTeam((1, 2)) if proposes else Speak("so")))
+    chosen = (IntentionsSelected(3, "first", (Choice("include_loyal_as_leader"),), False),)
+    with pytest.raises(IllegalAction, match="not offered to this seat now"):
+        game.do((3, Speak("so", chosen)))

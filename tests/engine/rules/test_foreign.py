@@ -17,7 +17,15 @@ from engine.actions import (
     Speak,
 )
 from engine.errors import IllegalAction
-from engine.events import BeliefsFormed, CardPlayed, IntentionsSelected, QuestResolved, payload, read_event
+from engine.events import (
+    BeliefsFormed,
+    CardPlayed,
+    IntentionsSelected,
+    QuestResolved,
+    TeamConfirmed,
+    payload,
+    read_event,
+)
 from engine.playthrough import playthrough
 from engine.rules import decide
 from engine.state import apply, fold
@@ -121,6 +129,16 @@ def test_a_record_tells_no_whole_vote_and_no_new_team_after_single_ballots(actio
     game = on_vote()
     game.do((2, CastVote(True)))
     assert "before single answers" in str(refused(game, 1, action))
+
+
+def test_a_recorded_team_is_compared_with_the_one_before_it_and_not_with_the_first() -> None:
+    game = on_vote()
+    changes = []
+    for team in ((1, 3), (1, 3), (1, 2)):
+        events = decide(game.state, [(1, Repropose(team))], foreign=True)
+        apply(game.state, events)
+        changes += [event.changed for event in events if isinstance(event, TeamConfirmed)]
+    assert changes == [True, False, True]
 
 
 def test_a_recorded_new_team_is_a_legal_one() -> None:

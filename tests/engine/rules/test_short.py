@@ -91,6 +91,13 @@ def test_nobody_summarises_again_with_the_whole_table() -> None:
         game.do(*((seat, NOTHING) for seat in EVERYBODY))
 
 
+def test_five_empty_summaries_from_four_seats_are_refused() -> None:
+    game = Play(summaries=True)
+    game.reject()
+    with pytest.raises(IllegalAction, match="seat 2 may answer only once"):
+        game.do(*((seat, NOTHING) for seat in (1, 2, 2, 4, 5)))
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_no_other_seat_proposes_along_with_the_leader(first: bool) -> None:
     team = Play().profile.teams[0][0]
