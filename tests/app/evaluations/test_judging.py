@@ -249,6 +249,28 @@ async def test_who_reads_a_judges_words_may_not_guess_what_they_name(tmp_path: A
         assert await store.seen_by(f"key:{key_id}", judged) == judged
 
 
+async def test_others_judges_are_compared_only_by_who_may_read_all(tmp_path: Any) -> None:
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, _ = await games_of(caller, 1)
+        judges = []
+        for name in ("one", "two"):
+            body = {"dimension": "selection", "judge": {**MODEL, "name": name}, "batch": batch}
+            judges.append((await caller.post("/evaluations", json=body)).json()["evaluation_id"])
+            assert (await over(caller, judges[-1]))["status"] == "scored"
+        path = f"/evaluations/{judges[0]}/compare/{judges[1]}"
+        assert (await caller.get(path)).status_code == 200
+        _, reader = await make_key(store_of(caller), "eval:read:any", "annotate:any")
+        _, auditor = await make_key(store_of(caller), "eval:read:any", "export:full:any")
+        # Nor is it told their totals.
+        view = (await caller.get(f"/evaluations/{judges[0]}", headers=bearer(reader))).json()
+        assert view["totals"] is None
+        problem(await caller.get(path, headers=bearer(reader)), 403, "forbidden")
+        assert (await caller.get(path, headers=bearer(auditor))).status_code == 200
+
+
 async def test_who_has_a_judge_count_what_was_chosen_may_not_guess_it(tmp_path: Any) -> None:
     async with (
         faking(FakeOptions(brain=BRAINS["prose"](0))) as fake,
