@@ -82,6 +82,8 @@ class _Outcome:
     not_asked: int = 0
     left_out: str = ""
     """The reason why the game cannot be judged; empty if it can be."""
+    turns: frozenset[Turn] = frozenset()
+    """The game's turns, if questions were made of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +398,7 @@ class Judges:
         )
         outcome = _Outcome(game_id)
         try:
-            questions = await self._questions(work, game_id, row.spec["judge"])
+            questions, outcome.turns = await self._questions(work, game_id, row.spec["judge"])
         except _NotJudged as reason:
             outcome.left_out = str(reason)
             return outcome
@@ -408,8 +410,12 @@ class Judges:
             await end_tasks(*tasks)
         return outcome
 
-    async def _questions(self, work: JudgeWork, game_id: str, spec: Mapping[str, Any]) -> Sequence[Any]:
-        """The questions about a game. Raises _NotJudged if it cannot be read or there is nothing to ask."""
+    async def _questions(
+        self, work: JudgeWork, game_id: str, spec: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], frozenset[Turn]]:
+        """The questions about a game, and its turns. Raises _NotJudged if it cannot be read or there is
+        nothing to ask.
+        """
         try:
             game = await self._games.by_id(game_id)
             questions = await off_loop(work.questions, game, spec)
@@ -424,7 +430,7 @@ class Judges:
             raise _NotJudged(f"it cannot be read, trace {trace}") from None
         if nothing:
             raise _NotJudged(nothing)
-        return questions
+        return questions, frozenset((game.id, turn.request_id) for turn in game.turns)
 
     async def _keep(
         self, row: EvaluationRow, work: JudgeWork, progress: _Progress, outcome: _Outcome
@@ -435,8 +441,9 @@ class Judges:
 
         shown: set[Turn] = set()
         if row.dimension in SHOWING and not row.spec["sees_all"]:
-            # The judgements show their owner what was chosen: it may no longer guess that.
-            shown = await self._gold.played({(one.game_id, one.request_id) for one in rows})
+            # The judgements show their owner what was chosen, and the number of questions how much was, also
+            # where no answer could be used: it may no longer guess that.
+            shown = await self._gold.played(outcome.turns)
 
         async def write(connection: AsyncConnection) -> None:
             if not await self._store.advance(

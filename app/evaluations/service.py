@@ -516,7 +516,8 @@ class Evaluations:
         self, first: str, second: str, caller: Caller, exclude_above: float = EXCLUDE_ABOVE
     ) -> ComparisonView:
         """Compares two evaluations on the items of both. Raises NotFound, NotComparable, and Forbidden for
-        one that was made when the gold was not the caller's to read.
+        one that was made when the gold was not the caller's to read, and for another's judge, whose figures
+        tell what was chosen.
         """
         rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
         for row in rows:
@@ -525,6 +526,8 @@ class Evaluations:
                     "you could not read the gold of one of these evaluations when it was made: it shows its "
                     "scores, and cannot be compared item by item"
                 )
+            if not (_in_full(row, caller) or _is_own(row, caller)):
+                raise Forbidden("only export:full:any tells the figures of others' judges")
         return await self._comparisons.evaluations(
             rows[0], rows[1], exclude_above, partial(self.whose, caller)
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from app.base.clock import now_ms, timestamp
-from app.base.errors import Forbidden, NotFound
+from app.base.errors import NotFound
 from app.edge.auth import Caller
 from app.games.bot_schemas import BotCheck, BotPage, BotView, CheckOutcome, CheckResult, NewBot, NewCheck
 from app.games.schemas import BatchCreated, NewGames, SeatSpec
@@ -52,12 +52,8 @@ class Bots:
         known = await self._store.named(caller.owner, new.name, new.version)
         if known is not None:
             return await self._view(known), False
-        if await self._store.count(caller.owner) >= MOST_BOTS:
-            raise Forbidden(
-                f"you have {MOST_BOTS} names and versions of bots, the most that one owner may have"
-            )
         bot = BotRow(new_id("p"), caller.owner, new.name, new.version, now_ms())
-        if await self._store.add(bot):
+        if await self._store.add(bot, MOST_BOTS):
             return await self._view(bot), True
         return await self.register(new, caller)
 

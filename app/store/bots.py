@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import Executable, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.base.errors import Forbidden
 from app.store.cursors import newest_first
 from app.store.db import Database
 from app.store.rows import BotRow, is_readable, read_row, typed_row, values_of
@@ -36,18 +37,31 @@ class BotStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, bot: BotRow) -> bool:
-        """Stores a new bot. False if its owner has this name and version already."""
-        try:
-            await self._database.writer.execute(insert(bots).values(values_of(bot)))
-        except IntegrityError:
-            return False
-        return True
+    async def add(self, bot: BotRow, most: int) -> bool:
+        """Stores a new bot. False if its owner has this name and version already. Raises Forbidden if it has
+        ``most`` others.
+        """
+        c = bots.c
+        this = (c.name == bot.name) & (c.version == bot.version)
 
-    async def count(self, owner: str) -> int:
-        """How many names and versions this owner has."""
-        query = select(func.count()).select_from(bots).where(bots.c.owner == owner)
-        return int((await self._database.column(query))[0])
+        async def work(connection: AsyncConnection) -> bool:
+            # Of those that are registered at once, each is counted. SQLite has one writer anyway.
+            if not self._database.is_sqlite:
+                await connection.execute(
+                    select(func.pg_advisory_xact_lock(func.hashtextextended(f"bots/{bot.owner}", 0)))
+                )
+            query = select(func.count(), func.count().filter(this)).where(c.owner == bot.owner)
+            count, known = (await connection.execute(query)).one()
+            if known:
+                return False
+            if count >= most:
+                raise Forbidden(
+                    f"you have {most} names and versions of bots, the most that one owner may have"
+                )
+            await connection.execute(insert(bots), [values_of(bot)])
+            return True
+
+        return await self._database.writer.run(work)
 
     async def bot(self, bot_id: str) -> BotRow | None:
         return (await self.bots_of([bot_id])).get(bot_id)

@@ -249,6 +249,48 @@ async def test_who_reads_a_judges_words_may_not_guess_what_they_name(tmp_path: A
         assert await store.seen_by(f"key:{key_id}", judged) == judged
 
 
+async def test_others_judges_are_compared_only_by_who_may_read_all(tmp_path: Any) -> None:
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, _ = await games_of(caller, 1)
+        judges = []
+        for name in ("one", "two"):
+            body = {"dimension": "selection", "judge": {**MODEL, "name": name}, "batch": batch}
+            judges.append((await caller.post("/evaluations", json=body)).json()["evaluation_id"])
+            assert (await over(caller, judges[-1]))["status"] == "scored"
+        path = f"/evaluations/{judges[0]}/compare/{judges[1]}"
+        assert (await caller.get(path)).status_code == 200
+        _, reader = await make_key(store_of(caller), "eval:read:any", "annotate:any")
+        _, auditor = await make_key(store_of(caller), "eval:read:any", "export:full:any")
+        # Nor is it told their totals.
+        view = (await caller.get(f"/evaluations/{judges[0]}", headers=bearer(reader))).json()
+        assert view["totals"] is None
+        problem(await caller.get(path, headers=bearer(reader)), 403, "forbidden")
+        assert (await caller.get(path, headers=bearer(auditor))).status_code == 200
+
+
+async def test_who_has_a_judge_count_what_was_chosen_may_not_guess_it(tmp_path: Any) -> None:
+    async with (
+        faking(FakeOptions(brain=BRAINS["prose"](0))) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, games = await games_of(caller, 1)
+        key_id, key = await make_key(store_of(caller), "eval:submit", "eval:read:any", "annotate:any")
+        rater = bearer(key)
+        query = {"batch": batch, "dimension": "selection", "limit": 200}
+        items = (await caller.get("/evaluations/items", params=query)).json()["items"]
+        turns = {(games[0], item["request_id"]) for item in items}
+        body = {"dimension": "selection", "judge": MODEL, "batch": batch}
+        made = await caller.post("/evaluations", json=body, headers=rater)
+        view = await over(caller, made.json()["evaluation_id"], rater)
+        # Not one answer can be used, but how many questions there were is told.
+        assert (view["progress"]["items"], view["progress"]["judged"]) == (len(items), 0)
+        store = caller.services.evaluations.store
+        assert await store.seen_by(f"key:{key_id}", turns) == turns
+
+
 @pytest.mark.timeout(180)
 async def test_a_killed_service_pays_no_answer_of_a_judge_twice(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'games.sqlite'}"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from app.games import bots as bots_module
 from tests.app.calling import Caller, calling, problem
 from tests.app.real_server import local_settings, running_server
 from tests.app.seated import Bot, HttpBot, http_to, remote_game
@@ -55,6 +56,22 @@ async def test_each_name_and_version_is_one_bot(caller: Caller) -> None:
     assert rest["next"] is None
     assert (await caller.get("/bots", params={"owner": "key:k_x"})).json()["bots"] == []
     problem(await caller.post("/bots", json={"name": "o\u202ewl", "version": "1"}), 422, "invalid-request")
+
+
+async def test_an_owner_has_no_more_bots_however_many_it_registers_at_once(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bots_module, "MOST_BOTS", 3)
+    answers = await asyncio.gather(
+        *(caller.post("/bots", json={"name": "owl", "version": str(number % 6)}) for number in range(24))
+    )
+    assert {answer.status_code for answer in answers} <= {200, 201, 403}
+    assert [answer.status_code for answer in answers].count(201) == 3
+    page = (await caller.get("/bots")).json()
+    assert len(page["bots"]) == 3
+    problem(await caller.post("/bots", json={"name": "owl", "version": "7"}), 403, "forbidden")
+    known = {"name": "owl", "version": page["bots"][0]["version"]}
+    assert (await caller.post("/bots", json=known)).status_code == 200
 
 
 async def test_a_bot_whose_row_is_damaged_is_told_as_that(caller: Caller) -> None:
