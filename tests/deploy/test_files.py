@@ -159,7 +159,28 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
                                 "exp_samples": [{"labels": "{}", "value": 3}],
                             },
                         ],
-                    }
+                    },
+                    {
+                        "interval": "1m",
+                        "input_series": [
+                            {"series": 'up{job="interintent-api",instance="a"}', "values": "1x60"},
+                            {
+                                "series": 'interintent_games_open{status="created",instance="a"}',
+                                "values": "0x20 stale",
+                            },
+                        ],
+                        "alert_rule_test": [
+                            {"eval_time": "24m", "alertname": "InterIntentNoDatabase", "exp_alerts": []}
+                        ],
+                        "promql_expr_test": [
+                            {
+                                "eval_time": "30m",
+                                "expr": 'count(ALERTS{alertstate="firing",'
+                                'alertname="InterIntentNoDatabase"})',
+                                "exp_samples": [{"labels": "{}", "value": 1}],
+                            }
+                        ],
+                    },
                 ],
             }
         )
@@ -321,3 +342,12 @@ def test_units_run_without_rights_and_have_time_to_stop(unit: Path) -> None:
     drain = re.search(r"--drain (\d+)", values["ExecStart"])
     if drain is not None:
         assert int(values["TimeoutStopSec"]) > int(drain[1])
+
+
+def test_the_page_names_every_file_that_the_units_need_and_counts_the_alerts() -> None:
+    page = (DEPLOY / "README.md").read_text("utf-8")
+    example = (DEPLOY / "systemd" / "interintent.env.example").read_text("utf-8")
+    needed = re.findall(r"^\w+_FILE=(\S+)$", example, re.MULTILINE)
+    assert needed
+    assert all(f"`{path}`" in page for path in needed)
+    assert f"has {len(list(alerts()))}." in page
