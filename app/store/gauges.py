@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Final, cast
 
 import structlog
-from sqlalchemy import func, literal_column, select
+from sqlalchemy import String, func, literal_column, select
 from sqlalchemy.exc import DBAPIError
 
 from app.base import metrics
@@ -34,7 +34,8 @@ batches, or stepped by their owner. They are not the queue.
 
 _status: Final = literal_column(
     "CASE WHEN games.status = 'created' AND (games.drive <> 'auto' OR batches.suspended IS NOT NULL) "
-    f"THEN '{HELD}' ELSE games.status END"
+    f"THEN '{HELD}' ELSE games.status END",
+    String,
 ).label("shown")
 
 _OPEN_GAMES: Final = (
