@@ -132,6 +132,9 @@ ROUTERS: Final = (
 AGAIN_S: Final = 1.0
 """Seconds between two tries to start on a database that cannot be used."""
 
+LISTEN_WITHIN_S: Final = 30.0
+"""Seconds after which the service listens although it is still starting."""
+
 
 def create_app(settings: Settings | None = None, on_hung: Callable[[], None] = lambda: None) -> FastAPI:
     """Builds one service. ``settings``: None for those of the environment. ``on_hung``: see Composition."""
@@ -282,9 +285,10 @@ class Composition:
         self.access = Access(self.store)
         self.limits: asyncio.Task[None] | None = None
         self.watching: asyncio.Task[None] | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[object] | None = None
         self.clock: asyncio.Task[None] | None = None
         self._to_begin: list[Callable[[], Awaitable[object]]] = [
+            self.database.answers,
             self.database.start,
             self.database.agree_on_time,
             self._read_keys,
@@ -355,18 +359,22 @@ class Composition:
 
     async def start(self) -> None:
         """Migrates the database, takes over earlier processes' unfinished work (as a runner), and opens. If
-        the database cannot be used, it returns, and does the rest as soon as the database can be used.
+        the database cannot be used, or a migration takes long, it returns, and goes on meanwhile.
         """
         self.watching = keep_going(metrics.watch_loop, "loop lag")
-        if not await self._begins():
-            self._starting = asyncio.create_task(self._begin_later(), name="start")
+        self._starting = first = asyncio.create_task(self._begins(), name="start")
+        await asyncio.wait({first}, timeout=LISTEN_WITHIN_S)
+        if not first.done():
+            self.lifecycle.reason = "it is still starting: it migrates its database, reads it or waits for it"
+        if not first.done() or not first.result():
+            self._starting = asyncio.create_task(self._begin_later(first), name="start")
 
-    async def _begin_later(self) -> None:
+    async def _begin_later(self, first: asyncio.Task[bool]) -> None:
         try:
-            while True:
+            has_begun = await first
+            while not has_begun:
                 await asyncio.sleep(AGAIN_S)
-                if await self._begins():
-                    break
+                has_begun = await self._begins()
         except Exception:
             log.exception("the service cannot start")
             signal.raise_signal(signal.SIGTERM)

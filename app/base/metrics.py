@@ -70,7 +70,8 @@ async def watch_loop() -> None:
 
 games_open = Gauge(
     "interintent_games_open",
-    "Games in the database that are not over, by status; created: the queue. The same in every process",
+    "Games in the database that are not over, by status; created: the queue; held: created, too, but of a "
+    "suspended batch, or stepped by its owner. The same in every process",
     ["status"],
     registry=REGISTRY,
 )
@@ -128,6 +129,8 @@ games_ended = Counter(
     ["status", "winner"],
     registry=REGISTRY,
 )
+# A series that begins with the first failures has not risen, as Prometheus sees it.
+games_ended.labels("failed", "")
 games_active = Gauge("interintent_games_active", "Games being driven now", registry=REGISTRY)
 games_waiting = Gauge("interintent_games_waiting", "Games waiting to be driven", registry=REGISTRY)
 batches_driven = Gauge("interintent_batches_driven", "Batches this process drives now", registry=REGISTRY)

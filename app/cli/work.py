@@ -89,19 +89,19 @@ async def _work(settings: Settings, port: int | None, *, until_empty: bool) -> N
 
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, asked, one)
-    try:
-        async with on_database(settings, writes=True, makes=True):
-            pass  # a database that cannot be used is reported in a sentence
-    except NotFound as refused:
-        trouble = None if refused.__cause__ is None else trouble_of(refused.__cause__)
-        if trouble is None or not trouble.meanwhile:
-            raise
-    # Otherwise it passes: the process waits, and says so in its log and at /readyz.
     parts = Composition(settings, end_process)
     async with AsyncExitStack() as stack:
         if port is not None:
             probes = answering_probes(settings.host, port, parts.lifecycle, parts.database)
             await stack.enter_async_context(probes)
+        try:
+            async with on_database(settings, writes=True, makes=True):
+                pass  # a database that cannot be used is reported in a sentence
+        except NotFound as refused:
+            trouble = None if refused.__cause__ is None else trouble_of(refused.__cause__)
+            if trouble is None or not trouble.meanwhile:
+                raise
+        # Otherwise it passes: the process waits, and says so in its log and at /readyz.
         stack.push_async_callback(parts.stop)
         await parts.start()
         while not (parts.lifecycle.ready or await _is_asked(stop)):

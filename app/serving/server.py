@@ -79,6 +79,7 @@ async def _has_keys(settings: Settings) -> bool:
         return False
     database = Database(settings)
     try:
+        await database.answers()
         return await KeyStore(database).has_keys()
     except (OSError, SQLAlchemyError) as fault:
         if trouble_of(fault) is not None:

@@ -79,6 +79,9 @@ BESIDE: Final = 3
 TURN_WITHIN_S: Final = 30.0
 """Seconds that a read waits for its turn."""
 
+FIRST_ANSWER_S: Final = 5.0
+"""Seconds within which a database answers for the first time, which opens a connection."""
+
 LOOK_S: Final = 30.0
 """Seconds between checks whether a newer release has taken the schema away."""
 
@@ -135,6 +138,12 @@ class Database:
         self.health = DatabaseHealth()
         self.writer = Writer(commits, self.health)
         self._watching: asyncio.Task[None] | None = None
+
+    async def answers(self) -> None:
+        """Raises TimeoutError if PostgreSQL is silent: to wait for a connection takes twice as long."""
+        if not self.is_sqlite:
+            async with asyncio.timeout(FIRST_ANSWER_S):
+                await self.rows(_ONE)
 
     async def start(self) -> None:
         """Migrates to the newest schema, if it is not the newest, and starts the writer. Safe when many start
@@ -261,7 +270,7 @@ class Database:
         """Why the database cannot be used now; None if it answers, and wrote when it wrote last."""
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S):
-                await self.rows(text("SELECT 1"))
+                await self.rows(_ONE)
         except Exception as fault:
             return trouble_of(fault) or DatabaseTrouble("away", f"the database fails: {type(fault).__name__}")
         return self.health.trouble
@@ -315,6 +324,7 @@ async def _all_back(engine: AsyncEngine) -> None:
         await asyncio.sleep(0.005)
 
 
+_ONE: Final = text("SELECT 1")
 _PROBE_SQLITE: Final = (
     text("CREATE TABLE interintent_probe (x BLOB)"),
     text("INSERT INTO interintent_probe VALUES (zeroblob(1048576))"),

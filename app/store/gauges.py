@@ -4,15 +4,15 @@ import asyncio
 from typing import Any, Final, cast
 
 import structlog
-from sqlalchemy import func, select
+from sqlalchemy import String, func, literal_column, select
 from sqlalchemy.exc import DBAPIError
 
 from app.base import metrics
 from app.base.clock import now_ms
 from app.store.db import PASSING, Database
-from app.store.games import OPEN
+from app.store.games import IS_OPEN, OPEN
 from app.store.sizes import table_bytes
-from app.store.tables import games
+from app.store.tables import batches, games
 
 __all__ = ["DatabaseGauges", "count_connections"]
 
@@ -26,6 +26,24 @@ FRESH_S: Final = 2.0
 
 WITHIN_S: Final = 3.0
 """Seconds after which the metrics go without what the database does not say."""
+
+HELD: Final = "held"
+"""The status that metrics give to games that have not begun and that nobody is to begin now: of suspended
+batches, or stepped by their owner. They are not the queue.
+"""
+
+_status: Final = literal_column(
+    "CASE WHEN games.status = 'created' AND (games.drive <> 'auto' OR batches.suspended IS NOT NULL) "
+    f"THEN '{HELD}' ELSE games.status END",
+    String,
+).label("shown")
+
+_OPEN_GAMES: Final = (
+    select(_status, func.count(), func.min(games.c.created_at))
+    .select_from(games.outerjoin(batches, batches.c.batch_id == games.c.batch_id))
+    .where(IS_OPEN)
+    .group_by("shown")
+)
 
 
 def count_connections(database: Database) -> None:
@@ -56,21 +74,16 @@ class DatabaseGauges:
             if self._sized_at is None or now - self._sized_at >= SIZES_FRESH_S:
                 self._sized_at = now
                 await self._size()
-            query = (
-                select(games.c.status, func.count(), func.min(games.c.created_at))
-                .where(games.c.status.in_(OPEN))
-                .group_by(games.c.status)
-            )
             try:
                 async with asyncio.timeout(WITHIN_S):
-                    rows = await self._database.rows(query)
+                    rows = await self._database.rows(_OPEN_GAMES)
             except (*PASSING, TimeoutError) as fault:
                 log.warning("metrics leave out what is counted in the database", cause=type(fault).__name__)
                 metrics.games_open.clear()
                 metrics.games_oldest.clear()
                 return
             found = {status: (count, oldest) for status, count, oldest in rows}
-            for status in OPEN:
+            for status in (*OPEN, HELD):
                 count, oldest = found.get(status, (0, None))
                 metrics.games_open.labels(status).set(count)
                 age_ms = 0 if type(oldest) is not int else max(0, now_ms() - oldest)

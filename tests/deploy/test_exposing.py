@@ -109,10 +109,15 @@ async def test_what_passes_and_what_does_not(tmp_path: Path) -> None:
             await caller.get("/games", headers={**bearer, "origin": "https://evil.example"})
         ).status_code == 403
         game = (await caller.post("/games", json={"seats": [{"agent": "random"}]}, headers=bearer)).json()
-        url = one.url.replace("https", "wss") + "/ws"
-        async with watching(url, ssl=one.tls) as socket:
+        wss = one.url.replace("https", "wss")
+        async with watching(f"{wss}/ws", ssl=one.tls) as socket:
             await socket.identify(game["games"][0]["game_id"], token=OPERATOR)
             assert await socket.until_closed() == 1000
+        channels = (await caller.get("/asyncapi.json", headers=bearer)).json()["channels"].values()
+        assert {channel["address"] for channel in channels} == {"/ws", "/ws/lobby"}
+        for channel in channels:
+            async with watching(wss + channel["address"], ssl=one.tls) as socket:
+                assert socket.hello["t"] == "hello"
 
 
 async def test_slow_and_many_are_kept_away(tmp_path: Path) -> None:

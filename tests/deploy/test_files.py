@@ -132,21 +132,55 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
                                 "values": "5x60",
                             },
                             {"series": 'interintent_events_total{instance="w"}', "values": "0+10x30 300x30"},
+                            # The first of its process, and of its cause: before it there is no such series.
+                            {
+                                "series": 'interintent_batches_suspended_total{cause="quota",instance="w"}',
+                                "values": "_x19 1x40",
+                            },
                         ],
                         "alert_rule_test": [
                             {"eval_time": "29m", "alertname": "InterIntentQueueStands", "exp_alerts": []},
                             {"eval_time": "29m", "alertname": "InterIntentNoWorker", "exp_alerts": []},
                             {"eval_time": "59m", "alertname": "InterIntentNoApi", "exp_alerts": []},
+                            {"eval_time": "18m", "alertname": "InterIntentBatchSuspended", "exp_alerts": []},
+                            {"eval_time": "59m", "alertname": "InterIntentBatchSuspended", "exp_alerts": []},
                         ],
                         "promql_expr_test": [
+                            {
+                                "eval_time": "25m",
+                                "expr": 'count(ALERTS{alertstate="firing",'
+                                'alertname="InterIntentBatchSuspended",cause="quota"})',
+                                "exp_samples": [{"labels": "{}", "value": 1}],
+                            },
                             {
                                 "eval_time": "59m",
                                 "expr": 'count(ALERTS{alertstate="firing",'
                                 'alertname=~"InterIntent(QueueStands|NoWorker|ProcessDown)"})',
                                 "exp_samples": [{"labels": "{}", "value": 3}],
+                            },
+                        ],
+                    },
+                    {
+                        "interval": "1m",
+                        "input_series": [
+                            {"series": 'up{job="interintent-api",instance="a"}', "values": "1x60"},
+                            {
+                                "series": 'interintent_games_open{status="created",instance="a"}',
+                                "values": "0x20 stale",
+                            },
+                        ],
+                        "alert_rule_test": [
+                            {"eval_time": "24m", "alertname": "InterIntentNoDatabase", "exp_alerts": []}
+                        ],
+                        "promql_expr_test": [
+                            {
+                                "eval_time": "30m",
+                                "expr": 'count(ALERTS{alertstate="firing",'
+                                'alertname="InterIntentNoDatabase"})',
+                                "exp_samples": [{"labels": "{}", "value": 1}],
                             }
                         ],
-                    }
+                    },
                 ],
             }
         )
@@ -191,6 +225,8 @@ def test_manifests_fit_together() -> None:
         [container] = pods["spec"]["containers"]
         for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
             assert container[probe]["httpGet"]["path"] == path
+        # A pod whose database is away or migrates waits; started again and again it would never be done.
+        assert container.get("startupProbe", container["livenessProbe"])["httpGet"]["path"] == "/livez"
         drain = (
             container["args"][container["args"].index("--drain") + 1] if "--drain" in container["args"] else 5
         )
@@ -306,3 +342,12 @@ def test_units_run_without_rights_and_have_time_to_stop(unit: Path) -> None:
     drain = re.search(r"--drain (\d+)", values["ExecStart"])
     if drain is not None:
         assert int(values["TimeoutStopSec"]) > int(drain[1])
+
+
+def test_the_page_names_every_file_that_the_units_need_and_counts_the_alerts() -> None:
+    page = (DEPLOY / "README.md").read_text("utf-8")
+    example = (DEPLOY / "systemd" / "interintent.env.example").read_text("utf-8")
+    needed = re.findall(r"^\w+_FILE=(\S+)$", example, re.MULTILINE)
+    assert needed
+    assert all(f"`{path}`" in page for path in needed)
+    assert f"has {len(list(alerts()))}." in page

@@ -50,15 +50,21 @@ async def test_the_guide_lists_every_metric_with_its_labels(caller: Caller) -> N
         assert not labels & HIDDEN
 
 
-async def test_open_games_and_the_age_of_the_oldest_are_read_from_the_database(caller: Caller) -> None:
-    await caller.create(drive="manual", count=3)
-    database = caller.app.state.database
-    await database.writer.execute(update(games).values(created_at=games.c.created_at - 60_000))
-    shown = await scraped(caller)
+async def test_open_games_and_the_age_of_the_oldest_are_read_from_the_database(database_url: str) -> None:
+    async with calling(database_url, runner=False) as caller:
+        await caller.create(count=4)
+        paused, _ = await caller.create(count=2)
+        assert (await caller.post(f"/batches/{paused}/pause")).status_code == 202
+        await caller.create(drive="manual", count=3)
+        database = caller.app.state.database
+        await database.writer.execute(update(games).values(created_at=games.c.created_at - 60_000))
+        shown = await scraped(caller)
     queued = {one.labels["status"]: one.value for one in shown["interintent_games_open"].samples}
     oldest = {one.labels["status"]: one.value for one in shown["interintent_games_oldest_seconds"].samples}
-    assert queued == {"created": 3, "running": 0, "suspended": 0}
+    # Nobody is to drive games of a paused batch, or those that are stepped: more workers would not help.
+    assert queued == {"created": 4, "running": 0, "suspended": 0, "held": 5}
     assert 60 <= oldest["created"] < 120
+    assert 60 <= oldest["held"] < 120
     assert oldest["running"] == 0
 
 
@@ -171,3 +177,9 @@ async def test_phases_of_games_of_models_are_timed(tmp_path: Any) -> None:
         events = [line.get("type") for line in lines]
         for phase, end in (("vote", "votes_revealed"), ("quest", "quest_resolved")):
             assert after[phase] - before.get(phase, 0) == events.count(end)
+
+
+def test_games_that_fail_are_counted_from_nought() -> None:
+    # A series that begins with the first failure has not risen, so no alert would tell of it.
+    failed = {"status": "failed", "winner": ""}
+    assert metrics.REGISTRY.get_sample_value("interintent_games_ended_total", failed) is not None

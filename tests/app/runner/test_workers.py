@@ -17,10 +17,12 @@ import pytest
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.runner.beats import Beats
 from app.store.deleting import OF_GAMES
+from app.store.schema import MIGRATION_LOCK
 from app.store.tables import games
 from tests import forked
 from tests.app.calling import WITHIN_S, Process, calling, new_batch, read_ndjson, serving_process, until
 from tests.app.modelling import DIRECT, faking, settings_file, stored_calls
+from tests.ports import steady_port
 from tests.postgres import PostgresServer, fresh_database
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
@@ -227,6 +229,32 @@ async def test_a_process_waits_for_a_database_that_is_away_when_it_starts(tmp_pa
         all_of_them.append(worker)
         await until(lambda: any("does not answer" in one for one in worker.said) or worker._is_over())
         own.start()
+        await worker.drives()
+        assert await worker.end(signal.SIGTERM) == 0
+
+
+@pytest.mark.long
+async def test_a_process_answers_its_probes_while_it_waits_for_a_migration(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    port = steady_port()
+    probes = httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=WITHIN_S)
+    with fresh_database(postgres) as url, workers() as all_of_them:
+        other = await asyncpg.connect(url.replace("+asyncpg", ""))
+        try:
+            await other.execute(f"SELECT pg_advisory_lock({MIGRATION_LOCK})")
+            worker = Worker(url, tmp_path, "--metrics-port", str(port))
+            all_of_them.append(worker)
+            async with probes, asyncio.timeout(WITHIN_S):
+                while True:
+                    with contextlib.suppress(httpx.TransportError):
+                        assert (await probes.get("/livez")).status_code == 200
+                        break
+                    await asyncio.sleep(0.05)
+                assert "starting" in (await probes.get("/readyz")).json()["detail"]
+            assert not any("driving up to" in line for line in worker.said)
+        finally:
+            await other.close()
         await worker.drives()
         assert await worker.end(signal.SIGTERM) == 0
 

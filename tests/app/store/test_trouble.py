@@ -22,11 +22,12 @@ from sqlalchemy.exc import DBAPIError
 
 from app.store import db, sqlite, writer
 from app.store.games import GameStore
-from app.store.schema import UnknownSchema
+from app.store.schema import MIGRATION_LOCK, UnknownSchema
 from app.store.trouble import DatabaseAway, trouble_of
 from app.store.writer import DatabaseHealth
 from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
+from tests.app.seated import Balancer
 from tests.app.store.test_schema import be_migrated_by_a_newer_program, run
 from tests.app.watcher import watching
 from tests.postgres import PostgresFailed, PostgresServer, fresh_database
@@ -292,6 +293,41 @@ async def test_a_start_waits_for_its_database(tmp_path: Path, monkeypatch: pytes
             other.execute("ROLLBACK")
             await readyz(client, 200)
             assert (await client.post("/games", json={})).status_code == 201
+
+
+async def test_a_server_that_swallows_everything_at_the_start_keeps_nobody_from_asking_why(
+    postgres: PostgresServer, laid_out_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "FIRST_ANSWER_S", 0.5)
+    monkeypatch.setattr("app.store.postgres.CONNECT_WITHIN_S", 10 * WITHIN_S)
+    with fresh_database(postgres, laid_out_postgres) as url:
+        async with Balancer([f"127.0.0.1:{postgres.port}"]) as between:
+            between.deaf = True
+            through = url.replace(f"127.0.0.1:{postgres.port}", between.url)
+            async with running_server(local_settings(through)) as served, asking(served) as client:
+                await readyz(client, 503, "the database does not answer")
+                is_waited_for(await client.get("/games"), "the database does not answer")
+                between.deaf = False
+                monkeypatch.setattr(db, "FIRST_ANSWER_S", WITHIN_S)
+                await readyz(client, 200)
+
+
+async def test_a_migration_that_takes_long_keeps_nobody_from_asking_why(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.main.LISTEN_WITHIN_S", 0.5)
+    with fresh_database(postgres) as url:
+        other = await asyncpg.connect(url.replace("+asyncpg", ""))
+        try:
+            await other.execute(f"SELECT pg_advisory_lock({MIGRATION_LOCK})")
+            async with running_server(local_settings(url)) as served, asking(served) as client:
+                await readyz(client, 503, "it is still starting")
+                is_waited_for(await client.get("/games"), "it is still starting")
+                await other.execute(f"SELECT pg_advisory_unlock({MIGRATION_LOCK})")
+                await readyz(client, 200)
+                await is_done(client, (await client.post("/games", json={})).json()["batch_id"])
+        finally:
+            await other.close()
 
 
 async def test_a_database_that_goes_away_in_the_middle_of_a_start_is_waited_for(
