@@ -15,7 +15,7 @@ from app.evaluations.schemas import AnswerSpec, ScoredItem
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
-from app.store.log import LogReader
+from app.store.log import LogReader, corrupt_if_damaged
 from app.store.rows import AnswerRow
 from app.store.tables import games as game_rows
 from engine.errors import UNREADABLE, CorruptLog
@@ -92,7 +92,8 @@ class FinishedGames:
             raise Unfinished(f"only finished games have items, this one is {row.status}")
         kept = self._kept.get(game_id)
         if kept is None:
-            log = await self._reader.events(game_id)
+            with corrupt_if_damaged(game_id):
+                log = await self._reader.events(game_id)
             try:
                 kept = await off_loop(read_game, game_id, log)
             except Unmeasurable as reason:
