@@ -2,10 +2,12 @@
 reports.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import structlog
 
 from app.base.errors import InvalidRequest, NotComparable, NotFound
 from app.base.off_loop import off_loop
@@ -14,8 +16,9 @@ from app.evaluations.judge_scores import rulings_as_judgements
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.rater_work import RaterWorkReader, judgements_from
 from app.evaluations.schemas import ComparedRater, ComparisonView
-from app.store.evaluations import EvaluationStore
+from app.store.evaluations import DamagedRow, EvaluationStore
 from app.store.rows import EvaluationRow, RaterKind
+from engine.errors import CorruptLog
 from evaluators.ground.answers import guesses_by_game, guesses_of
 from evaluators.ground.items import ANSWERED, Dimension
 from evaluators.ground.judgements import Judgement, by_game
@@ -28,6 +31,8 @@ from evaluators.statistics.intervals import Counts
 
 __all__ = ["Comparisons"]
 
+log = structlog.get_logger()
+
 _AT_ONCE: Final = 20
 """Games whose judgements and answers are in memory at a time."""
 
@@ -37,7 +42,7 @@ and ``context``, which say what raters were shown, may differ: their effect is w
 """
 
 _NAMED: Final = 10
-"""The most raters that an error message names."""
+"""The most raters, or damaged rows, that an error message names."""
 
 
 class Comparisons:
@@ -89,36 +94,40 @@ class Comparisons:
                 raise NotComparable(
                     f"{name} is {values}: grade one rater's answers under the other's variant"
                 )
-        guesses = [
-            guesses_by_game(await off_loop(guesses_of, await self._store.answers_of(row.evaluation_id)))
-            for row in (first, second)
-        ]
+        guesses = []
+        for row in (first, second):
+            answers = await self._store.answers_of(row.evaluation_id)
+            match.leave_out(answers.damaged)
+            guesses.append(guesses_by_game(await off_loop(guesses_of, answers)))
         for game_id in sorted(guesses[0].keys() | guesses[1].keys()):
-            if await self._leaves_out(match, game_id):
-                continue
-            of_first, of_second = (by_game_id.get(game_id, {}) for by_game_id in guesses)
-            match.hand_in(of_first, of_second)
-            if not of_first.keys() & of_second.keys():
-                continue
-            game = await self._games.by_id(game_id)
-            sides = []
-            for variant, given in zip(variants, (of_first, of_second), strict=True):
-                filtered = await self._items.stored_variant(variant, game_id, raters)
-                sides.append(
-                    await off_loop(answer_counts, game, match.dimension, given, filtered, variant["unmapped"])
-                )
-            match.count(match.part, game_id, *sides)
+            with match.left_out_if_damaged(game_id):
+                if await self._leaves_out(match, game_id):
+                    continue
+                of_first, of_second = (by_game_id.get(game_id, {}) for by_game_id in guesses)
+                match.hand_in(of_first, of_second)
+                if not of_first.keys() & of_second.keys():
+                    continue
+                game = await self._games.by_id(game_id)
+                sides = []
+                for variant, given in zip(variants, (of_first, of_second), strict=True):
+                    filtered = await self._items.stored_variant(variant, game_id, raters)
+                    unmapped = variant["unmapped"]
+                    sides.append(
+                        await off_loop(answer_counts, game, match.dimension, given, filtered, unmapped)
+                    )
+                match.count(match.part, game_id, *sides)
 
     async def _judged(self, match: "_Match", first: EvaluationRow, second: EvaluationRow) -> None:
         games = sorted(set(first.spec["games"]) | set(second.spec["games"]))
         for start in range(0, len(games), _AT_ONCE):
             some = games[start : start + _AT_ONCE]
-            judgements = [await self._judgements_of(row, some) for row in (first, second)]
+            judgements = [await self._judgements_of(match, row, some) for row in (first, second)]
             for game_id in some:
                 sides = [by_game_id.get(game_id, []) for by_game_id in judgements]
-                if any(sides) and not await self._leaves_out(match, game_id):
-                    game = await self._games.by_id(game_id)
-                    await off_loop(match.count_judged, game, *sides)
+                with match.left_out_if_damaged(game_id):
+                    if any(sides) and not await self._leaves_out(match, game_id):
+                        game = await self._games.by_id(game_id)
+                        await off_loop(match.count_judged, game, *sides)
 
     async def _leaves_out(self, match: "_Match", game_id: str) -> bool:
         """Whether the game is excluded, which is counted: what models fail at is no finding about raters."""
@@ -126,14 +135,18 @@ class Comparisons:
         match.excluded += excluded
         return excluded
 
-    async def _judgements_of(self, row: EvaluationRow, games: Sequence[str]) -> Mapping[str, list[Judgement]]:
+    async def _judgements_of(
+        self, match: "_Match", row: EvaluationRow, games: Sequence[str]
+    ) -> Mapping[str, list[Judgement]]:
         if row.spec["judge"]["kind"] == "model":
             rows = await self._store.judged_by(row.evaluation_id, games)
+            match.leave_out(rows.damaged)
             return by_game(judgements_from(rows))
         judged = sorted(set(games) & set(row.spec["games"]))
         rulings: dict[str, list[Judgement]] = {}
         for game_id in judged:
-            with suppress(NotFound):  # it was deleted since
+            # It may have been deleted since.
+            with suppress(NotFound), match.left_out_if_damaged(game_id):
                 rulings[game_id] = rulings_as_judgements(list(ruled(await self._games.by_id(game_id))))
         return rulings
 
@@ -169,14 +182,17 @@ class Comparisons:
         for start in range(0, len(games), _AT_ONCE):
             some = games[start : start + _AT_ONCE]
             work = await reader.read(some, (dimension,) if answered else ())  # type: ignore[arg-type]
+            table = "answers" if answered else "judgements"
+            match.leave_out([row for row in work.damaged if row.table == table])
             for game_id in some:
                 if answered:
                     answers = {answer.name: answer for answer in work.answers.get(game_id, ())}
                     known |= answers.keys()
                     sides = [answers.get(name) for name in names]
-                    if any(sides) and not await self._leaves_out(match, game_id):
-                        game = await self._games.by_id(game_id)
-                        await self._count_answers(match, game, sides, whose, followed=followed)
+                    with match.left_out_if_damaged(game_id):
+                        if any(sides) and not await self._leaves_out(match, game_id):
+                            game = await self._games.by_id(game_id)
+                            await self._count_answers(match, game, sides, whose, followed=followed)
                     continue
                 judged = [
                     judgement
@@ -186,14 +202,15 @@ class Comparisons:
                 known |= {judgement.rater for judgement in judged}
                 kinds |= {judgement.rater: work.kinds[judgement.rater] for judgement in judged}
                 sides_of = [[judgement for judgement in judged if judgement.rater == name] for name in names]
-                if any(sides_of) and not await self._leaves_out(match, game_id):
-                    game = await self._games.by_id(game_id)
-                    await off_loop(match.count_judged, game, *sides_of)
-                    compared += [
-                        judgement
-                        for judgement in judged
-                        if judgement.rater in names or judgement.rater not in work.judges
-                    ]
+                with match.left_out_if_damaged(game_id):
+                    if any(sides_of) and not await self._leaves_out(match, game_id):
+                        game = await self._games.by_id(game_id)
+                        await off_loop(match.count_judged, game, *sides_of)
+                        compared += [
+                            judgement
+                            for judgement in judged
+                            if judgement.rater in names or judgement.rater not in work.judges
+                        ]
         for name, pointer in zip(names, ("/first", "/second"), strict=True):
             if name not in known:
                 raise InvalidRequest(_unknown(known), pointer, "rater")
@@ -244,6 +261,8 @@ class _Match:
     """Games whose models defaulted a larger share of their decisions are left out."""
     excluded: int = 0
     """Games of these raters that are left out, those marked as invalid too."""
+    damaged: dict[str, None] = field(default_factory=dict)
+    """The names of rows and the ids of games that cannot be read, and are left out; in order, each once."""
     handed_in: list[int] = field(default_factory=lambda: [0, 0, 0])
     """The numbers of units that were answered or judged: by both raters, only by the first, only by the
     second. Units that do not count are included.
@@ -259,6 +278,18 @@ class _Match:
     @property
     def part(self) -> Part:
         return self.parts[0]
+
+    def leave_out(self, rows: Sequence[DamagedRow]) -> None:
+        self.damaged |= dict.fromkeys(row.name for row in rows)
+
+    @contextmanager
+    def left_out_if_damaged(self, game_id: str) -> Iterator[None]:
+        """Names the game where it cannot be read in the block, so that the others are compared."""
+        try:
+            yield
+        except CorruptLog as fault:
+            log.error("a game is left out of a comparison", game=game_id, cause=str(fault))
+            self.damaged[game_id] = None
 
     def hand_in(self, first: Collection[str], second: Collection[str]) -> None:
         both = set(first) & set(second)
@@ -291,6 +322,11 @@ class _Match:
                 f"{names[0]} and {names[1]} {did} no {what} in common: "
                 f"{first} by the first alone, {second} by the second alone"
                 + (f"; {self.excluded} of their games are excluded" if self.excluded else "")
+                + (
+                    f"; left out, since damaged: {', '.join(list(self.damaged)[:_NAMED])}"
+                    if self.damaged
+                    else ""
+                )
             )
         pairings = {part: self.pairings.get(part, Pairing(part)) for part in self.parts}
         items = max(pairing.items for pairing in pairings.values())
@@ -307,6 +343,7 @@ class _Match:
             games=max(len(pairing.games) for pairing in pairings.values()),
             totals=None if self.lacking else totals,
             excluded_games=self.excluded,
+            damaged=list(self.damaged),
             test=TEST,
             lacking=self.lacking,
         )

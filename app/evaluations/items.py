@@ -15,7 +15,7 @@ from app.evaluations.schemas import AnswerSpec, ScoredItem
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
-from app.store.log import LogReader
+from app.store.log import LogReader, corrupt_if_damaged
 from app.store.rows import AnswerRow
 from app.store.tables import games as game_rows
 from engine.errors import UNREADABLE, CorruptLog
@@ -92,7 +92,8 @@ class FinishedGames:
             raise Unfinished(f"only finished games have items, this one is {row.status}")
         kept = self._kept.get(game_id)
         if kept is None:
-            log = await self._reader.events(game_id)
+            with corrupt_if_damaged(game_id):
+                log = await self._reader.events(game_id)
             try:
                 kept = await off_loop(read_game, game_id, log)
             except Unmeasurable as reason:
@@ -275,15 +276,23 @@ class Items:
 
     async def per_item(
         self, dimension: Dimension, answers: Sequence[AnswerRow], variant: Mapping[str, Any], raters: RatersOn
-    ) -> list[ScoredItem]:
-        """Every item of an evaluation with its gold."""
+    ) -> tuple[list[ScoredItem], list[str]]:
+        """Every item of an evaluation with its gold, and the games that cannot be read, whose items are left
+        out.
+        """
         guesses = await off_loop(guesses_of, answers)
         scored: dict[str, ScoredItem] = {}
+        damaged = []
         for game_id, of_game in guesses_by_game(guesses).items():
-            game = await self._games.by_id(game_id)
-            filtered = await self.stored_variant(variant, game_id, raters)
+            try:
+                game = await self._games.by_id(game_id)
+                filtered = await self.stored_variant(variant, game_id, raters)
+            except (CorruptLog, NotFound) as fault:  # answers go with their game, unless its row lost its id
+                log.error("the items of a game are left out", game=game_id, cause=str(fault))
+                damaged.append(game_id)
+                continue
             scored |= await off_loop(_scored_items, game, dimension, filtered, of_game)
-        return [scored[item_id] for item_id in guesses]
+        return [scored[item_id] for item_id in guesses if item_id in scored], damaged
 
 
 def check_answers(dimension: Dimension, answers: Sequence[AnswerSpec]) -> None:

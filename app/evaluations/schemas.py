@@ -338,7 +338,9 @@ class EvaluationView(Shown):
     excluded: dict[str, int] | None = Field(None, description="Items that do not count, by reason.")
     per_item: list[ScoredItem] | None = Field(None, description="With `?per_item=true`.")
     damaged: list[str] | None = Field(
-        None, description="Stored answers that are damaged; with `?per_item=true`."
+        None,
+        description="Stored answers that are damaged, and games whose items are left out, since they "
+        "are; with `?per_item=true`.",
     )
     judge: JudgeSpec | None = Field(None, description="The judge of the request.")
     reason: str | None = Field(None, description="Why the evaluation failed, or that it was cancelled.")
@@ -425,6 +427,11 @@ class ComparisonView(Shown):
     excluded_games: int = Field(
         description="Games that are left out, since their models defaulted too many decisions or since they "
         "were marked as invalid."
+    )
+    damaged: list[str] = Field(
+        [],
+        description="What cannot be read, and is left out: answers and judgements by the ids in their keys, "
+        "whole games by their ids.",
     )
     totals: dict[str, ComparedPart] | None = Field(
         description="By part (`guessing`, `summarisation`, `reasonable`, `think`, `speak`) and measure: each "

@@ -508,8 +508,8 @@ class Evaluations:
         if not await self._reads_gold(caller, items, variant["options"], followed=variant["followed"]):
             raise Forbidden(_PER_ITEM)
         raters = partial(self.whose, caller)
-        shown = await self.items.per_item(row.dimension, answers, variant, raters)
-        damaged = [damaged.name for damaged in answers.damaged]
+        shown, games = await self.items.per_item(row.dimension, answers, variant, raters)
+        damaged = [*(damaged.name for damaged in answers.damaged), *games]
         return view.model_copy(update={"per_item": shown, "damaged": damaged})
 
     async def compare(

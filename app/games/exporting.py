@@ -15,7 +15,7 @@ from app.games.status import batch_status
 from app.models.registry import ModelRegistry
 from app.store.games import GameStore
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, LogReader, export_texts
-from app.store.rows import BatchRow
+from app.store.rows import BatchRow, is_text
 from engine.errors import CorruptLog
 from engine.terms import FULL, Viewer
 from evaluators.ground.provenance import (
@@ -46,7 +46,8 @@ class Exporter:
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
         lines; the last line holds their number and their hash. Each game opens with its provenance. A game
-        that cannot be read gives one line that names it; one that is deleted meanwhile gives none. Raises
+        that cannot be read gives one line that names it, without a
+        name if its id is damaged; one that is deleted meanwhile gives none. Raises
         Unfinished before it yields anything.
         """
         row = known_batch(await self._store.batch(batch_id))
@@ -58,17 +59,20 @@ class Exporter:
         digest = hashlib.sha256()
         line_count = games = events = 0
         damaged: list[str] = []
-        for game_id in await self._store.ids(batch_id):
+        for game_id in await self._store.ids_as_stored(batch_id):
             try:
+                if not is_text(game_id):
+                    raise CorruptLog("the row of a game cannot be read (game_id)")
                 texts = await self.game(game_id, row, viewer)
                 games += 1
                 events += len(texts) - 1
             except (CorruptLog, NotFound) as fault:
-                if not await self._store.batches_of([game_id]):
+                name = game_id if is_text(game_id) else ""
+                if name and not await self._store.batches_of([name]):
                     continue
-                log.error("a game is left out of an export", game=game_id, cause=str(fault))
-                damaged.append(game_id)
-                texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": game_id}) + b"\n"]
+                log.error("a game is left out of an export", game=name, cause=str(fault))
+                damaged.append(name)
+                texts = [orjson.dumps({"t": EXPORT_DAMAGED, "game": name}) + b"\n"]
             for text in texts:
                 digest.update(text)
             rest = texts[max(0, after - line_count) :]

@@ -31,6 +31,7 @@ from app.store.rows import (
     JudgementRow,
     StatementsRow,
     is_readable,
+    is_text,
     is_whole,
     row_name,
     table_of,
@@ -412,7 +413,9 @@ class EvaluationStore:
         for table in (judgements, statements, answers):
             query = select(table.c.rater, table.c.caller).where(_of(whose, table)).distinct()
             for row in await self._where_in(query, table.c.game_id, games):
-                callers.setdefault(row["rater"], set()).add(row["caller"])
+                # A damaged row gives nobody else another name.
+                if is_text(row["rater"]) and is_text(row["caller"]):
+                    callers.setdefault(row["rater"], set()).add(row["caller"])
         return frozenset(name for name, callers_of in callers.items() if len(callers_of) > 1)
 
     # --- tasks, and who has seen what -------------------------------------------------------

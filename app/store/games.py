@@ -30,7 +30,7 @@ from app.base.schemas import GameStatus
 from app.store.db import Database
 from app.store.jobs import JobStore
 from app.store.log import INSERT_EVENTS, event_rows
-from app.store.rows import BatchRow, Damaged, GameRow, is_moment, read_row, values_of, whole
+from app.store.rows import BatchRow, Damaged, GameRow, is_moment, is_text, read_row, values_of, whole
 from app.store.tables import batches, game_players, games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event
@@ -278,13 +278,16 @@ class GameStore:
         return {game_id: of_batch[batch_id] for game_id, batch_id in by_game.items()}
 
     async def batches_of(self, game_ids: Sequence[str]) -> dict[str, str]:
-        """The batch of each of these games, in their order; without games that are not stored."""
+        """The batch of each of these games, in their order; without games that are not stored. Empty: it
+        cannot be read.
+        """
         batches: dict[str, str] = {}
         for first in range(0, len(game_ids), 1000):
             query = select(games.c.game_id, games.c.batch_id).where(
                 games.c.game_id.in_(game_ids[first : first + 1000])
             )
-            batches.update(dict(await self._database.rows(query)))
+            for game, batch in await self._database.rows(query):
+                batches[game] = batch if is_text(batch) else ""
         return {game: batches[game] for game in game_ids if game in batches}
 
     async def heads(self, game_ids: Sequence[str]) -> dict[str, tuple[int, str, str]]:
@@ -354,7 +357,15 @@ class GameStore:
     async def ids(
         self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
     ) -> list[str]:
-        """The batch's games in their order. ``invalid``: whether to include games marked as invalid."""
+        """The batch's games in their order, without those whose ids are damaged. ``invalid``: whether to
+        include games marked as invalid.
+        """
+        return [one for one in await self.ids_as_stored(batch_id, status, invalid=invalid) if is_text(one)]
+
+    async def ids_as_stored(
+        self, batch_id: str, status: Sequence[str] | None = None, *, invalid: bool = True
+    ) -> list[Any]:
+        """As ``ids``, with those that are damaged."""
         query = select(games.c.game_id).where(games.c.batch_id == batch_id).order_by(games.c.position)
         if status is not None:
             query = query.where(games.c.status.in_(status))
@@ -376,7 +387,7 @@ class GameStore:
             .where(or_(c.cancelled, and_(c.suspended.is_(None), driven)))
             .order_by(c.created_at, c.batch_id)
         )
-        return await self._database.column(query)
+        return [one for one in await self._database.column(query) if is_text(one)]
 
     async def to_drive(self, batch_id: str) -> list[str]:
         """The batch's games that are driven automatically and neither over nor suspended, in their order."""
@@ -391,7 +402,7 @@ class GameStore:
             )
             .order_by(games.c.position)
         )
-        return await self._database.column(query)
+        return [one for one in await self._database.column(query) if is_text(one)]
 
     async def suspended_of(self, batch_ids: Sequence[str]) -> list[str]:
         """Those of these batches that are suspended."""

@@ -26,7 +26,7 @@ from app.base.schemas import GameStatus
 from app.store.cursors import newest_first, next_cursor, read_cursor
 from app.store.db import Database
 from app.store.games import ENDED
-from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, read_row
+from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, is_text, read_row
 from app.store.tables import batches, games
 from engine.errors import CorruptLog
 from engine.terms import Ending, Side
@@ -69,6 +69,7 @@ class GameLine(NamedTuple):
     """What a list shows of a game."""
 
     game_id: str
+    """Empty: the id itself is damaged."""
     readable: bool
     """False: the row is damaged, and only the id and ``forked_from`` can be used."""
     values: RowMapping
@@ -210,7 +211,7 @@ class Listing:
             query = query.where(after)
         rows = await self._database.mappings(query.order_by(*sorting).limit(limit + 1))
         page = rows[:limit]
-        lines = [GameLine(row["game_id"], _is_readable(row), row) for row in page]
+        lines = [GameLine(_name(row["game_id"]), _is_readable(row), row) for row in page]
         return lines, next_cursor(page, keys) if len(rows) > limit else None
 
     async def _is_common(self, statuses: Sequence[str]) -> bool:
@@ -288,10 +289,14 @@ class Listing:
         """Whether what any of a game's seats has under ``name`` fits."""
         if self._database.is_sqlite:
             seats = case((func.json_valid(games.c.seats), games.c.seats), else_=literal("[]"))
-            seat = func.json_each(seats).table_valued("value")
-            found = fits(func.json_extract(seat.c.value, f"$.{name}"))
+            seat = func.json_each(seats).table_valued("value", "type")
+            # A text among the seats would be read as JSON, and end the whole query.
+            is_seat = seat.c.type == "object"
+            found = fits(case((is_seat, func.json_extract(seat.c.value, f"$.{name}"))))
         else:
-            seat = func.json_array_elements(games.c.seats).table_valued(column("value", games.c.seats.type))
+            is_list = func.json_typeof(games.c.seats) == "array"
+            seats = case((is_list, games.c.seats), else_=literal_column("'[]'::json"))
+            seat = func.json_array_elements(seats).table_valued(column("value", games.c.seats.type))
             found = fits(func.json_extract_path_text(seat.c.value, name))
         return select(1).select_from(seat).where(found).correlate(games).exists()
 
@@ -301,7 +306,9 @@ class Listing:
             labels = case((func.json_valid(batches.c.labels), batches.c.labels), else_=literal("{}"))
             label = func.json_each(labels).table_valued("value")
         else:
-            label = func.json_each_text(batches.c.labels).table_valued("key", "value")
+            is_object = func.json_typeof(batches.c.labels) == "object"
+            labels = case((is_object, batches.c.labels), else_=literal_column("'{}'::json"))
+            label = func.json_each_text(labels).table_valued("key", "value")
         return select(1).select_from(label).where(fits(label.c.value)).correlate(batches).exists()
 
     async def batches(
@@ -332,12 +339,17 @@ class Listing:
             try:
                 readable.append(read_row(BatchRow, row))
             except CorruptLog:
-                damaged.append(row["batch_id"])
+                damaged.append(_name(row["batch_id"]))
         return readable, damaged, following
 
 
 def _among(values: Sequence[str]) -> Callable[[ColumnElement[Any]], ColumnElement[bool]]:
     return lambda value: value.in_(values)
+
+
+def _name(stored: object) -> str:
+    """The id; empty for one that is damaged."""
+    return str(stored) if is_text(stored) else ""
 
 
 def _is_readable(row: RowMapping) -> bool:

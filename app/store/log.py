@@ -1,6 +1,7 @@
 """Logs in the database: appending a step, reading events, counting a viewer's positions."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -27,6 +28,7 @@ __all__ = [
     "GameLog",
     "LogLine",
     "LogReader",
+    "corrupt_if_damaged",
     "event_rows",
     "export_texts",
     "is_last",
@@ -253,6 +255,18 @@ async def _check_between(database: Database, game_id: str, after: int, last: int
         raise CorruptLog(f"the log of {game_id} has holes")
 
 
+@contextmanager
+def corrupt_if_damaged(game_id: str) -> Iterator[None]:
+    """Raises CorruptLog where the file of the database is damaged in what the block reads of the game."""
+    try:
+        yield
+    except DBAPIError as fault:
+        trouble = trouble_of(fault)
+        if trouble is None or trouble.cause != "damaged":
+            raise
+        raise CorruptLog(f"the log of {game_id} cannot be read: {trouble.advice}") from fault
+
+
 class LogReader:
     """Reads logs. Raises CorruptLog, which quotes nothing, for what cannot be read."""
 
@@ -303,8 +317,19 @@ class LogReader:
     async def stored(self, game_ids: Collection[str]) -> dict[str, list[tuple[str, bytes | str]]]:
         """The logs of these games as they are stored: type and payload of every event, in order.
 
-        A log with holes is cut before the first hole: its reader finds that the game has no end.
+        A log with holes is cut before the first hole: its reader finds that the game has no end. Where the
+        file of the database is damaged, a log is one event that nobody can read.
         """
+        with suppress(CorruptLog), corrupt_if_damaged(", ".join(game_ids)):
+            return await self._stored(game_ids)
+        logs: dict[str, list[tuple[str, bytes | str]]] = {}
+        for game_id in game_ids:  # each by itself, so that the others are read
+            logs[game_id] = [("", "")]
+            with suppress(CorruptLog), corrupt_if_damaged(game_id):
+                logs |= await self._stored([game_id])
+        return logs
+
+    async def _stored(self, game_ids: Collection[str]) -> dict[str, list[tuple[str, bytes | str]]]:
         logs: dict[str, list[tuple[str, bytes | str]]] = {game_id: [] for game_id in game_ids}
         query = (
             select(events.c.game_id, events.c.seq, events.c.type, events.c.payload)
@@ -391,17 +416,12 @@ class LogReader:
         """All lines so far and their events. Raises CorruptLog unless all of the log can be read, also for a
         database whose file is damaged there.
         """
-        try:
+        with corrupt_if_damaged(game_id):
             if not await self.whole(game_id):
                 raise CorruptLog(f"the log of {game_id} has holes")
             rows = await self._database.rows(
                 select(*_COLUMNS).where(events.c.game_id == game_id).order_by(events.c.seq)
             )
-        except DBAPIError as fault:
-            trouble = trouble_of(fault)
-            if trouble is None or trouble.cause != "damaged":
-                raise
-            raise CorruptLog(f"the log of {game_id} cannot be read: {trouble.advice}") from fault
         lines, log = (
             _lines_and_events(game_id, rows)
             if len(rows) <= SHORT_LOG

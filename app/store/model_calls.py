@@ -16,7 +16,7 @@ from agents.model.model import Usage
 from app.base.clock import DAY_MS
 from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
-from app.store.rows import finite, is_readable, row_name
+from app.store.rows import finite, is_readable, is_text, row_name
 from app.store.tables import events, games, model_calls, model_spending
 from engine.errors import CorruptLog
 from engine.terms import Seat
@@ -297,7 +297,7 @@ class CallStore:
         )
         uses = {}
         for endpoint, model, step, *sums in await self._database.rows(query):
-            if all(type(part) is str for part in (endpoint, model, step)):
+            if all(map(is_text, (endpoint, model, step))):
                 uses[UseKey(endpoint, model, step)] = _use(sums)
         return uses
 
@@ -310,7 +310,7 @@ class CallStore:
         )
         served: dict[Seat, set[str]] = {}
         for seat, model in await self._database.rows(query):
-            if type(seat) is int and type(model) is str:
+            if type(seat) is int and is_text(model):
                 served.setdefault(seat, set()).add(model)
         return served
 
@@ -345,7 +345,7 @@ class CallStore:
             .order_by(games.c.position)
         )
         by_seed: dict[str, list[CalledGame]] = {}
-        for game in [CalledGame(*row) for row in await self._database.rows(query)]:
+        for game in [CalledGame(*row) for row in await self._database.rows(query) if is_text(row[0])]:
             by_seed.setdefault(game.seed, []).append(game)
         for alike in by_seed.values():
             answers: dict[CallKey, tuple[CalledGame, Call]] = {}

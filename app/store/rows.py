@@ -84,6 +84,7 @@ __all__ = [
     "has_form",
     "is_moment",
     "is_readable",
+    "is_text",
     "is_whole",
     "left_out_if_damaged",
     "name_of",
@@ -865,6 +866,17 @@ def is_moment(value: object) -> bool:
     return type(value) is int and 0 <= value <= LAST_MS
 
 
+def is_text(value: object) -> bool:
+    """Whether it is a text. Bytes that are no UTF-8 arrive as lone surrogates."""
+    if type(value) is not str:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 @cache
 def _checks(table: Table) -> tuple[tuple[str, bool, Callable[[Any], bool]], ...]:
     return tuple(
@@ -888,12 +900,4 @@ def _check(table: str, column: Column[Any]) -> Callable[[Any], bool]:
         return lambda value: type(value) is int
     if isinstance(column.type, Float):
         return lambda value: type(value) in (int, float) and isfinite(value)
-    return lambda value: type(value) is str and _is_utf8(value)
-
-
-def _is_utf8(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return is_text

@@ -213,6 +213,14 @@ async def test_an_export_leaves_out_and_names_a_game_whose_page_of_the_file_is_d
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert {line.get("game") for line in lines if line.get("type") == "game_ended"} == set(found[1:])
     assert (lines[-1]["games"], lines[-1]["damaged"]) == (2, 1)
+    report = await asyncio.to_thread(interintent, "report", "--batch", batch, "--database-url", url)
+    assert report.exit_code == 0, report.output
+    assert json.loads(report.stdout)["made_of"]["games"] == 2
+    assert f"passed over: 1 × its log cannot be read ({found[0]})" in report.stderr, report.stderr
+    items = await asyncio.to_thread(interintent, "items", "--batch", batch, "--database-url", url)
+    named = {json.loads(line)["id"].partition("/")[0] for line in items.stdout.splitlines() if '"id"' in line}
+    assert named == set(found[1:])
+    assert found[0] in items.stderr
     alone = await asyncio.to_thread(interintent, "export", found[0], "--database-url", url)
     assert alone.exit_code == 2
     assert "interintent doctor" in alone.stderr

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from app.instruments.fake_model import FakeOptions
 from evaluators.measures.scoring import micro_f1
@@ -62,6 +63,42 @@ async def test_two_evaluations_are_compared_on_the_items_of_both(database_url: s
         by_name = (await raters(caller, "seer", "half", batch=batch)).json()
         assert by_name["totals"] == told["totals"]
         assert (by_name["shared"], by_name["first_only"]) == (told["shared"], 2)
+
+
+async def test_damaged_answers_and_games_are_named_and_the_others_compared(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
+        batch, games = await games_of(caller, 3)
+        gold = await gold_of(caller, games, "guessing")
+        first, second = (
+            await graded(caller, "seer", gold),
+            await graded(caller, "blind", dict.fromkeys(gold, frozenset[str]())),
+        )
+        whole = (await compared(caller, first, second)).json()
+        assert whole["damaged"] == []
+        hurt, item = sorted(games)[0], max(gold)
+        async with caller.services.database.write_engine.begin() as connection:
+            for statement in (
+                f"UPDATE events SET payload = '7' WHERE game_id = '{hurt}' AND seq = 9",
+                f"UPDATE answers SET named = '7' WHERE item_id = '{item}' AND rater = 'seer'",
+            ):
+                await connection.execute(text(statement))
+    # A game that was read before is still known; another process reads it again.
+    async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
+        for told in (
+            (await compared(caller, first, second)).json(),
+            (await raters(caller, "seer", "blind", batch=batch)).json(),
+        ):
+            [row, game] = sorted(told["damaged"], key=lambda name: name == hurt)
+            assert (game, "of answers" in row) == (hurt, True)
+            lost = sum(one.startswith(f"{hurt}/") for one in gold) + 1
+            assert (told["shared"], told["games"]) == (len(gold) - lost, 2)
+        one = (await caller.get(f"/evaluations/{second}", params={"per_item": True})).json()
+        assert (one["damaged"], len(one["per_item"])) == ([hurt], len(gold) - lost + 1)
+        # If nothing is left, what is damaged is said, too.
+        async with caller.services.database.write_engine.begin() as connection:
+            await connection.execute(text("UPDATE answers SET named = '7' WHERE rater = 'seer'"))
+        body = problem(await compared(caller, first, second), 409, "not-comparable")
+        assert "left out, since damaged: the row" in body["detail"]
 
 
 async def test_what_cannot_be_compared_says_why(tmp_path: Any) -> None:

@@ -1,6 +1,8 @@
 """Whoever waits, sets with their entries, what owners have used: a damaged row keeps nothing from others."""
 
 import asyncio
+import contextlib
+import sqlite3
 from typing import Any
 
 import pytest
@@ -149,3 +151,58 @@ async def test_a_damaged_claim_code_is_known_as_such(change: str, tmp_path: Any)
         await execute(caller, f"UPDATE claim_codes SET {change}")
         answer = await caller.post("/claims", json={"code": code})
         assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
+
+
+@pytest.mark.parametrize("column", ["game_id", "batch_id"])
+@pytest.mark.parametrize("value", ["x'ff00'", f"CAST(x'ff' || '{CANARY}' AS TEXT)"])
+async def test_a_game_without_a_readable_id_hides_no_other(
+    column: str, value: str, tmp_path: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        batch, games = await caller.played(count=3, seeds={"from": 40})
+        found = (
+            await caller.get("/evaluations/items", params={"batch": batch, "dimension": "guessing"})
+        ).json()
+        answers = [{"item_id": item["id"], "intentions": []} for item in found["items"]]
+        body = {"dimension": "guessing", "rater": {"name": "r", "kind": "program"}, "answers": answers}
+        scored = (await caller.post("/evaluations", json=body)).json()["evaluation_id"]
+        with contextlib.closing(sqlite3.connect(tmp_path / "games.sqlite")) as damaging, damaging:
+            # As a disk does it: without a look at foreign keys.
+            damaging.execute(f"UPDATE games SET {column} = {value} WHERE game_id = ?", (games[1],))
+        others = {games[0], games[2]}
+        page = (await caller.get("/games")).json()
+        assert {game["game_id"] for game in page["games"]} == others
+        lines = await caller.lines(f"/batches/{batch}/export", view="full", partial=True)
+        named = [line["game"] for line in lines if line.get("t") == "export.damaged"]
+        assert {line["game"] for line in lines if "seq" in line} == others
+        if column == "game_id":  # of a batch that cannot be read nothing says that it is this one
+            assert page["damaged"] == named == [""]
+            assert lines[-1]["damaged"] == 1
+        for path in (
+            *(f"/batches/{batch}", f"/batches/{batch}/events", f"/annotations?batch={batch}"),
+            *(f"/reports?batch={batch}", f"/evaluations/items?batch={batch}&dimension=selection"),
+            *(f"/annotations/tasks?rater=a&batch={batch}", f"/annotations/progress?batch={batch}"),
+            *(f"/evaluations/{scored}", f"/evaluations/{scored}?per_item=true"),
+        ):
+            answer = await caller.get(path)
+            assert answer.status_code == 200, (path, answer.text)
+        items = answer.json()["per_item"]
+        assert {item["item_id"].partition("/")[0] for item in items} >= {games[0]}
+        assert (await caller.played())[1]
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("value", ["'7'", "'\"x\"'", "'{}'", "'[]'", "'[7]'", "'null'"])
+async def test_seats_and_labels_of_other_kinds_end_no_search(value: str, database_url: str) -> None:
+    async with calling(database_url) as caller:
+        hurt, [game] = await caller.create(drive="manual", labels={"arm": "a"})
+        whole, [other] = await caller.create(drive="manual", labels={"arm": "a"})
+        await execute(caller, f"UPDATE games SET seats = {value} WHERE game_id = :game", game=game)
+        await execute(caller, f"UPDATE batches SET labels = {value} WHERE batch_id = :batch", batch=hurt)
+        for query in ("agent=scripted", "find=scripted", "label=arm=a", "find=a"):
+            answer = await caller.get(f"/games?{query}")
+            assert answer.status_code == 200, (query, answer.text)
+            assert other in {one["game_id"] for one in answer.json()["games"]}, query
+        assert (await caller.get("/games?model=x")).json()["games"] == []
+        listed = (await caller.get("/batches?label=arm=a")).json()["batches"]
+        assert [one["batch_id"] for one in listed] == [whole]

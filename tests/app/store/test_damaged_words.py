@@ -200,6 +200,9 @@ CALLS = (
     ("tokens_known", f"'{CANARY}'"),
     ("cost", f"'{CANARY}'"),
     ("endpoint", "x'ff00'"),
+    ("endpoint", f"CAST(x'ff' || '{CANARY}' AS TEXT)"),
+    ("model", f"CAST(x'ff' || '{CANARY}' AS TEXT)"),
+    ("step", "CAST(x'ff' AS TEXT)"),
     ("latency_s", "9e999"),
 )
 
