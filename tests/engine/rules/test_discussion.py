@@ -212,7 +212,7 @@ def test_summaries_follow_a_shot_that_did_not_end_the_game() -> None:
         assert game.kind == "summarise"
         game.skip("summarise")
         assert (game.kind, game.state.table.round) == ("propose_team", 2)
-        # A declined shot is offered again; after a miss there is none, and the next quest is summarised at once.
+        # A declined shot is offered again; after a miss the next quest is summarised at once.
         game.round(fails=1)
         assert game.kind == ("assassinate" if target is None else "summarise")
 
