@@ -145,8 +145,7 @@ class Comparisons:
         judged = sorted(set(games) & set(row.spec["games"]))
         rulings: dict[str, list[Judgement]] = {}
         for game_id in judged:
-            # It may have been deleted since.
-            with suppress(NotFound), match.left_out_if_damaged(game_id):
+            with match.left_out_if_damaged(game_id), suppress(NotFound):  # it was deleted since
                 rulings[game_id] = rulings_as_judgements(list(ruled(await self._games.by_id(game_id))))
         return rulings
 
@@ -287,7 +286,7 @@ class _Match:
         """Names the game where it cannot be read in the block, so that the others are compared."""
         try:
             yield
-        except CorruptLog as fault:
+        except (CorruptLog, NotFound) as fault:  # answers go with their game, unless its row lost its id
             log.error("a game is left out of a comparison", game=game_id, cause=str(fault))
             self.damaged[game_id] = None
 

@@ -42,7 +42,7 @@ from app.games.seat_tokens import NO_STORE, SeatTokens
 from app.games.service import Games
 from app.games.views import batch_view, game_view, invalid_view, open_requests
 from app.seats.seating import REMOTE
-from app.store.rows import GameRow
+from app.store.rows import GameRow, reading
 from engine.events import payload, type_name
 from engine.rules import pending
 from engine.terms import FULL, PUBLIC, Viewer
@@ -433,11 +433,13 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
     row = await access.batch(caller, batch_id)
     tallied = await games.tally(batch_id)
     # The use of models tells how much was thought in private: spectators do not see it.
-    spending = None if caller.grant is not None else await games.spending(row, tallied)
+    with reading(row):
+        spending = None if caller.grant is not None else await games.spending(row, tallied)
     is_bound = await access.is_bound(caller, row)
     sees_all = caller.may("export:full", row.owner) and not is_bound
     defaults = await games.defaults(row, tallied) if sees_all else None
-    view = batch_view(row, tallied, spending, defaults, sees_all=sees_all)
+    with reading(row):
+        view = batch_view(row, tallied, spending, defaults, sees_all=sees_all)
     return view.model_copy(update={"tokens": None, "cost": None, "budget": None}) if is_bound else view
 
 

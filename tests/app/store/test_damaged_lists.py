@@ -206,3 +206,19 @@ async def test_seats_and_labels_of_other_kinds_end_no_search(value: str, databas
         assert (await caller.get("/games?model=x")).json()["games"] == []
         listed = (await caller.get("/batches?label=arm=a")).json()["batches"]
         assert [one["batch_id"] for one in listed] == [whole]
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["""labels = '{"arm"\\: null}'""", """labels = '{"arm"\\: []}'""", """spec = '{"seats"\\: [7]}'"""],
+)
+async def test_a_damaged_batch_is_known_as_such(change: str, database_url: str) -> None:
+    async with calling(database_url) as caller:
+        hurt, _ = await caller.played(labels={"arm": "a"})
+        whole, _ = await caller.played()
+        await execute(caller, f"UPDATE batches SET {change} WHERE batch_id = :batch", batch=hurt)
+        answer = await caller.get(f"/batches/{hurt}")
+        assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
+        assert (await caller.get(f"/batches/{whole}")).status_code == 200
+        page = (await caller.get("/batches")).json()
+        assert {one["batch_id"] for one in page["batches"]} | set(page["damaged"]) == {hurt, whole}
