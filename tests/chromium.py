@@ -13,6 +13,16 @@ __all__ = ["launching"]
 
 _TOOLS = Path(__file__).parent / "browser_tools"
 
+# The package's own file names directories of another machine, and a Chromium without a font ends at the first
+# field of a form.
+_FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir prefix="relative">fonts</dir>
+  <cachedir prefix="relative">cache</cachedir>
+</fontconfig>
+"""
+
 # Without --disable-web-security and --single-process, which the package proposes: pages are tried as people
 # meet them, and a page that crashes must not take the others with it.
 _ARGUMENTS = ["--no-sandbox", "--no-zygote", "--disable-gpu", "--font-render-hinting=none"]
@@ -41,10 +51,11 @@ def launching() -> dict[str, Any]:
             assert done.returncode == 0, f"Chromium could not be unpacked: {done.stderr}"
             assert Path(done.stdout.strip()) == program, done.stdout
             (there / "unpacked.complete").touch()
+        (unpacked / "fonts.conf").write_text(_FONTS, encoding="utf-8")
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(unpacked),
-        "FONTCONFIG_PATH": str(unpacked / "fonts"),
+        "FONTCONFIG_FILE": str(unpacked / "fonts.conf"),
         "LANG": "C.UTF-8",
     }
     if subprocess.run([program, "--version"], env=environment, capture_output=True, check=False).returncode:
