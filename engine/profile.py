@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from itertools import combinations
 from typing import Any, Final, Literal, get_args
 
@@ -74,6 +75,17 @@ def in_deck_order(roles: Sequence[Role]) -> tuple[Role, ...]:
     return tuple(sorted(roles, key=_ROLE_ORDER.index))
 
 
+@cache
+def _teams(
+    players: int, size: int
+) -> tuple[tuple[tuple[Seat, ...], ...], Mapping[tuple[Seat, ...], tuple[Seat, ...]]]:
+    """All teams of this size, ascending, and each mapped to itself. Profiles share them: ten seats have up to
+    252.
+    """
+    teams = tuple(combinations(range(1, players + 1), size))
+    return teams, {team: team for team in teams}
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Every setting that may differ between two games. Public."""
@@ -137,8 +149,9 @@ class Profile:
         seats = tuple(range(1, self.players + 1))
         set_ = object.__setattr__
         set_(self, "seats", seats)
-        set_(self, "teams", tuple(tuple(combinations(seats, size)) for size in self.team_sizes))
-        set_(self, "legal_team", tuple({team: team for team in teams} for teams in self.teams))
+        legal = [_teams(self.players, size) for size in self.team_sizes]
+        set_(self, "teams", tuple(teams for teams, _ in legal))
+        set_(self, "legal_team", tuple(itself for _, itself in legal))
         half = self.players // 2
         strict = self.approval == "strict_majority" or self.players % 2 == 1
         set_(self, "yes_needed", half + 1 if strict else half)

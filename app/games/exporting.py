@@ -46,9 +46,8 @@ class Exporter:
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
         lines; the last line holds their number and their hash. Each game opens with its provenance. A game
-        that cannot be read gives one line that names it, without a
-        name if its id is damaged; one that is deleted meanwhile gives none. Raises
-        Unfinished before it yields anything.
+        that cannot be read gives one line that names it, without a name if its id is damaged; one that is
+        deleted meanwhile gives none. Raises Unfinished before it yields anything.
         """
         row = known_batch(await self._store.batch(batch_id))
         tallied = await self._store.tally(batch_id)
