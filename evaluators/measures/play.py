@@ -8,6 +8,7 @@ specification.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from operator import add
 from typing import Any, Final, NamedTuple
 
@@ -106,6 +107,7 @@ _ENGAGEMENT: Final = "quest engagement"
 _ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
 
 
+@cache
 def _key(label: str, side: str) -> FigureKey:
     return FigureKey("play", "", label, side, "share")
 
@@ -301,10 +303,10 @@ class PlayMetrics:
 
     def counts(self) -> Iterator[tuple[FigureKey, Counts]]:
         """The counts behind every metric by side, in the form that a tally adds up."""
-        for row in self.table_rows():
-            for side, value in (("loyal", row.loyal), ("evil", row.evil)):
-                if isinstance(value, Rate):
-                    yield _key(row.label, side), value
+        for label, loyal, evil in self._shares():
+            if loyal is not None:
+                yield _key(label, "loyal"), loyal
+            yield _key(label, "evil"), evil
         for of_side in Side:
             # By role, so that the mean over roles can be computed from the sums over games.
             rates = {role: rate for role, rate in self.engagement().items() if side_of(role) is of_side}
@@ -341,19 +343,23 @@ class PlayMetrics:
 
     def table_rows(self) -> tuple[PlayRow, ...]:
         """The published metrics first, in the paper's order, then ours."""
+        rows: list[tuple[str, Rate | float | None, Rate | float | None]] = list(self._shares())
+        rows.insert(2, (_ENGAGEMENT, self.side_engagement(Side.LOYAL), self.side_engagement(Side.EVIL)))
+        return tuple(PlayRow(label, loyal, evil, PUBLISHED.get(label, {})) for label, loyal, evil in rows)
+
+    def _shares(self) -> tuple[tuple[str, Rate | None, Rate], ...]:
+        """The metrics that are shares of counts: by label, of loyal and of evil seats."""
         loyal, evil = Side.LOYAL, Side.EVIL
-        ours: list[tuple[str, Rate | float | None, Rate | float | None]] = [
+        return (
             ("win rate", self.wins(loyal), self.wins(evil)),
             ("quest win rate", self.quest_wins(loyal), self.quest_wins(evil)),
-            (_ENGAGEMENT, self.side_engagement(loyal), self.side_engagement(evil)),
             ("team selection accuracy", self.team_selection(loyal), self.team_selection(evil)),
             ("failure vote rate", None, self.failure_votes()),
             ("proposal change rate", self.changes(loyal), self.changes(evil)),
             ("Merlin assassination rate", None, self.assassinations()),
             ("proposal approval rate", self.approvals(loyal), self.approvals(evil)),
             ("approve ballot rate", self.approve_ballots(loyal), self.approve_ballots(evil)),
-        ]
-        return tuple(PlayRow(label, left, right, PUBLISHED.get(label, {})) for label, left, right in ours)
+        )
 
 
 def play_figure(tally: FigureTally, label: str, side: str) -> Figure:
