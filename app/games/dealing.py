@@ -203,7 +203,7 @@ def new_game(new: NewGames, batch_seed: int, position: int, models: ModelSeats) 
         seed = new.seeds.from_ + position
     else:
         seed = draw(batch_seed, "game", position, "high") << 64 | draw(batch_seed, "game", position, "low")
-    return dealt(new, position, seed, _seats(new, _profile(new).players, position), models)
+    return dealt(new, position, seed, _seats(new, players_of(new), position), models)
 
 
 def dealt(
