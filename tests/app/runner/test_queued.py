@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
@@ -21,8 +22,9 @@ from app.runner import queued
 from app.runner.queued import Queued
 from app.store import jobs
 from app.store.db import Conflict
-from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
+from app.store.jobs import ARRANGE, FIRST, GAME, end_silent_sessions, queries_on
 from app.store.log import GameLog
+from app.store.postgres import APPLICATION
 from app.store.tables import games
 from engine.rules import cancel
 from tests.app.calling import WITHIN_S, Caller, calling, until
@@ -332,6 +334,63 @@ async def test_a_process_that_stood_still_asks_no_model_for_what_another_one_dri
         await until(lambda: game not in pickup._driven)
         assert fake.counts.calls <= asked
         assert await _job(caller, game) == (job.id, job.id)
+
+
+async def _silent_session(url: str, game: str, *, amid_statement: bool, **settings: str) -> Any:
+    """A session as a process leaves it that stands still: it holds the game's row and an advisory lock."""
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""), server_settings=settings)
+    await connection.execute("BEGIN")
+    await connection.execute("SELECT pg_advisory_xact_lock(1)")
+    await connection.execute(f"SELECT 1 FROM games WHERE game_id = '{game}' FOR UPDATE")
+    if amid_statement:
+        await connection.prepare("SELECT 1")  # what the server answers at once, before the statement's end
+    return connection
+
+
+@pytest.mark.parametrize("amid_statement", [False, True])
+async def test_a_process_that_falls_silent_in_a_transaction_keeps_no_game_from_being_taken_over(
+    url: str, amid_statement: bool
+) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, [game] = await caller.create(seats=RANDOM)
+        jobs = caller.services.store.jobs
+        assert jobs is not None
+        [begun] = await jobs.begin([job.id for job in await _pick(caller, 1)])
+        silent = await _silent_session(
+            url, begun.game_id, amid_statement=amid_statement, application_name=APPLICATION
+        )
+        try:
+            # PostgreSQL itself would end the session never, or after half a minute as `FROZEN_S` says.
+            async with calling(url, stale_s=2) as other:
+                assert (await other.over(batch))["games"]["finished"] == 1
+            assert game == begun.game_id
+            assert silent.is_closed()
+        finally:
+            silent.terminate()
+
+
+async def test_sessions_of_others_and_those_that_were_heard_of_are_not_ended(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        _, [game, other] = await caller.create(seats=RANDOM, count=2)
+        mine = await _silent_session(url, game, amid_statement=True, application_name=APPLICATION)
+        await mine.execute("ROLLBACK")
+        await mine.execute("BEGIN; SELECT txid_current()")
+        theirs = await _silent_session(url, other, amid_statement=True, application_name="psql")
+        reads = await asyncpg.connect(
+            url.replace("+asyncpg", ""), server_settings={"application_name": APPLICATION}
+        )
+        await reads.execute("BEGIN; SELECT count(*) FROM games")
+        try:
+            async with caller.services.database.read_engine.connect() as connection:
+                queries = queries_on((await connection.get_raw_connection()).driver_connection)
+                await end_silent_sessions(queries, timedelta(hours=1))
+                assert await mine.fetchval("SELECT 1") == 1
+                await end_silent_sessions(queries, timedelta(0))
+            await until(mine.is_closed)
+            assert await theirs.fetchval("SELECT 1") == await reads.fetchval("SELECT 1") == 1
+        finally:
+            for session in (mine, theirs, reads):
+                session.terminate()
 
 
 async def test_games_without_a_job_get_one(url: str) -> None:
