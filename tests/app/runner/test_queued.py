@@ -18,6 +18,7 @@ from app.base.clock import Clock, timestamp, use_clock
 from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_latency
+from app.models.stops import BatchStops, GameFails, GameStops
 from app.runner import queued
 from app.runner.queued import Queued
 from app.store import jobs
@@ -128,6 +129,44 @@ async def test_only_the_job_that_drives_a_game_appends_to_its_log(url: str) -> N
         assert len(await caller.lines(f"/games/{game}/events")) == head
         await GameLog(caller.services.database, game, head, job=second.id).append(cancel("by its driver"))
         assert await _job(caller, game) == (None, None)
+
+
+async def test_a_process_that_woke_up_ends_no_game_and_suspends_no_batch_that_others_drive(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, [game] = await caller.create(seats=RANDOM)
+        jobs, runner, store = caller.services.store.jobs, caller.services.runner, caller.services.store
+        assert jobs is not None
+        [first] = await _pick(caller, 1)
+        await jobs.begin([first.id])
+        await jobs.hand_back((await _pick(caller, 1, stale_s=0.0))[0])
+        [second] = await _pick(caller, 1)
+        assert [begun.game_id for begun in await jobs.begin([second.id])] == [game]
+        before = await _rows(caller, batch)
+        # What it was told while it still drove the game, by a provider that knows it under another key now.
+        stops = (
+            BatchStops("small", "status_401", "an old key"),
+            GameStops("small", "no_answer", "a question without an answer"),
+            GameFails("small", "context_length", "a context that is too long"),
+        )
+        runner._jobs[game] = first.id
+        for stop in stops:
+            assert not await runner._stop_game(game, stop)
+        assert not await store.stand_in(game, 1, 0, first.id)
+        assert await _rows(caller, batch) == before
+        runner._jobs[game] = second.id
+        assert not await runner._stop_game(game, stops[0])
+        row = await store.batch(batch)
+        assert row is not None
+        assert row.suspended is not None
+
+
+async def _rows(caller: Caller, batch: str) -> list[str]:
+    """The batch and its games, whole."""
+    query = text(
+        "SELECT CAST(batches AS text) FROM batches WHERE batch_id = :batch "
+        "UNION ALL SELECT CAST(games AS text) FROM games WHERE batch_id = :batch"
+    )
+    return [row[0] for row in await caller.services.database.rows(query, {"batch": batch})]
 
 
 async def test_a_job_that_is_handed_back_begins_at_once_or_when_its_wait_is_over(url: str) -> None:
