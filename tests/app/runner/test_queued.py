@@ -14,6 +14,7 @@ import pytest
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
+from agents.model.model import PLAIN_SAMPLING
 from app.base.clock import Clock, timestamp, use_clock
 from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
@@ -158,6 +159,26 @@ async def test_a_process_that_woke_up_ends_no_game_and_suspends_no_batch_that_ot
         row = await store.batch(batch)
         assert row is not None
         assert row.suspended is not None
+
+
+async def test_a_process_that_woke_up_moves_no_answer_that_others_have_used(url: str) -> None:
+    async with faking() as fake, calling_with(fake, url) as caller:
+        batch, [game] = await caller.create(seats=LLM, rules={"max_rejections": 1})
+        await caller.over(batch)
+        calls = caller.services.models.calls
+        stored = await calls.of_game(game)
+        # It finds that none of the answers to a question could be used, and asks nobody who drives the game.
+        row, others = await caller.services.store.game(game), await caller.services.store.batch(batch)
+        assert row is not None
+        assert others is not None
+        seats = await caller.services.models.seats(row, others, job=1)
+        session: Any = seats.session("fake", PLAIN_SAMPLING)
+        session._sessions.on_unusable = "suspend"
+        key = next(iter(stored))
+        session._unusable[key.request_id] = [key]
+        with pytest.raises(BatchStops):
+            await session.unanswered(key.request_id)
+        assert await calls.of_game(game) == stored
 
 
 async def _rows(caller: Caller, batch: str) -> list[str]:
