@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -194,7 +195,9 @@ class Composition:
         self.pulse = Pulse(self.feed, self.store, self.inbox, news, self.database.writer.version)
         self.live = Live()
         self.bell = (
-            None if self.database.is_sqlite else Bell(self.database.url, self.feed, news, self.live, links)
+            None
+            if self.database.is_sqlite
+            else Bell(self.database.engine_beside, self.feed, news, self.live, links)
         )
         if self.bell is not None:
             self.pulse.hears = self.bell.hears
@@ -240,7 +243,7 @@ class Composition:
             self.pickup = Pickup(self.claims, self.store, lambda: self.runner.has_room)
         else:
             self.pickup = Queued(
-                settings.database_url,
+                self.database,
                 self.store.jobs,
                 self.store,
                 self.runner,
@@ -449,7 +452,21 @@ class Composition:
         return self.store.jobs is None or await self.store.jobs.waiting() == 0
 
     async def stop(self) -> None:
-        """Stops between two steps; the next start continues after the last commit."""
+        """Stops between two steps; the next start continues after the last commit. If the database is silent,
+        it gives nothing back, and ends soon after ``drain_s``.
+        """
+        if self.database.is_sqlite:
+            return await self._stop()
+        silent = asyncio.create_task(
+            self.database.cut_if_silent(self.settings.drain_s), name="silent database"
+        )
+        try:
+            await self._stop()
+        finally:
+            await end_tasks(silent)
+
+    async def _stop(self) -> None:
+        drained_at = time.monotonic() + self.settings.drain_s
         self.lifecycle.drain()
         log.info("stopping: calls to models may take up to this long", drain_s=self.settings.drain_s)
         await end_tasks(self._starting, self.limits, self.watching, self.clock)
@@ -460,7 +477,7 @@ class Composition:
         await self.evaluations.sets.stop()
         await self.evaluations.reports.stop()
         await self.runner.stop()
-        await self.models.stop(self.settings.drain_s)
+        await self.models.stop(max(0.0, drained_at - time.monotonic()))
         if isinstance(self.pickup, Queued):
             await self.pickup.close()
         else:

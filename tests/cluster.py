@@ -158,7 +158,9 @@ class Cluster:
             for number, address in enumerate(workers, 1):
                 self.addresses[f"worker-{number}"] = address
                 self._start(f"worker-{number}", self._worker(address))
-            main = nginx_files(self.folder, apis, self._https_port, steady_port())
+            plain_port = steady_port()
+            self.plain = f"http://127.0.0.1:{plain_port}"
+            main = nginx_files(self.folder, apis, self._https_port, plain_port)
             self._start("nginx", [program("nginx"), "-p", str(self.folder), "-c", str(main)])
             watched = prometheus_files(self.folder, self.key, apis, workers)
             self.prometheus = f"http://127.0.0.1:{steady_port()}"

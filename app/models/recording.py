@@ -189,7 +189,7 @@ class Recording:
         """The key to keep a try at this question under."""
         return self._beyond(game, key)
 
-    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
+    async def put_aside(self, game: str, keys: Sequence[CallKey], job: int | None = None) -> None:
         """Puts calls of the game with this seed aside, in memory."""
         for key in keys:
             self.move(game, key)
@@ -316,7 +316,7 @@ class AnswersFile:
         """The key to keep a try at this question under."""
         return await self.recording.key_of_try(game, key)
 
-    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
+    async def put_aside(self, game: str, keys: Sequence[CallKey], job: int | None = None) -> None:
         """Writes that these answers were put aside."""
         await self.recording.put_aside(game, keys)
         for key in keys:

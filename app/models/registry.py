@@ -100,10 +100,14 @@ class ModelRegistry:
         return ModelSeats(session, models, self.endpoints.asked, self._prompts)
 
     async def seats(
-        self, game: GameRow, batch: BatchRow, on_wait: Callable[[], None] | None = None
+        self,
+        game: GameRow,
+        batch: BatchRow,
+        on_wait: Callable[[], None] | None = None,
+        job: int | None = None,
     ) -> ModelSeats:
         """The model seats of a stored game; stored answers are used again. ``GameSessions`` explains
-        ``on_wait``.
+        ``on_wait`` and ``job``.
         """
         spec = whole(batch.spec)
         stored = await self.calls.of_game(game.game_id)
@@ -127,6 +131,7 @@ class ModelRegistry:
             group=batch.batch_id,
             owner=owner,
             over_quota=self._over_quota,
+            job=job,
         )
         return ModelSeats(
             lambda name, sampling: sessions.session(self.endpoints.source(name), sampling),

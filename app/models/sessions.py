@@ -81,9 +81,9 @@ class Answers(Protocol):
         """
         ...
 
-    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
+    async def put_aside(self, game: str, keys: Sequence[CallKey], job: int | None = None) -> None:
         """Makes room for new answers to these questions. The old answers stay stored, with negative attempts
-        as in ``key_of_try``, and still count as paid.
+        as in ``key_of_try``, and still count as paid. ``job``: only while this job drives the game.
         """
         ...
 
@@ -238,6 +238,7 @@ class GameSessions:
         group: str = "",
         owner: str = "",
         over_quota: OverQuota | None = None,
+        job: int | None = None,
     ) -> None:
         """``lent``: answers of the games that this one repeats up to some point. Each is used where exactly
         the same question is asked, and is not paid for again.
@@ -261,6 +262,8 @@ class GameSessions:
         ``group``: the batch or judging that the game's calls belong to; ``owner``: whose it is. Owners take
         turns at an endpoint, and so do the groups of one owner. ``over_quota``: whether the owner may spend
         nothing more today; then BatchStops is raised, or for a judge BudgetSpent. None: there are no quotas.
+
+        ``job``: of the queue, which has to drive the game. None: there is no queue.
         """
         self.game, self.seed = game, seed
         self.strict = strict
@@ -275,6 +278,7 @@ class GameSessions:
         self.onlookers = onlookers
         self.group, self.owner = group, owner
         self.over_quota = over_quota
+        self.job = job
         account.open_game(game, self.stored)
 
     def session(self, source: Source, sampling: Sampling = PLAIN_SAMPLING) -> ModelSession:
@@ -374,7 +378,7 @@ class _GameSession:
         keys = self._unusable.pop(request_id, [])
         if keys:
             words += f"; the last one: {self._what(keys[-1])}"
-        await self._sessions.answers.put_aside(self.game, keys)
+        await self._sessions.answers.put_aside(self.game, keys, self._sessions.job)
         raise stop(self._source.name, UNUSABLE, words)
 
     def _what(self, key: CallKey) -> str:

@@ -127,7 +127,7 @@ async def drive(
     agents = seat_agents(
         seats,
         row.seed,
-        await models.seats(row, batch, on_wait) if batch is not None and paid else None,
+        await models.seats(row, batch, on_wait, job) if batch is not None and paid else None,
         inbox,
     )
     if (agents_now := _stand_ins(row, log)) is not None:

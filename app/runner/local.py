@@ -291,7 +291,8 @@ class LocalRunner:
             words = stop.words
             if stop.cause == UNUSABLE:
                 words += "; `interintent answers export` writes them all"
-            await self._suspend(row.batch_id, Suspension(now_ms(), stop.endpoint, stop.cause, words))
+            why = Suspension(now_ms(), stop.endpoint, stop.cause, words)
+            await self._suspend(row.batch_id, why, self._jobs.get(game_id))
             return False
         if isinstance(stop, GameStops):
             log.warning("a game is suspended", batch=row.batch_id, game=game_id, cause=str(stop))
@@ -300,7 +301,8 @@ class LocalRunner:
             self._feed.hint(row.batch_id)
             return False
         log.warning("a game failed", batch=row.batch_id, game=game_id, cause=str(stop))
-        await self._mark_failed(game_id, str(stop))
+        if not await self._mark_failed(game_id, str(stop)):
+            return False
         tallied = await self._store.tally(row.batch_id)
         batch = await self._store.batch(row.batch_id)
         failed = tallied.status.get("failed", 0)
@@ -309,9 +311,11 @@ class LocalRunner:
             await self._suspend(row.batch_id, Suspension(now_ms(), "", "games_failed", words))
         return True
 
-    async def _suspend(self, batch_id: str, why: Suspension) -> None:
-        """Suspends the batch, and lets go of all its games."""
-        if await self._store.suspend(batch_id, why):
+    async def _suspend(self, batch_id: str, why: Suspension, job: int | None = None) -> None:
+        """Suspends the batch, and lets go of all its games. ``job``: the one whose game stops it; what a
+        process finds out that stood still meanwhile is out of date.
+        """
+        if await self._store.suspend(batch_id, why, job):
             log.warning(
                 "a batch is suspended until it is resumed",
                 batch=batch_id,
@@ -329,10 +333,13 @@ class LocalRunner:
         log.exception("a game failed", game=game_id, trace_id=fault)
         await self._mark_failed(game_id, fault)
 
-    async def _mark_failed(self, game_id: str, fault: str) -> None:
-        await self._store.mark_failed(game_id, fault, now_ms(), self._jobs.get(game_id))
+    async def _mark_failed(self, game_id: str, fault: str) -> bool:
+        """Returns False if the game is no longer driven here, or over."""
+        if not await self._store.mark_failed(game_id, fault, now_ms(), self._jobs.get(game_id)):
+            return False
         metrics.games_ended.labels("failed", "").inc()
         self._feed.hint(game_id)
+        return True
 
     async def release(self, game_id: str) -> None:
         """Stops driving this game, and returns when its task has ended."""

@@ -6,6 +6,7 @@ an endpoint, gives its job back and gets one that begins later.
 """
 
 import asyncio
+import math
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -16,7 +17,6 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
-from sqlalchemy.pool import NullPool
 
 from app.base import metrics
 from app.base.clock import now_ms
@@ -27,7 +27,7 @@ from app.runner.beats import Beats, end_process
 from app.runner.claims import JobClaims
 from app.runner.local import Ended, LocalRunner
 from app.seats.inboxes import GameWaits
-from app.store.db import PASSING, answering, is_ours, postgres_engine
+from app.store.db import PASSING, Database, answering, is_ours
 from app.store.games import GameStore
 from app.store.jobs import (
     ARRANGE,
@@ -108,7 +108,7 @@ class Queued:
 
     def __init__(
         self,
-        url: str,
+        database: Database,
         jobs: JobStore,
         store: GameStore,
         runner: LocalRunner,
@@ -122,7 +122,7 @@ class Queued:
         """``places``: games driven at the same time. ``stale_s``: seconds without a beat after which another
         process takes a job. ``drain_s``: seconds that calls in flight may take when the process stops.
         """
-        self._url = url
+        self._database = database
         self._jobs = jobs
         self._store = store
         self._runner = runner
@@ -148,9 +148,13 @@ class Queued:
         self._unparking: dict[str, asyncio.Task[None]] = {}
         self.claims = JobClaims(jobs, self._own, stale_s)
         """What this process judges."""
-        self._beats = Beats(url, lambda: [*self._held, *self.claims.held], stale_s, on_hung)
+        self._beats = Beats(
+            database.url, lambda: [*self._held, *self.claims.held], stale_s, on_hung, self._on_silence
+        )
         self._lay_out: LayOut | None = None
         self._stopping = asyncio.Event()
+        self._drained_at = math.inf
+        """When this process waits for no call any more."""
         self._checked_at = time.monotonic()
         """When the latest check began whose losses have been let go."""
         self._checked = asyncio.Event()
@@ -175,6 +179,7 @@ class Queued:
         others as soon as their calls have landed, or after ``drain_s`` seconds.
         """
         self._stopping.set()
+        self._drained_at = time.monotonic() + self._drain_s
         await end_tasks(*self._tasks, *self._laying, *self._unparking.values())
         self._checked.set()
         if self._lay_out is None:
@@ -233,7 +238,7 @@ class Queued:
     @asynccontextmanager
     async def _session(self) -> AsyncIterator["Queries"]:
         """A connection of its own for picking and for what the queue tells."""
-        engine = postgres_engine(self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        engine = self._database.engine_beside()
         try:
             async with engine.connect() as connection:
                 raw: Any = (await connection.get_raw_connection()).driver_connection
@@ -445,14 +450,14 @@ class Queued:
             self._more.set()
 
     async def _land(self, game_id: str) -> None:
-        """Waits until the game's calls in flight are stored; once the process stops, at most ``drain_s``
-        seconds longer.
+        """Waits until the game's calls in flight are stored, at most until ``drain_s`` seconds after the
+        process began to stop.
         """
         landing = asyncio.create_task(self._models.landed(game_id), name=f"land {game_id}")
         stopping = asyncio.create_task(self._stopping.wait(), name=f"land {game_id}: stopping")
         await asyncio.wait((landing, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not landing.done():
-            await asyncio.wait((landing,), timeout=self._drain_s)
+            await asyncio.wait((landing,), timeout=max(0.0, self._drained_at - time.monotonic()))
         await end_tasks(landing, stopping)
 
     async def _hand_back(self, job: "Job", ended: Ended, *, again: bool) -> None:
@@ -466,6 +471,15 @@ class Queued:
             # Who has written to it meanwhile, or cancels it, gets time to finish.
             at_once = again or self._stopping.is_set()
             await self._jobs.hand_back(job, after_s=0.0 if at_once else AGAIN_S, abandoned=True)
+
+    def _on_silence(self) -> None:
+        if not self._stopping.is_set():
+            self._spawn(self._drop_silent())
+
+    async def _drop_silent(self) -> None:
+        """Has the games wait no longer for connections that are as silent as that of the beats."""
+        with suppress(*PASSING):  # the beats say so
+            await self._database.drop_silent()
 
     def _drop(self, begun: Begun) -> asyncio.Task[None]:
         return self._spawn(self._runner.release(begun.game_id))

@@ -14,13 +14,13 @@ from sqlalchemy import Executable, RowMapping, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from app.base.clock import agree, now_ms
 from app.base.off_loop import SharedPlaces
 from app.base.tasks import end_tasks, keep_going
 from app.settings import Settings
-from app.store.postgres import ANSWER_WITHIN_S, PostgresCommits, postgres_engine
+from app.store.postgres import ANSWER_WITHIN_S, PostgresCommits, Sessions, postgres_engine
 from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
 from app.store.sqlite import READERS, SqliteCommits, SqliteReads, sqlite_engine, sqlite_exists
 from app.store.trouble import DatabaseAway, DatabaseTrouble, trouble_of
@@ -68,6 +68,9 @@ BACK_WITHIN_S: Final = 2.0
 
 PROBE_S: Final = 1.0
 """Seconds between two tries whether a database that did not work works again."""
+
+SOON_S: Final = 0.2
+"""Seconds between two looks for silent connections while the process stops."""
 
 KEPT: Final = 5
 MORE: Final = 4
@@ -125,12 +128,13 @@ class Database:
         self.url = settings.database_url
         self.is_sqlite = self.url.startswith("sqlite")
         self._reads: SqliteReads | None = None
+        self._sessions = Sessions()
         if self.is_sqlite:
             self.write_engine = sqlite_engine(self.url, settings, writes=True)
             self.read_engine = sqlite_engine(self.url, settings, writes=False)
             self._reads = SqliteReads(self.url, settings)
         else:
-            self.write_engine = postgres_engine(self.url, pool_size=KEPT, max_overflow=MORE)
+            self.write_engine = postgres_engine(self.url, self._sessions, pool_size=KEPT, max_overflow=MORE)
             # Most reads are one statement: without a transaction they take half the round trips.
             self.read_engine = self.write_engine.execution_options(isolation_level="AUTOCOMMIT")
         self._places = SharedPlaces(READERS if self.is_sqlite else KEPT + MORE - BESIDE)
@@ -138,6 +142,41 @@ class Database:
         self.health = DatabaseHealth()
         self.writer = Writer(commits, self.health)
         self._watching: asyncio.Task[None] | None = None
+
+    def engine_beside(self) -> AsyncEngine:
+        """An engine of the caller's own for PostgreSQL, with a connection for each use: to listen, and for
+        what must not wait for the pool.
+        """
+        return postgres_engine(self.url, self._sessions, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+
+    async def drop_silent(self) -> None:
+        """Ends the connections on which PostgreSQL has waited for us for a moment, and nobody else's: whoever
+        waits for an answer there waits in vain, and gets an error instead. Those that are idle are opened
+        anew when somebody needs them. Raises TimeoutError if PostgreSQL does not answer at all.
+        """
+        engine = self.engine_beside()
+        try:
+            async with asyncio.timeout(ANSWER_WITHIN_S), engine.connect() as connection:
+                working = _WORKS.bindparams(pids=self._sessions.pids, silent_s=ANSWER_WITHIN_S)
+                self._sessions.end_but(set((await connection.execute(working)).scalars()))
+        finally:
+            await engine.dispose()
+
+    async def cut_if_silent(self, after_s: float) -> None:
+        """Lasts until it is cancelled. ``after_s`` seconds from now nobody waits for a silent PostgreSQL any
+        more: what it has not answered by then, or a moment later, fails.
+        """
+        await asyncio.sleep(after_s)
+        while True:
+            try:
+                await self.drop_silent()
+            except TimeoutError:
+                log.warning("the database is silent: this process stops without its answers")
+                self._sessions.cut()
+                return
+            except PASSING:
+                pass  # whoever asks it learns at once that it is away
+            await asyncio.sleep(SOON_S)
 
     async def answers(self) -> None:
         """Raises TimeoutError if PostgreSQL is silent: to wait for a connection takes twice as long."""
@@ -192,7 +231,7 @@ class Database:
             yield
             return
         raw: Any = (await connection.get_raw_connection()).driver_connection
-        works = _WORKS.bindparams(pid=raw.get_server_pid(), silent_s=SILENT_S)
+        works = _WORKS.bindparams(pids=[raw.get_server_pid()], silent_s=SILENT_S)
 
         async def watch() -> None:
             in_vain = 0
@@ -337,11 +376,11 @@ _PROBE_POSTGRES: Final = (
     ),
 )
 _WORKS: Final = text(
-    "SELECT 1 FROM pg_stat_activity WHERE pid = :pid "
+    "SELECT pid FROM pg_stat_activity WHERE pid = ANY(:pids) "
     "AND (state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' "
     " OR state_change > now() - make_interval(secs => :silent_s))"
 )
-"""Whether that session works, or waits for a lock: one that waits for its client in the middle of a statement
-is active, too.
+"""Which of these sessions work, wait for a lock, or have done so within ``silent_s`` seconds: one that waits
+for its client in the middle of a statement is active, too.
 """
 _THEIR_CLOCK: Final = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")

@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    exists,
     func,
     insert,
     literal_column,
@@ -446,11 +447,13 @@ class GameStore:
 
         await self._database.writer.run(work)
 
-    async def suspend(self, batch_id: str, suspension: Suspension) -> bool:
+    async def suspend(self, batch_id: str, suspension: Suspension, job: int | None = None) -> bool:
         """Suspends a batch until it is resumed. Returns False for one that is suspended or cancelled
-        already.
+        already. ``job``: only while this job drives a game of the batch.
         """
-        open_ = (batches.c.suspended.is_(None), batches.c.cancelled.is_(False))
+        open_: list[Any] = [batches.c.suspended.is_(None), batches.c.cancelled.is_(False)]
+        if job is not None:
+            open_.append(exists().where(games.c.batch_id == batch_id, games.c.driver == job))
         statement = (
             update(batches).where(batches.c.batch_id == batch_id, *open_).values(suspended=asdict(suspension))
         )
@@ -577,15 +580,16 @@ class GameStore:
         rows = await self._database.rows(query)
         return {batch_id: spec for batch_id, spec in rows if not isinstance(spec, Damaged)}
 
-    async def mark_failed(self, game_id: str, fault: str, at: int, job: int | None = None) -> None:
-        """Ends a game that cannot be driven on. Its log stays as it is. ``job``: only while this job drives
-        the game.
+    async def mark_failed(self, game_id: str, fault: str, at: int, job: int | None = None) -> bool:
+        """Ends a game that cannot be driven on. Its log stays as it is. Returns False, and changes nothing,
+        if the game is over or ``job`` does not drive it any more.
         """
-        await self._database.writer.execute(
+        changed = await self._database.writer.execute(
             update(games)
             .where(games.c.game_id == game_id, games.c.status.in_(OPEN), *_driven_by(job))
             .values(status="failed", fault=fault, finished_at=at, job=None, driver=None)
         )
+        return changed > 0
 
     async def defaults(self, batch_id: str) -> list[tuple[str, str]]:
         """The columns ``seats`` and ``defaults`` of the batch's games that have both, as JSON texts:

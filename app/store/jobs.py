@@ -18,6 +18,7 @@ from sqlalchemy import bindparam, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
+from app.store.postgres import APPLICATION
 from app.store.tables import batches, games, inbox
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ __all__ = [
     "WAKE",
     "Begun",
     "JobStore",
+    "end_silent_sessions",
     "game_of",
     "pick_abandoned",
     "queries_on",
@@ -215,6 +217,18 @@ _PICK_ABANDONED: Final = (
     "WHERE id IN (SELECT id FROM silent UNION ALL SELECT id FROM waiting LIMIT $2) RETURNING *"
 )
 
+_END_SILENT: Final = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity AS session "
+    "WHERE datname = current_database() AND usename = current_user AND application_name = $2 "
+    "AND wait_event = 'ClientRead' AND xact_start IS NOT NULL "
+    "AND state_change < now() - CAST($1 AS interval) AND query NOT LIKE 'COPY %' "
+    "AND (backend_xid IS NOT NULL OR EXISTS (SELECT 1 FROM pg_locks "
+    " WHERE pg_locks.pid = session.pid AND locktype = 'advisory'))"
+)
+"""A session that waits for its client between two messages of one statement is active: no time-out of
+PostgreSQL before version 17 ends it. A command that restores a backup sends the rows of a COPY.
+"""
+
 _LAID_OUT: Final = text(
     "SELECT convert_from(payload, 'UTF8') FROM pgqueuer WHERE entrypoint = 'batch' AND status <> 'failed'"
 )
@@ -271,6 +285,13 @@ async def pick_abandoned(
     patience = timedelta(seconds=FREE_PLACE_S)
     rows = await queries.driver.fetch(_PICK_ABANDONED, own, most, stale, AHEAD, patience)
     return [Job.model_validate(row) for row in rows]
+
+
+async def end_silent_sessions(queries: "Queries", stale: timedelta) -> None:
+    """Ends sessions of ours that hold locks in a transaction and whose process has sent nothing for so long:
+    it stands still or is cut off, and whoever takes over its games would wait for these locks.
+    """
+    await queries.driver.execute(_END_SILENT, stale, APPLICATION)
 
 
 async def _queries(connection: AsyncConnection) -> "Queries":

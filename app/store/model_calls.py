@@ -227,10 +227,22 @@ class CallStore:
         ((lowest,),) = await self._database.rows(_lowest_of(game))
         return replace(key, attempt=min(0, lowest or 0) - 1)
 
-    async def put_aside(self, game: str, keys: Sequence[CallKey]) -> None:
-        """Makes room for new answers to these questions. The old ones stay stored, with negative attempts."""
+    async def put_aside(self, game: str, keys: Sequence[CallKey], job: int | None = None) -> None:
+        """Makes room for new answers to these questions. The old ones stay stored, with negative attempts.
+        ``job``: nothing changes unless this job drives the game.
+        """
+        driven = (
+            select(games.c.game_id)
+            .where(games.c.game_id == game, games.c.driver == job)
+            .with_for_update(read=True)
+        )
 
         async def work(connection: AsyncConnection) -> None:
+            if (
+                job is not None
+                and (await connection.execute(driven.with_for_update(read=True))).first() is None
+            ):
+                return
             lowest = (await connection.execute(_lowest_of(game))).scalar_one()
             aside = min(0, lowest or 0)
             for key in keys:

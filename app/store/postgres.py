@@ -4,9 +4,11 @@ import asyncio
 import math
 import socket
 import time
+from collections.abc import Collection
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, Final
+from weakref import WeakSet
 
 import asyncpg  # type: ignore[import-untyped]
 import structlog
@@ -27,7 +29,7 @@ from sqlalchemy.util.queue import Empty
 from app.store.trouble import DatabaseAway, trouble_of
 from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, answering, working
 
-__all__ = ["ANSWER_WITHIN_S", "PostgresCommits", "postgres_engine"]
+__all__ = ["ANSWER_WITHIN_S", "APPLICATION", "PostgresCommits", "Sessions", "postgres_engine"]
 
 log = structlog.get_logger()
 
@@ -40,6 +42,9 @@ CONNECTS_WITHIN_S: Final = 1.0
 
 FROZEN_S: Final = 30
 """Seconds after which PostgreSQL ends a transaction whose process stands still: others wait for its locks."""
+
+APPLICATION: Final = "interintent"
+"""What PostgreSQL shows as the application of our sessions."""
 
 CLOSES_WITHIN_S: Final = 2.0
 """Seconds that PostgreSQL may take to say farewell."""
@@ -81,16 +86,16 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
         """Called when the other side is silent; replaced by the connection's engine."""
 
 
-def postgres_engine(url: str, **options: Any) -> AsyncEngine:
+def postgres_engine(url: str, sessions: "Sessions | None" = None, **options: Any) -> AsyncEngine:
     """SQLAlchemy's engine for PostgreSQL, whose errors do not quote what players say and hold, and whose pool
-    hands out no lost connection.
+    hands out no lost connection. ``sessions``: those that are cut together; None: no others.
     """
-    silence = _Silence()
+    sessions = sessions or Sessions()
     options = {"poolclass": _Pool, **options}
     engine = create_async_engine(
-        url, hide_parameters=True, connect_args={"async_creator_fn": partial(_connect, silence)}, **options
+        url, hide_parameters=True, connect_args={"async_creator_fn": partial(_connect, sessions)}, **options
     )
-    _watch(engine.sync_engine, silence)
+    _watch(engine.sync_engine, sessions)
     return engine
 
 
@@ -112,21 +117,53 @@ class _Pool(AsyncAdaptedQueuePool):
                 raise fault from None
 
 
-class _Silence:
-    """When a connection of an engine was found to be silent. The others may be as silent."""
+class Sessions:
+    """The open connections of engines that share them."""
 
     def __init__(self) -> None:
-        self.at = -math.inf
+        self.silent_at = -math.inf
+        """When one of them was found to be silent. The others may be as silent."""
+        self._open: WeakSet[_Connection] = WeakSet()
+        self._ends: asyncio.Future[None] | None = None
 
-    def note(self) -> None:
-        self.at = time.monotonic()
+    def note_silence(self) -> None:
+        self.silent_at = time.monotonic()
+
+    def add(self, connection: Any) -> None:
+        self._open.add(connection)
+        connection.on_silence = self.note_silence
+
+    @property
+    def ends(self) -> "asyncio.Future[None]":
+        """Done once no connection is opened any more."""
+        if self._ends is None:
+            self._ends = asyncio.get_running_loop().create_future()
+        return self._ends
+
+    @property
+    def pids(self) -> list[int]:
+        """Those of the server's processes that serve the open connections."""
+        return [connection.get_server_pid() for connection in self._open if not connection.is_closed()]
+
+    def end_but(self, pids: Collection[int]) -> None:
+        """Ends every connection that none of these processes of the server serves."""
+        for connection in list(self._open):
+            if not connection.is_closed() and connection.get_server_pid() not in pids:
+                connection.terminate()
+
+    def cut(self) -> None:
+        """Ends every connection, and opens no more: whoever waits for an answer gets an error at once."""
+        if not self.ends.done():
+            self.ends.set_result(None)
+        self.end_but(())
 
 
-async def _connect(silence: _Silence, *arguments: Any, **options: Any) -> Any:
+async def _connect(sessions: Sessions, *arguments: Any, **options: Any) -> Any:
     """Opens a connection of asyncpg. A task that is cancelled meanwhile still waits a moment for it: if
     asyncpg 0.32 is cancelled during its first bytes, it leaves behind an error that nobody can catch.
     """
     settings = {
+        "application_name": APPLICATION,
         "lock_timeout": f"{LOCK_WITHIN_S}s",
         "idle_in_transaction_session_timeout": f"{FROZEN_S}s",
         # The server, too, drops a client that is gone without a word: its locks would stay for two hours.
@@ -135,17 +172,24 @@ async def _connect(silence: _Silence, *arguments: Any, **options: Any) -> Any:
         "tcp_keepalives_count": "2",
         **options.pop("server_settings", {}),
     }
+    if sessions.ends.done():
+        raise DatabaseAway("this process opens no more connections")
     options = {"timeout": CONNECT_WITHIN_S, "connection_class": _Connection, **options}
     connecting = asyncio.create_task(asyncpg.connect(*arguments, **options, server_settings=settings))
     try:
-        connection = _watched(await asyncio.shield(connecting))
-    except OSError as fault:
-        raise DatabaseAway(str(fault) or type(fault).__name__) from fault
+        await asyncio.wait({connecting, sessions.ends}, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
         connecting.add_done_callback(_terminate)
         await asyncio.wait({connecting}, timeout=CONNECTS_WITHIN_S)
         raise
-    connection.on_silence = silence.note
+    if not connecting.done():
+        connecting.add_done_callback(_terminate)
+        raise DatabaseAway("this process opens no more connections")
+    try:
+        connection = _watched(connecting.result())
+    except OSError as fault:
+        raise DatabaseAway(str(fault) or type(fault).__name__) from fault
+    sessions.add(connection)
     return connection
 
 
@@ -167,7 +211,7 @@ def _terminate(connecting: "asyncio.Task[Any]") -> None:
         connecting.result().terminate()
 
 
-def _watch(engine: Engine, silence: _Silence) -> None:
+def _watch(engine: Engine, sessions: Sessions) -> None:
     """Makes the pool hand out no lost connection, and test only connections that were idle for long, or since
     another one was found to be silent.
 
@@ -185,7 +229,7 @@ def _watch(engine: Engine, silence: _Silence) -> None:
             raise InvalidatePoolError
         now = time.monotonic()
         used = record.info.get("used", now)
-        if used > silence.at and now - used < ASK_AFTER_S:
+        if used > sessions.silent_at and now - used < ASK_AFTER_S:
             return
         try:
             await_only(raw.driver_connection.ask())

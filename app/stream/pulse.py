@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import structlog
-from sqlalchemy.pool import NullPool
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from app.base.tasks import end_tasks, keep_going
-from app.store.db import answering, postgres_engine
+from app.store.db import answering
 from app.store.games import OPEN, GameStore
 from app.store.inbox import InboxStore
 from app.store.log import LogLine, LogReader
@@ -234,8 +234,11 @@ class Bell:
     other. Processes that cannot be linked learn of events in this way alone.
     """
 
-    def __init__(self, url: str, feed: Feed, news: News, live: Live, links: Links) -> None:
-        self._url = url
+    def __init__(
+        self, engine: Callable[[], AsyncEngine], feed: Feed, news: News, live: Live, links: Links
+    ) -> None:
+        """``engine``: makes one for its connection."""
+        self._engine = engine
         self._feed = feed
         self._news = news
         self._live = live
@@ -309,7 +312,7 @@ class Bell:
 
     async def _listen(self) -> None:
         """Passes hints in both directions until the connection breaks."""
-        engine = postgres_engine(self._url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        engine = self._engine()
         try:
             async with engine.connect() as connection:
                 raw: Any = (await connection.get_raw_connection()).driver_connection

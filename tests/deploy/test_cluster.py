@@ -8,7 +8,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from interintent_client import Event, Server
 from interintent_client.server import Game
@@ -21,6 +23,7 @@ from tests.app.seated import SHORT
 from tests.app.store.test_schema import migrated, next_release
 from tests.app.watcher import SUBPROTOCOL, Watcher
 from tests.cluster import Cluster
+from tests.deploy.test_files import compose
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -96,6 +99,13 @@ async def test_a_cluster_plays_is_watched_keeps_limits_and_loses_an_api(tmp_path
             await until_seen(cluster, 'sum(interintent_games_ended_total{status="finished"})', 18)
             await until_seen(cluster, "sum(interintent_model_calls_total)", fake.counts.calls)
             await until_seen(cluster, 'max(interintent_games_open{status="created"})', 0)
+            # What the checks of the containers ask.
+            for name, address in (("nginx", cluster.plain), ("prometheus", cluster.prometheus)):
+                [*_, asked] = compose()["services"][name]["healthcheck"]["test"]
+                done = await asyncio.to_thread(
+                    httpx.get, address + urlsplit(asked).path, trust_env=False, timeout=WITHIN_S
+                )
+                assert done.status_code < 400
             # An API dies: nginx asks the other one, and callers notice nothing.
             cluster.kill("api-1")
             for _ in range(20):

@@ -243,6 +243,20 @@ def test_manifests_fit_together() -> None:
     assert set(re.findall(r"interintent_\w+", rule["metricsQuery"])) <= series()
 
 
+def test_only_prometheus_reaches_the_port_of_the_workers() -> None:
+    every = {(one["kind"], one["metadata"]["name"]): one for path in MANIFESTS for one in documents(path)}
+    worker = every["Deployment", "interintent-worker"]["spec"]
+    policy = every["NetworkPolicy", "interintent-worker"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == worker["selector"]["matchLabels"]
+    assert policy["policyTypes"] == ["Ingress"]
+    [rule] = policy["ingress"]
+    [source] = rule["from"]
+    assert source["namespaceSelector"]["matchLabels"]
+    [container] = worker["template"]["spec"]["containers"]
+    [port] = rule["ports"]
+    assert port["port"] in {one["name"] for one in container["ports"]}
+
+
 def commands() -> list[list[str]]:
     """Every command of ours that a file of deploy/ starts."""
     found = [list(map(str, one["command"])) for one in compose()["services"].values() if "command" in one]
@@ -324,6 +338,21 @@ def test_checks_of_containers_ask_the_process_itself_whatever_the_proxy() -> Non
                 server.shutdown()
                 thread.join()
         assert done.returncode == 0, done.stderr
+
+
+def test_every_container_but_those_of_the_image_has_a_check_of_itself() -> None:
+    # The APIs have the image's own.
+    ports = {"nginx": 80, "prometheus": 9090, "grafana": 3000}
+    for name, service in compose()["services"].items():
+        if name.startswith("api-"):
+            continue
+        check = service["healthcheck"]
+        assert check["test"][0] == "CMD"
+        assert {"interval", "timeout", "retries"} <= check.keys()
+        if name in ports:
+            assert check["test"][-1].startswith(f"http://127.0.0.1:{ports[name]}/")
+            # As Docker sets it for every container, a proxy must not be asked for it.
+            assert {"--noproxy", "-Y"} & set(check["test"])
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

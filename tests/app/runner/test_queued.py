@@ -9,20 +9,24 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
+from agents.model.model import PLAIN_SAMPLING
 from app.base.clock import Clock, timestamp, use_clock
 from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_latency
+from app.models.stops import BatchStops, GameFails, GameStops
 from app.runner import queued
 from app.runner.queued import Queued
 from app.store import jobs
 from app.store.db import Conflict
-from app.store.jobs import ARRANGE, FIRST, GAME, queries_on
+from app.store.jobs import ARRANGE, FIRST, GAME, end_silent_sessions, queries_on
 from app.store.log import GameLog
+from app.store.postgres import APPLICATION
 from app.store.tables import games
 from engine.rules import cancel
 from tests.app.calling import WITHIN_S, Caller, calling, until
@@ -126,6 +130,64 @@ async def test_only_the_job_that_drives_a_game_appends_to_its_log(url: str) -> N
         assert len(await caller.lines(f"/games/{game}/events")) == head
         await GameLog(caller.services.database, game, head, job=second.id).append(cancel("by its driver"))
         assert await _job(caller, game) == (None, None)
+
+
+async def test_a_process_that_woke_up_ends_no_game_and_suspends_no_batch_that_others_drive(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, [game] = await caller.create(seats=RANDOM)
+        jobs, runner, store = caller.services.store.jobs, caller.services.runner, caller.services.store
+        assert jobs is not None
+        [first] = await _pick(caller, 1)
+        await jobs.begin([first.id])
+        await jobs.hand_back((await _pick(caller, 1, stale_s=0.0))[0])
+        [second] = await _pick(caller, 1)
+        assert [begun.game_id for begun in await jobs.begin([second.id])] == [game]
+        before = await _rows(caller, batch)
+        # What it was told while it still drove the game, by a provider that knows it under another key now.
+        stops = (
+            BatchStops("small", "status_401", "an old key"),
+            GameStops("small", "no_answer", "a question without an answer"),
+            GameFails("small", "context_length", "a context that is too long"),
+        )
+        runner._jobs[game] = first.id
+        for stop in stops:
+            assert not await runner._stop_game(game, stop)
+        assert not await store.stand_in(game, 1, 0, first.id)
+        assert await _rows(caller, batch) == before
+        runner._jobs[game] = second.id
+        assert not await runner._stop_game(game, stops[0])
+        row = await store.batch(batch)
+        assert row is not None
+        assert row.suspended is not None
+
+
+async def test_a_process_that_woke_up_moves_no_answer_that_others_have_used(url: str) -> None:
+    async with faking() as fake, calling_with(fake, url) as caller:
+        batch, [game] = await caller.create(seats=LLM, rules={"max_rejections": 1})
+        await caller.over(batch)
+        calls = caller.services.models.calls
+        stored = await calls.of_game(game)
+        # It finds that none of the answers to a question could be used, and asks nobody who drives the game.
+        row, others = await caller.services.store.game(game), await caller.services.store.batch(batch)
+        assert row is not None
+        assert others is not None
+        seats = await caller.services.models.seats(row, others, job=1)
+        session: Any = seats.session("fake", PLAIN_SAMPLING)
+        session._sessions.on_unusable = "suspend"
+        key = next(iter(stored))
+        session._unusable[key.request_id] = [key]
+        with pytest.raises(BatchStops):
+            await session.unanswered(key.request_id)
+        assert await calls.of_game(game) == stored
+
+
+async def _rows(caller: Caller, batch: str) -> list[str]:
+    """The batch and its games, whole."""
+    query = text(
+        "SELECT CAST(batches AS text) FROM batches WHERE batch_id = :batch "
+        "UNION ALL SELECT CAST(games AS text) FROM games WHERE batch_id = :batch"
+    )
+    return [row[0] for row in await caller.services.database.rows(query, {"batch": batch})]
 
 
 async def test_a_job_that_is_handed_back_begins_at_once_or_when_its_wait_is_over(url: str) -> None:
@@ -332,6 +394,63 @@ async def test_a_process_that_stood_still_asks_no_model_for_what_another_one_dri
         await until(lambda: game not in pickup._driven)
         assert fake.counts.calls <= asked
         assert await _job(caller, game) == (job.id, job.id)
+
+
+async def _silent_session(url: str, game: str, *, amid_statement: bool, **settings: str) -> Any:
+    """A session as a process leaves it that stands still: it holds the game's row and an advisory lock."""
+    connection = await asyncpg.connect(url.replace("+asyncpg", ""), server_settings=settings)
+    await connection.execute("BEGIN")
+    await connection.execute("SELECT pg_advisory_xact_lock(1)")
+    await connection.execute(f"SELECT 1 FROM games WHERE game_id = '{game}' FOR UPDATE")
+    if amid_statement:
+        await connection.prepare("SELECT 1")  # what the server answers at once, before the statement's end
+    return connection
+
+
+@pytest.mark.parametrize("amid_statement", [False, True])
+async def test_a_process_that_falls_silent_in_a_transaction_keeps_no_game_from_being_taken_over(
+    url: str, amid_statement: bool
+) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, [game] = await caller.create(seats=RANDOM)
+        jobs = caller.services.store.jobs
+        assert jobs is not None
+        [begun] = await jobs.begin([job.id for job in await _pick(caller, 1)])
+        silent = await _silent_session(
+            url, begun.game_id, amid_statement=amid_statement, application_name=APPLICATION
+        )
+        try:
+            # PostgreSQL itself would end the session never, or after half a minute as `FROZEN_S` says.
+            async with calling(url, stale_s=2) as other:
+                assert (await other.over(batch))["games"]["finished"] == 1
+            assert game == begun.game_id
+            assert silent.is_closed()
+        finally:
+            silent.terminate()
+
+
+async def test_sessions_of_others_and_those_that_were_heard_of_are_not_ended(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        _, [game, other] = await caller.create(seats=RANDOM, count=2)
+        mine = await _silent_session(url, game, amid_statement=True, application_name=APPLICATION)
+        await mine.execute("ROLLBACK")
+        await mine.execute("BEGIN; SELECT txid_current()")
+        theirs = await _silent_session(url, other, amid_statement=True, application_name="psql")
+        reads = await asyncpg.connect(
+            url.replace("+asyncpg", ""), server_settings={"application_name": APPLICATION}
+        )
+        await reads.execute("BEGIN; SELECT count(*) FROM games")
+        try:
+            async with caller.services.database.read_engine.connect() as connection:
+                queries = queries_on((await connection.get_raw_connection()).driver_connection)
+                await end_silent_sessions(queries, timedelta(hours=1))
+                assert await mine.fetchval("SELECT 1") == 1
+                await end_silent_sessions(queries, timedelta(0))
+            await until(mine.is_closed)
+            assert await theirs.fetchval("SELECT 1") == await reads.fetchval("SELECT 1") == 1
+        finally:
+            for session in (mine, theirs, reads):
+                session.terminate()
 
 
 async def test_games_without_a_job_get_one(url: str) -> None:

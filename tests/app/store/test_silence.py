@@ -8,9 +8,10 @@ import httpx
 import pytest
 
 from app.instruments.fake_model import FakeOptions, read_latency
+from app.store import postgres as connections
 from app.store import writer
 from tests.app.calling import WITHIN_S, read_ndjson, until
-from tests.app.modelling import DIRECT, endpoints, faking, stored_calls
+from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
 from tests.app.real_server import local_settings, running_server
 from tests.app.seated import SHORT, Balancer, Bot, in_log, remote_game
 from tests.app.store.test_trouble import readyz
@@ -78,3 +79,55 @@ async def test_connections_that_swallow_everything_cost_only_time(
     said = capsys.readouterr()
     assert "Traceback" not in said.out + said.err
     assert "begins again" not in said.out + said.err
+
+
+FOR_EVER = 1e6
+
+
+async def test_games_go_on_as_soon_as_a_beat_was_not_answered_whatever_the_time_outs(
+    postgres: PostgresServer, laid_out_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fresh_database(postgres, laid_out_postgres) as url:
+        async with (
+            Balancer([f"127.0.0.1:{postgres.port}"]) as between,
+            faking(FakeOptions(latency=read_latency("0.05"))) as fake,
+            calling_with(fake, url.replace(f"127.0.0.1:{postgres.port}", between.url), stale_s=6) as caller,
+        ):
+            monkeypatch.setattr(writer, "COMMIT_WITHIN_S", FOR_EVER)
+            monkeypatch.setattr(writer, "WORK_WITHIN_S", FOR_EVER)
+            batch, _ = await caller.create(seats=DIRECT, count=4, rules={"max_rejections": 1})
+            await until(lambda: fake.counts.calls >= 20)
+            between.swallow()
+            async with asyncio.timeout(WITHIN_S):
+                while True:
+                    # What was read over a connection that fell silent is answered with an error.
+                    view = await caller.get(f"/batches/{batch}")
+                    if view.status_code == 200 and view.json()["status"] == "done":
+                        break
+                    await asyncio.sleep(0.2)
+            assert view.json()["games"]["finished"] == 4
+
+
+async def test_a_process_stops_on_a_silent_database_whatever_the_time_outs(
+    postgres: PostgresServer, laid_out_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fresh_database(postgres, laid_out_postgres) as url:
+        async with (
+            Balancer([f"127.0.0.1:{postgres.port}"]) as between,
+            faking(FakeOptions(latency=read_latency("0.05"))) as fake,
+        ):
+            through = url.replace(f"127.0.0.1:{postgres.port}", between.url)
+            async with asyncio.timeout(WITHIN_S), calling_with(fake, through, drain_s=1) as caller:
+                for module, name in (
+                    (writer, "COMMIT_WITHIN_S"),
+                    (writer, "WORK_WITHIN_S"),
+                    (connections, "CONNECT_WITHIN_S"),
+                ):
+                    monkeypatch.setattr(module, name, FOR_EVER)
+                batch, _ = await caller.create(seats=DIRECT, count=4)
+                await until(lambda: fake.counts.calls >= 20)
+                between.deaf = True
+                between.swallow()
+            # It gave nothing back, and another process goes on with what was stored.
+            async with calling_with(fake, url, stale_s=2) as other:
+                assert (await other.over(batch))["games"]["finished"] == 4

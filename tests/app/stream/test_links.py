@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -226,7 +227,7 @@ async def test_a_process_that_does_not_drive_the_game_is_not_relied_on(pair: Pai
 
 async def test_what_a_link_brings_is_told_to_others_together(pair: Pair) -> None:
     driving, _, _ = pair
-    bell = Bell("", driving.feed, driving.news, Live(), driving.links)
+    bell = Bell(Mock(), driving.feed, driving.news, Live(), driving.links)
     bell._tell_head(GAME, 1)
     bell._tell_head(GAME, 2)
     bell._tell_head("elsewhere", 7)
