@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 from typing import Any
 
@@ -210,15 +211,46 @@ async def test_seats_and_labels_of_other_kinds_end_no_search(value: str, databas
 
 @pytest.mark.parametrize(
     "change",
-    ["""labels = '{"arm"\\: null}'""", """labels = '{"arm"\\: []}'""", """spec = '{"seats"\\: [7]}'"""],
+    [
+        """labels = '{"arm"\\: null}'""",
+        """labels = '{"arm"\\: []}'""",
+        """spec = '{"seats"\\: [7]}'""",
+        """suspended = '{}'""",
+        """suspended = '[]'""",
+        """suspended = '{"at"\\: [], "endpoint"\\: 7, "cause"\\: {}, "words"\\: 7}'""",
+    ],
 )
 async def test_a_damaged_batch_is_known_as_such(change: str, database_url: str) -> None:
     async with calling(database_url) as caller:
         hurt, _ = await caller.played(labels={"arm": "a"})
         whole, _ = await caller.played()
         await execute(caller, f"UPDATE batches SET {change} WHERE batch_id = :batch", batch=hurt)
-        answer = await caller.get(f"/batches/{hurt}")
-        assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
+        for path in ("", "/events", "/events?follow=true"):
+            answer = await caller.get(f"/batches/{hurt}{path}")
+            assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
         assert (await caller.get(f"/batches/{whole}")).status_code == 200
         page = (await caller.get("/batches")).json()
         assert {one["batch_id"] for one in page["batches"]} | set(page["damaged"]) == {hurt, whole}
+
+
+@pytest.mark.parametrize(
+    "damage", [{"agent": []}, {"agent": None}, {"model": 7}, {"agent": "llm", "mechanism": 7}]
+)
+async def test_a_seat_that_makes_no_sense_hides_no_other_games_defaults(
+    damage: dict[str, Any], database_url: str
+) -> None:
+    async with calling(database_url) as caller:
+        batch, [hurt, _] = await caller.played(count=2)
+        seats = json.dumps([{"agent": "scripted", **damage}] * 5)
+        await execute(
+            caller,
+            "UPDATE games SET seats = CAST(:seats AS JSON) WHERE game_id = :game".replace(
+                "CAST(:seats AS JSON)",
+                ":seats" if database_url.startswith("sqlite") else "CAST(:seats AS JSON)",
+            ),
+            seats=seats,
+            game=hurt,
+        )
+        answer = await caller.get(f"/batches/{batch}")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["defaults"]["games"] == 1
