@@ -254,3 +254,21 @@ async def test_a_seat_that_makes_no_sense_hides_no_other_games_defaults(
         answer = await caller.get(f"/batches/{batch}")
         assert answer.status_code == 200, answer.text
         assert answer.json()["defaults"]["games"] == 1
+
+
+async def test_a_game_without_names_ends_neither_an_export_nor_a_report(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, [hurt, whole] = await caller.played(count=2)
+        change = (
+            "UPDATE events SET payload = json_set(payload, '$.names', NULL)"
+            if database_url.startswith("sqlite")
+            else "UPDATE events SET payload = (CAST(payload AS jsonb) || CAST(:change AS jsonb))"
+        )
+        more = {} if database_url.startswith("sqlite") else {"change": '{"names": null}'}
+        await execute(caller, f"{change} WHERE game_id = :game AND type = 'game_created'", game=hurt, **more)
+        for view in ("full", "public"):
+            lines = (await caller.get(f"/batches/{batch}/export?view={view}")).text.splitlines()
+            assert json.loads(lines[-1])["damaged"] == 1
+            assert {json.loads(line).get("game") for line in lines[:-1]} == {hurt, whole}
+        report = await caller.get(f"/reports?batch={batch}&wait_s=30")
+        assert report.status_code == 200, report.text
