@@ -14,6 +14,8 @@ from app.store.model_calls import CallStore
 from app.store.quotas import QuotaStore, SpentToday
 from app.store.tables import open_games, owner_spending, seeks, set_answers, set_entries, sets, tasks
 from tests.app.calling import WITHIN_S, Caller, calling
+from tests.app.evaluations.test_judging import SENSIBLE, judging, over
+from tests.app.modelling import calling_with, faking
 from tests.app.store.one_of_each import add, row
 
 CANARY = "canary5b0c"
@@ -272,3 +274,18 @@ async def test_a_game_without_names_ends_neither_an_export_nor_a_report(database
             assert {json.loads(line).get("game") for line in lines[:-1]} == {hurt, whole}
         report = await caller.get(f"/reports?batch={batch}&wait_s=30")
         assert report.status_code == 200, report.text
+
+
+@pytest.mark.parametrize("unusable", ["null", "7", '[{"item_id": 7}]'])
+async def test_a_judges_damaged_result_is_known_as_such(unusable: str, tmp_path: Any) -> None:
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, _ = await caller.played(seats=[{"agent": "llm", "model": "fake"}])
+        evaluation = (await judging(caller, "selection", batch=batch)).json()["evaluation_id"]
+        await over(caller, evaluation)
+        change = "UPDATE evaluations SET result = json_set(result, '$.unusable', json(:unusable))"
+        await execute(caller, change, unusable=unusable)
+        answer = await caller.get(f"/evaluations/{evaluation}?per_item=true")
+        assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
