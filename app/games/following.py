@@ -142,8 +142,9 @@ class Following:
         last = _mark(first)
         sent = time.monotonic()
         yield _line(first)
-        if not follow:
+        if not follow or first.status in OVER:
             return
+        await asyncio.sleep(BETWEEN_S)
         with self._feed.watch(batch_id) as watch:
             while self._keys.is_valid(caller):
                 looked = time.monotonic()
