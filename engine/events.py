@@ -68,13 +68,13 @@ TalkPhase = Literal["discuss", "reconsider"]
 class GameCreated:
     seen_by: ClassVar[SeenBy] = "public"
     profile: Annotated[Profile, "profile"]
-    names: Annotated[tuple[str, ...], "by_seat"]
+    names: Annotated[tuple[str, ...], "names"]
 
 
 @dataclass(frozen=True, slots=True)
 class RolesDealt:
     seen_by: ClassVar[SeenBy] = "full"
-    roles: Annotated[tuple[Role, ...], "roles_by_seat"]
+    roles: Annotated[tuple[Role, ...], "roles"]
     seed: Annotated[int | None, "seed"]
     """128 bits; a decimal string on the wire. None if the roles were not drawn from a seed, as in a foreign
     record."""
@@ -147,7 +147,7 @@ class VoteCast:
 @dataclass(frozen=True, slots=True)
 class VotesRevealed:
     seen_by: ClassVar[SeenBy] = "public"
-    votes: Annotated[tuple[bool | None, ...], "by_seat"]
+    votes: Annotated[tuple[bool | None, ...], "votes"]
     """Seat 1 first; None for a ballot that a foreign record leaves out."""
     approved: bool
     """Whether the ballots approved the team."""
@@ -217,7 +217,7 @@ class GameEnded:
     seen_by: ClassVar[SeenBy] = "public"
     winner: Annotated[Side, "side"]
     ending: Annotated[Ending, "ending"]
-    roles: Annotated[tuple[Role, ...] | None, "roles_by_seat"]
+    roles: Annotated[tuple[Role, ...] | None, "roles_or_none"]
     seed: Annotated[int | None, "seed"]
 
 
@@ -396,7 +396,6 @@ def _only(allowed: Any) -> _Step:
 
 _text: Final = _only(str)
 _seat: Final = _only(Seat)
-_answer: Final = _only(str | bool | None)
 _text_or_none: Final = _only(str | None)
 _object: Final = _only(dict)
 _number: Final = _only(int | float | None)
@@ -412,21 +411,19 @@ def _listed(values: Any) -> list[Any] | tuple[Any, ...]:
     return values  # type: ignore[no-any-return]
 
 
-def _to_seats(values: tuple[Any, ...] | None) -> dict[str, Any] | None:
-    return None if values is None else {str(seat): value for seat, value in enumerate(values, 1)}
+def _to_seats(values: tuple[Any, ...]) -> dict[str, Any]:
+    return {str(seat): value for seat, value in enumerate(values, 1)}
 
 
-def _from_seats(values: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(_answer(values[str(seat)]) for seat in range(1, len(values) + 1))
+def _from_seats(read: _Step) -> _Step:
+    return lambda values: tuple(read(values[str(seat)]) for seat in range(1, len(_object(values)) + 1))
 
 
-def _to_roles(roles: tuple[Role, ...] | None) -> dict[str, str] | None:
-    return None if roles is None else {str(seat): role.value for seat, role in enumerate(roles, 1)}
+def _to_roles(roles: tuple[Role, ...]) -> dict[str, str]:
+    return {str(seat): role.value for seat, role in enumerate(roles, 1)}
 
 
-def _from_roles(values: Mapping[str, str] | None) -> tuple[Role, ...] | None:
-    read = _from_seats(values)
-    return None if read is None else tuple(map(Role, read))
+_from_roles: Final = _from_seats(Role)
 
 
 def _to_belief(b: Belief) -> dict[str, Any]:
@@ -475,8 +472,13 @@ _FORMS: Final[Mapping[str, tuple[_Step, _Step]]] = {
     "agents": (_to_agents, _from_agents),
     "list": (list, _from_list),
     "pairs": (dict, lambda v: tuple((_text(name), _text(text)) for name, text in v.items())),
-    "by_seat": (_to_seats, _from_seats),
-    "roles_by_seat": (_to_roles, _from_roles),
+    "names": (_to_seats, _from_seats(_text)),
+    "votes": (_to_seats, _from_seats(_only(bool | None))),
+    "roles": (_to_roles, _from_roles),
+    "roles_or_none": (
+        lambda v: None if v is None else _to_roles(v),
+        lambda v: None if v is None else _from_roles(v),
+    ),
     "seed": (lambda v: None if v is None else str(v), lambda v: None if v is None else int(v)),
     "profile": (Profile.settings, profile_from_settings),
     "role": (lambda v: v.value, Role),

@@ -52,7 +52,7 @@ from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import OPEN, GameStore, new_id
 from app.store.keys import KeyStore
 from app.store.log import LogReader
-from app.store.rows import AnswerRow, EvaluationRow, name_of
+from app.store.rows import AnswerRow, EvaluationRow, name_of, reading
 from app.store.sets import SetStore
 from engine.errors import UNREADABLE, AvalonError, CorruptLog
 from evaluators.ground.items import ANSWERED, Dimension, Item, Variant, parse_id
@@ -496,8 +496,9 @@ class Evaluations:
                 "waiting": self.judges.waiting(evaluation_id),
             }
             if per_item:
-                unusable = (row.result or {}).get("unusable", [])
-                more["unusable"] = [UnusableView(**answer) for answer in unusable]
+                with reading(row):
+                    unusable = (row.result or {}).get("unusable", [])
+                    more["unusable"] = [UnusableView(**answer) for answer in unusable]
             return view.model_copy(update=more)
         if not per_item:
             return view

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from types import NoneType
 from typing import Any
 
 import orjson
@@ -95,8 +96,14 @@ def batch_defaults(games: Iterable[tuple[str, str]]) -> BatchDefaults:
 
 @lru_cache(64)
 def _agents_of(specs: str) -> tuple[tuple[str, str | None, str | None], ...]:
-    """Agent, model and mechanism of each seat, seat 1 first; most games of a batch have the same."""
-    return tuple(
-        (spec["agent"], spec.get("model"), mechanism_name(spec) if spec["agent"] == LLM else None)
-        for spec in orjson.loads(specs)
-    )
+    """Agent, model and mechanism of each seat, seat 1 first; most games of a batch have the same. Raises
+    one of UNREADABLE where they are damaged.
+    """
+    agents = []
+    for spec in orjson.loads(specs):
+        agent = spec["agent"]
+        named = (agent, spec.get("model"), mechanism_name(spec) if agent == LLM else None)
+        if agent is None or any(type(name) not in (str, NoneType) for name in named):
+            raise TypeError("agents, models and mechanisms have names")
+        agents.append(named)
+    return tuple(agents)

@@ -125,9 +125,26 @@ class Following:
     async def progress(
         self, caller: Caller, batch_id: str, view: Callable[[], Awaitable[BatchView]], *, follow: bool
     ) -> AsyncIterator[bytes]:
-        """The batch as ``view`` shows it, as a line: once or, with ``follow``, whenever it has changed."""
-        last = None
+        """The batch as ``view`` shows it, as a line: once or, with ``follow``, whenever it has changed.
+        Raises what ``view`` raises before the first line.
+        """
+        return self._progress(caller, batch_id, view, await view(), follow=follow)
+
+    async def _progress(
+        self,
+        caller: Caller,
+        batch_id: str,
+        view: Callable[[], Awaitable[BatchView]],
+        first: BatchView,
+        *,
+        follow: bool,
+    ) -> AsyncIterator[bytes]:
+        last = _mark(first)
         sent = time.monotonic()
+        yield _line(first)
+        if not follow or first.status in OVER:
+            return
+        await asyncio.sleep(BETWEEN_S)
         with self._feed.watch(batch_id) as watch:
             while self._keys.is_valid(caller):
                 looked = time.monotonic()
@@ -137,14 +154,23 @@ class Following:
                     if trouble_of(fault) is None:
                         raise
                     return  # the client's next request is told why
-                if (shown.status, shown.games, shown.waiting) != last:
-                    last = (shown.status, shown.games, shown.waiting)
+                if _mark(shown) != last:
+                    last = _mark(shown)
                     sent = time.monotonic()
-                    yield shown.model_dump_json().encode() + b"\n"
-                if not follow or self._lifecycle.draining or shown.status in OVER:
+                    yield _line(shown)
+                if self._lifecycle.draining or shown.status in OVER:
                     return
                 await watch.wait(self._blank_s)
                 await asyncio.sleep(looked + BETWEEN_S - time.monotonic())
                 if time.monotonic() - sent >= self._blank_s:
                     sent = time.monotonic()
                     yield b"\n"
+
+
+def _mark(shown: BatchView) -> object:
+    """What makes the batch worth another line when it changes."""
+    return shown.status, shown.games, shown.waiting
+
+
+def _line(shown: BatchView) -> bytes:
+    return shown.model_dump_json().encode() + b"\n"

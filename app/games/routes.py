@@ -458,8 +458,7 @@ async def list_batch_events(
     follow: Annotated[bool, Query(description="Keep the stream open until the batch is over.")] = False,
 ) -> StreamingResponse:
     """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
-    await access.batch(caller, batch_id)
-    lines = following.progress(
+    lines = await following.progress(
         caller, batch_id, lambda: _batch_view(access, games, batch_id, caller), follow=follow
     )
     return StreamingResponse(lines, media_type=NDJSON)

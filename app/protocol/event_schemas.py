@@ -172,8 +172,10 @@ _PROFILE: Final = _named(
 _FORMS: Final[Mapping[str, Callable[[Any], Schema]]] = {
     "list": lambda _: _list(_SEAT),
     "pairs": lambda _: {"type": "object", "additionalProperties": _TEXT},
-    "by_seat": lambda inner: _by_seat(_plain(get_args(inner)[0])),
-    "roles_by_seat": lambda inner: _perhaps(inner, _by_seat(_enum(Role))),
+    "names": lambda inner: _by_seat(_plain(get_args(inner)[0])),
+    "votes": lambda inner: _by_seat(_plain(get_args(inner)[0])),
+    "roles": lambda inner: _by_seat(_enum(Role)),
+    "roles_or_none": lambda inner: _perhaps(inner, _by_seat(_enum(Role))),
     "seed": lambda _: _or_null(_TEXT),
     "profile": lambda _: _PROFILE,
     "role": lambda _: _enum(Role),

@@ -140,6 +140,25 @@ def test_a_selection_of_an_earlier_version_reads_as_one_without_a_reason_of_its_
     assert old == new == IntentionsSelected(1, "final", (Choice("defend_self", "They doubt me."),), True, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "good", "field"),
+    [
+        ("game_created", payload(Play().state.log[0]), "names"),
+        ("votes_revealed", {"votes": {"1": True}, "approved": True, "forced": False}, "votes"),
+        ("roles_dealt", {"roles": {"1": "merlin"}, "seed": None, "shooter": None}, "roles"),
+    ],
+)
+def test_what_stands_by_seat_is_never_missing_or_of_another_kind(
+    name: str, good: dict[str, Any], field: str
+) -> None:
+    read_event(name, good)
+    for damage in (None, [], 7, "text", {"1": 7}, {"1": []}, {"2": next(iter(good[field].values()))}):
+        with pytest.raises(CorruptLog):
+            read_event(name, {**good, field: damage})
+    with pytest.raises(CorruptLog):
+        read_event("game_created", {**payload(Play().state.log[0]), "names": {"1": None}})
+
+
 def test_an_invalid_event_is_corrupt() -> None:
     for name in ("", "VoteCast", "vote", "votes_revealed ", "event"):
         with pytest.raises(CorruptLog):

@@ -31,7 +31,7 @@ async def test_however_fast_the_games_of_a_batch_end_it_is_looked_at_in_measured
         )
 
     async with asyncio.timeout(200):
-        lines = [line async for line in following.progress(none, "b_one", view, follow=True)]
+        lines = [line async for line in await following.progress(none, "b_one", view, follow=True)]
     assert lines == [b'"running"\n'] * (LOOKS - 1) + [b'"done"\n']
     # The clock of the loop may be a millisecond behind.
     assert all(after - before >= BETWEEN_S - 0.002 for before, after in itertools.pairwise(looked))

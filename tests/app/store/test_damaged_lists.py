@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import sqlite3
 from typing import Any
 
@@ -13,6 +14,8 @@ from app.store.model_calls import CallStore
 from app.store.quotas import QuotaStore, SpentToday
 from app.store.tables import open_games, owner_spending, seeks, set_answers, set_entries, sets, tasks
 from tests.app.calling import WITHIN_S, Caller, calling
+from tests.app.evaluations.test_judging import SENSIBLE, judging, over
+from tests.app.modelling import calling_with, faking
 from tests.app.store.one_of_each import add, row
 
 CANARY = "canary5b0c"
@@ -210,15 +213,79 @@ async def test_seats_and_labels_of_other_kinds_end_no_search(value: str, databas
 
 @pytest.mark.parametrize(
     "change",
-    ["""labels = '{"arm"\\: null}'""", """labels = '{"arm"\\: []}'""", """spec = '{"seats"\\: [7]}'"""],
+    [
+        """labels = '{"arm"\\: null}'""",
+        """labels = '{"arm"\\: []}'""",
+        """spec = '{"seats"\\: [7]}'""",
+        """suspended = '{}'""",
+        """suspended = '[]'""",
+        """suspended = '{"at"\\: [], "endpoint"\\: 7, "cause"\\: {}, "words"\\: 7}'""",
+    ],
 )
 async def test_a_damaged_batch_is_known_as_such(change: str, database_url: str) -> None:
     async with calling(database_url) as caller:
         hurt, _ = await caller.played(labels={"arm": "a"})
         whole, _ = await caller.played()
         await execute(caller, f"UPDATE batches SET {change} WHERE batch_id = :batch", batch=hurt)
-        answer = await caller.get(f"/batches/{hurt}")
-        assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
+        for path in ("", "/events", "/events?follow=true"):
+            answer = await caller.get(f"/batches/{hurt}{path}")
+            assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
         assert (await caller.get(f"/batches/{whole}")).status_code == 200
         page = (await caller.get("/batches")).json()
         assert {one["batch_id"] for one in page["batches"]} | set(page["damaged"]) == {hurt, whole}
+
+
+@pytest.mark.parametrize(
+    "damage", [{"agent": []}, {"agent": None}, {"model": 7}, {"agent": "llm", "mechanism": 7}]
+)
+async def test_a_seat_that_makes_no_sense_hides_no_other_games_defaults(
+    damage: dict[str, Any], database_url: str
+) -> None:
+    async with calling(database_url) as caller:
+        batch, [hurt, _] = await caller.played(count=2)
+        seats = json.dumps([{"agent": "scripted", **damage}] * 5)
+        await execute(
+            caller,
+            "UPDATE games SET seats = CAST(:seats AS JSON) WHERE game_id = :game".replace(
+                "CAST(:seats AS JSON)",
+                ":seats" if database_url.startswith("sqlite") else "CAST(:seats AS JSON)",
+            ),
+            seats=seats,
+            game=hurt,
+        )
+        answer = await caller.get(f"/batches/{batch}")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["defaults"]["games"] == 1
+
+
+async def test_a_game_without_names_ends_neither_an_export_nor_a_report(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, [hurt, whole] = await caller.played(count=2)
+        change = (
+            "UPDATE events SET payload = json_set(payload, '$.names', NULL)"
+            if database_url.startswith("sqlite")
+            else "UPDATE events SET payload = (CAST(payload AS jsonb) || CAST(:change AS jsonb))"
+        )
+        more = {} if database_url.startswith("sqlite") else {"change": '{"names": null}'}
+        await execute(caller, f"{change} WHERE game_id = :game AND type = 'game_created'", game=hurt, **more)
+        for view in ("full", "public"):
+            lines = (await caller.get(f"/batches/{batch}/export?view={view}")).text.splitlines()
+            assert json.loads(lines[-1])["damaged"] == 1
+            assert {json.loads(line).get("game") for line in lines[:-1]} == {hurt, whole}
+        report = await caller.get(f"/reports?batch={batch}&wait_s=30")
+        assert report.status_code == 200, report.text
+
+
+@pytest.mark.parametrize("unusable", ["null", "7", '[{"item_id": 7}]'])
+async def test_a_judges_damaged_result_is_known_as_such(unusable: str, tmp_path: Any) -> None:
+    async with (
+        faking(SENSIBLE) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, _ = await caller.played(seats=[{"agent": "llm", "model": "fake"}])
+        evaluation = (await judging(caller, "selection", batch=batch)).json()["evaluation_id"]
+        await over(caller, evaluation)
+        change = "UPDATE evaluations SET result = json_set(result, '$.unusable', json(:unusable))"
+        await execute(caller, change, unusable=unusable)
+        answer = await caller.get(f"/evaluations/{evaluation}?per_item=true")
+        assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
