@@ -44,7 +44,8 @@ class Seen:
     views: Mapping[str, frozenset[Seat]]
     """By game, the seats whose views it was shown."""
     played: Mapping[str, frozenset[Seat]]
-    """By game, the seats that it played there or in a game from which this one was forked."""
+    """By game, the seats that it played there, in a game from which this one was forked, or for which it held
+    a token in another fork of that."""
     read: frozenset[str]
     """Games that it may read in full, they or a game from which they were forked."""
 
@@ -179,8 +180,14 @@ class Gold:
         views = await self._sets.views_seen(caller.owner, {*games, *origins.values()})
         # The origin by itself too, since a game between may have been deleted.
         lineages = {game: {*await self._games.lineage(game), origins[game]} for game in games}
-        every = set().union(*lineages.values())
         keys = [f"{KEY}{key.key_id}" for key in await self._keys.keys([caller.owner])]
+        # A seat of another fork of the same game knows the past that they share.
+        held = self._sets.games_held(caller.owner, keys)
+        for fork, source in await self._rows.descent(held, set(origins.values())):
+            for game, lineage in lineages.items():
+                if source == origins[game]:
+                    lineage.add(fork)
+        every = set().union(*lineages.values())
         played = {game: await self._played_by(caller.owner, keys, game) for game in every}
         readable = await self._readable_by(caller, every)
         return Seen(

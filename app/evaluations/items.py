@@ -82,7 +82,7 @@ class FinishedGames:
 
     async def by_id(self, game_id: str, *, sees_all: bool = True) -> Game:
         """A finished game. Raises NotFound if there is no such game and, unless ``sees_all``, for a fork of a
-        game that is still running; Unfinished for a game that is not over or cannot be measured (a cancelled
+        game that may still go on; Unfinished for a game that is not over or cannot be measured (a cancelled
         game, a record without its deal); CorruptLog for a game that cannot be read.
         """
         row = await self._store.game(game_id)

@@ -134,7 +134,7 @@ class Access:
 
     async def reaches(self, caller: Caller, game: GameRow) -> bool:
         """Whether the credential covers this game. A key that does not see it in full does not reach a fork
-        that would tell more about its source's past than the source does, as long as the source still runs.
+        that would tell more about its source's past than the source does, as long as the source may go on.
         """
         if caller.grant is not None or caller.sees_all or game.forked_from is None:
             return caller.reaches(game)

@@ -1,7 +1,7 @@
 """Batches and games in the database: creating, finding and counting them."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -308,9 +308,28 @@ class GameStore:
         return read_row(kind, rows[0]) if rows else None
 
     async def ahead(self, game_ids: Sequence[str]) -> set[str]:
-        """Those of these games that were forked, directly or not, off a game that is not over yet."""
+        """Those of these games that were forked, directly or not, off a game that may still go on."""
         if not game_ids:
             return set()
+        line = self._line(game_ids)
+        query = (
+            select(line.c.fork)
+            .join(games, games.c.game_id == line.c.source)
+            .where(games.c.status.not_in(ENDED))
+            .distinct()
+        )
+        return set(await self._database.column(query))
+
+    async def descent(self, forks: Select[Any], sources: Collection[str]) -> list[tuple[str, str]]:
+        """Each of these forks that was forked, directly or not, off one of these sources, with that source.
+        ``forks``: a query of ids of games, whether they are forks or not.
+        """
+        line = self._line(forks)
+        query = select(line.c.fork, line.c.source).where(line.c.source.in_(sources))
+        return [(fork, source) for fork, source in await self._database.rows(query)]
+
+    def _line(self, game_ids: Sequence[str] | Select[Any]) -> CTE:
+        """Pairs of ``fork``, one of these games, and ``source``, a game whose past it carries."""
         forks = games.alias()
         parent = forks.c.forked_from["game_id"].as_string()
         if self._database.is_sqlite:
@@ -321,18 +340,11 @@ class GameStore:
             .where(forks.c.game_id.in_(game_ids), forks.c.forked_from.is_not(None))
             .cte(recursive=True)
         )
-        line = line.union(
+        return line.union(
             select(line.c.fork, parent)
             .join(forks, forks.c.game_id == line.c.source)
             .where(forks.c.forked_from.is_not(None))
         )
-        query = (
-            select(line.c.fork)
-            .join(games, games.c.game_id == line.c.source)
-            .where(games.c.status.in_(OPEN))
-            .distinct()
-        )
-        return set(await self._database.column(query))
 
     async def is_ahead(self, batch: BatchRow) -> bool:
         """Whether the batch is that of a fork which ``ahead`` names; each fork has a batch of its own."""

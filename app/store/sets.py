@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import RowMapping, delete, func, insert, select, update
+from sqlalchemy import RowMapping, Select, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -258,6 +258,13 @@ class SetStore:
         held = select(c.seat).where(c.game_id == game_id, c.owner == owner, c.seat.is_not(None))
         used = select(code.seat).where(code.game_id == game_id, code.by.in_(keys), code.used_at.is_not(None))
         return set(await self._database.column(held.union(used)))
+
+    def games_held(self, owner: str, keys: Collection[str]) -> Select[Any]:
+        """A query of the games in which ``seats_held`` finds a seat."""
+        c, code = tokens.c, claim_codes.c
+        used = select(code.game_id).where(code.by.in_(keys), code.used_at.is_not(None))
+        both = select(c.game_id).where(c.owner == owner, c.seat.is_not(None)).union(used).subquery()
+        return select(both.c.game_id)
 
 
 def _readable(kind: type[R], rows: Iterable[RowMapping]) -> list[R]:

@@ -181,7 +181,9 @@ class Meeting:
         caller: Caller,
         seats: int | None = None,
     ) -> SeekView:
-        """Stores a seek and pairs its pool. ``seats``: how many seeks of bots that are there it may hold."""
+        """Stores a seek and pairs its pool. ``seats``, for the claim of an open seat: how many seeks of bots
+        that are there the pool may hold. Raises AlreadyOver if none is left.
+        """
         at = self._database.writer.stamp()
         seek = SeekRow(
             seek_id=new_id("q"),
@@ -199,6 +201,10 @@ class Meeting:
 
         async def work(connection: AsyncConnection) -> SeekRow | None:
             await self._store.lock(connection, pool)
+            if seats is not None:
+                game = await self._store.locked_game(connection, pool.removeprefix(OPEN_GAME))
+                if game is None or game.status != "open":
+                    return None  # it began, or was given up, since it was looked at
             waiting = await self._store.waiting(connection, pool)
             others = [one for one in waiting if is_there(one, at) and not _same(one, seek)]
             if seats is not None and len(others) >= seats:
@@ -215,7 +221,7 @@ class Meeting:
 
         stored = await self._database.writer.run(work)
         if stored is None:
-            raise AlreadyOver("every open seat of this game is claimed")
+            raise AlreadyOver("every open seat of this game is claimed, or it does not wait any more")
         self._feed.hint(lobby_name(caller.owner, bot))
         await self.pair(pool)
         return await self.show(stored.seek_id, caller)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from app.base import clock
@@ -20,7 +21,7 @@ from engine.chance import draw
 from engine.events import Event, IntentionsSelected
 from engine.intentions import CATALOGUE
 from tests.app.calling import Caller, calling, problem
-from tests.app.edge.test_keys import bearer
+from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.sealing import (
     BATCH,
     DATE_MS,
@@ -593,6 +594,30 @@ async def test_who_knows_the_source_of_a_fork_may_not_answer_the_fork(tmp_path: 
         time.ahead_ms = DATE_MS
         await opened(caller, "ann", set_id)
         await deleting.check([first])
+
+
+async def test_who_holds_a_seat_in_another_fork_of_the_same_game_knows_it(database_url: str) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        _, key = await make_key(store_of(caller), "eval:read", "eval:submit", "tokens:mint:any")
+        minter = bearer(key)
+        set_id = await sealed(caller)
+        item = (await items_in(caller, "ann", set_id))[0]
+        path = f"/evaluations/sets/{set_id}/answers"
+
+        async def answers(headers: dict[str, str]) -> httpx.Response:
+            return await caller.post(path, json=handed_in({item["id"]: []}), headers=headers)
+
+        past = {"game_id": item["game_id"], "events": 30}
+        (between,) = await lay_games(caller, LOGS[:1], batch="b_between", forked_from=past)
+        past = {"game_id": between, "events": 30}
+        (fork,) = await lay_games(caller, LOGS[:1], batch="b_fork", forked_from=past)
+        assert (await answers(minter)).status_code == 201
+        wish = {"viewer": f"seat:{1 + item['reader'] % 5}"}
+        minted = await caller.post(f"/games/{fork}/tokens", json=wish, headers=minter)
+        assert minted.status_code == 201, minted.text
+        problem(await answers(minter), 409, "already-seen", "/answers/0/item_id")
+        # Nor does this keep others out.
+        assert (await answers(bearer(key_of("ann")))).status_code == 201
 
 
 async def test_a_fork_whose_source_was_deleted_is_in_no_set(tmp_path: Path) -> None:

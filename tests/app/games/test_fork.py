@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agents.table import MemoryJournal, step
+from app.base.clock import now_ms
 from app.seats.seating import seat_agents, seated
 from app.store.rows import SetItemRow
 from engine.profile import make_profile
@@ -375,7 +376,7 @@ async def test_only_a_game_that_has_finished_with_reveal_all_is_forked_by_everyb
 
 async def test_a_fork_of_a_game_that_still_runs_is_seen_by_who_sees_all(database_url: str) -> None:
     async with calling(database_url) as caller:
-        _, [origin] = await caller.create(drive="manual")
+        batch, [origin] = await caller.create(drive="manual")
         await caller.post(f"/games/{origin}/step", json={"until": "round"})
         last = origin
         made = []
@@ -440,8 +441,15 @@ async def test_a_fork_of_a_game_that_still_runs_is_seen_by_who_sees_all(database
         minted = await caller.post(f"/games/{last}/tokens", json={"viewer": "public"})
         token = bearer(minted.json()["token"])
         assert (await caller.get(f"/games/{last}", headers=token)).status_code == 200
+        # A source that has failed may be played on.
+        await caller.services.store.mark_failed(origin, "out of reach", now_ms(), None)
+        assert await listed(key) == {origin}
+        for fork in made:
+            for path in (f"/games/{fork['game_id']}", f"/batches/{fork['batch_id']}/export"):
+                problem(await caller.get(path, headers=key), 404, "not-found")
+        assert (await caller.post(f"/batches/{batch}/retry", json={})).status_code == 200
         # What the source still hid is over with it.
-        await caller.post(f"/games/{origin}/cancel")
+        assert (await caller.post(f"/games/{origin}/cancel")).status_code == 202
         assert await listed(key) == {origin, *forks}
         for fork in made:
             assert (await caller.get(f"/games/{fork['game_id']}", headers=key)).status_code == 200

@@ -172,6 +172,32 @@ async def test_open_seats_are_claimed_and_then_the_game_begins(caller: Caller) -
     assert (await caller.get(f"/games/{game}")).json()["status"] == "finished"
 
 
+@pytest.mark.parametrize("ending", ["begun", "withdrawn"])
+async def test_a_claim_that_comes_too_late_for_its_game_is_refused_and_leaves_no_seek(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    wish = {"seats": [{"agent": "open"}, {}, {}, {}, {}]}
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    path = f"/games/{game}/seats/open/claim"
+    store = caller.services.meeting._store
+    looks = store.open_game
+
+    async def slow(game_id: str) -> Any:
+        """The game ends after it was looked at."""
+        found = await looks(game_id)
+        monkeypatch.undo()
+        if ending == "begun":
+            assert (await caller.post(path, json={"bot": "owl"})).json()["status"] == "paired"
+        else:
+            assert (await caller.delete(f"/games/{game}/seats/open")).status_code == 200
+        return found
+
+    monkeypatch.setattr(store, "open_game", slow)
+    problem(await caller.post(path, json={"bot": "fox"}), 409, "already-over")
+    rows = await caller.services.database.rows(select(seeks.c.bot))
+    assert [bot for (bot,) in rows] == (["owl"] if ending == "begun" else [])
+
+
 async def test_seats_that_were_claimed_by_bots_that_went_away_can_be_claimed(guarded: Caller) -> None:
     host, gone, guest = [await owner(guarded.services, "games:create", "bots:play") for _ in range(3)]
     wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3, "wait_s": 3600}
