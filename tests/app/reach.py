@@ -27,7 +27,7 @@ from websockets.exceptions import ConnectionClosed
 
 from app.base.clock import now_ms
 from app.edge.auth import SCOPES
-from app.store.games import OPEN, NewGame, new_id
+from app.store.games import ENDED, NewGame, new_id
 from app.store.rows import BatchRow
 from app.store.tables import games
 from engine import rules, state
@@ -138,6 +138,8 @@ class Laboratory:
         running = await self._game("running", rng, steps=12, thinks=0.8)
         # Over, though its source is not: its end and its items tell what the source still hides.
         await self._game("ahead", rng, source=running)
+        failed = await self._game("failed", rng, steps=12, thinks=0.8, stops="failed")
+        await self._game("ahead of failed", rng, source=failed)
         await self._game("stepped", rng, steps=12, agent="random")
         await self._game("told", rng)
         untold = await self._game("untold", rng, reveal="none")
@@ -156,6 +158,7 @@ class Laboratory:
         agent: str = "remote",
         source: Sample | None = None,
         thinks: float = 0.3,
+        stops: str = "running",
     ) -> Sample:
         cage = Cage()
         seed = rng.getrandbits(60)
@@ -184,7 +187,7 @@ class Laboratory:
             [{"agent": agent}] * PLAYERS,
             log.log,
             forked_from=None if source is None else {"game_id": source.game_id, "events": len(past)},
-            status="finished" if ended else "running",
+            status="finished" if ended else stops,
             winner=log.table.winner.value if log.table.winner else None,
             ending=log.table.ending.value if log.table.ending else None,
         )
@@ -203,9 +206,9 @@ class Laboratory:
         return sample
 
     async def look(self) -> None:
-        """Updates which games are over."""
+        """Updates which games are over. One that has failed may go on."""
         names = {sample.game_id: name for name, sample in self.samples.items()}
-        query = select(games.c.game_id).where(games.c.game_id.in_(names), games.c.status.not_in(OPEN))
+        query = select(games.c.game_id).where(games.c.game_id.in_(names), games.c.status.in_(ENDED))
         async with self.served.services.database.read_engine.connect() as connection:
             self.over = {names[game_id] for game_id in (await connection.execute(query)).scalars()}
 

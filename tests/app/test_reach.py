@@ -158,4 +158,5 @@ async def test_planted_holes_are_found(laboratory: Laboratory) -> None:
     assert {(fact.game, fact.kind) for fact in found.surprises} >= {
         ("running", "roles"),
         ("running", "intentions_selected"),
+        ("failed", "roles"),
     }
