@@ -100,12 +100,10 @@ def read_json(
     written = _write(value, body)
     if texts is not None:
         _check_texts(written, texts)
-    # orjson rounds integers of more than 64 bits. jiter is slow with texts beyond ASCII; to count escaped
-    # colons is slow in texts that look like them.
-    is_rounded = _has_long_numbers(body)
-    if not body.isascii() or not (is_rounded or _ESCAPED_COLON.search(body)):
-        _check_keys(body, written)
-        return json.loads(body) if is_rounded else value
+    # orjson rounds integers of more than 64 bits, and keeps the last of doubled keys. Every colon of the body
+    # is written again, but for those behind keys that were dropped; so is every escaped one.
+    if not _has_long_numbers(body) and _colons(body) == _colons(written) and not _ESCAPED_COLON.search(body):
+        return value
     try:
         return jiter.from_json(body, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError:
@@ -135,17 +133,6 @@ def _doubled(body: bytes) -> Unparsable:
             if what.startswith("Detected duplicate key"):  # followed by the key, which may be a secret
                 where = f" at {place}"
     return Unparsable(f"invalid JSON{where}: an object repeats a key")
-
-
-def _check_keys(body: bytes, written: bytes) -> None:
-    """Raises Unparsable if members are missing in ``written``: of doubled keys orjson keeps the last."""
-    # All other colons are in texts. A body that is ASCII comes here only without escaped ones.
-    colons = _colons(body)
-    if not body.isascii() and _ESCAPED_COLON.search(body):
-        plain = body.replace(rb"\\", b"--")
-        colons += plain.count(rb"\u003a") + plain.count(rb"\u003A")
-    if colons != _colons(written):
-        raise _doubled(body)
 
 
 def _colons(text: bytes) -> int:
@@ -235,7 +222,7 @@ def _members(value: Any) -> int:
 
 def _has_long_numbers(body: bytes) -> bool:
     """Whether the body may have an integer of more than 64 bits. Raises Unparsable for too long a number."""
-    if not _has_digits(body, 19, 4):
+    if not _has_digits(body, 19, 9, 4):
         return False
     if not _has_digits(body, _MAX_DIGITS, 32, 8):
         return True

@@ -378,6 +378,10 @@ async def test_an_owner_withdraws_a_set_before_its_date_and_everybody_sees_why(d
         receipt = await told(caller, "ann", f"{path}/answers", answers)
         why = {"reason": "two games were played by the same model"}
         problem(await ask(caller, "ann", f"{path}/withdraw", why), 403, "forbidden")
+        other = bearer((await make_key(store_of(caller), "export:full", "eval:submit", project="other"))[1])
+        refused = await caller.post(f"{path}/withdraw", json=why, headers=other)
+        problem(refused, 404, "not-found")
+        assert (await told(caller, "ann", path))["status"] == "sealed"
         problem(await ask(caller, "owner", f"{path}/withdraw", {"reason": ""}), 422, "invalid-request")
         (game,) = {item["game_id"] for item in (await items_in(caller, "ann", set_id))[:1]}
         view = await told(caller, "owner", f"{path}/withdraw", why)

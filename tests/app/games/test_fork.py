@@ -374,6 +374,24 @@ async def test_only_a_game_that_has_finished_with_reveal_all_is_forked_by_everyb
         problem(answer, 403, "forbidden")
 
 
+async def test_a_strangers_fork_repeats_no_answers_of_its_source_which_can_be_deleted_before_it_is_over(
+    database_url: str,
+) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.create(reveal="all", drive="manual")
+        await caller.post(f"/games/{origin}/step", json={"until": "end"})
+        wish = {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+        caller.headers.update(bearer((await make_key(store_of(caller)))[1]))
+        key = bearer((await make_key(store_of(caller), "games:create", "tokens:mint"))[1])
+        of_stranger = (await caller.post(f"/games/{origin}/fork", json=wish, headers=key)).json()["game_id"]
+        own = (await caller.post(f"/games/{origin}/fork", json=wish)).json()["game_id"]
+        told = problem(await caller.delete(f"/games/{origin}"), 409, "still-needed")
+        assert own in told["detail"]
+        await caller.post(f"/games/{own}/cancel")
+        assert (await caller.delete(f"/games/{origin}")).status_code == 200
+        assert (await caller.get(f"/games/{of_stranger}")).json()["status"] == "created"
+
+
 async def test_a_fork_of_a_game_that_still_runs_is_seen_by_who_sees_all(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, [origin] = await caller.create(drive="manual")
