@@ -71,8 +71,10 @@ def next_release(directory: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "files", lambda name: directory / name)
         revisions.cache_clear()
-        yield
-    revisions.cache_clear()
+        try:
+            yield
+        finally:
+            revisions.cache_clear()
 
 
 async def migrated(url: str) -> None:
@@ -125,7 +127,7 @@ async def test_a_migration_ends_when_nothing_comes_back_any_more_and_not_because
             # Whoever is cut off between two messages of a statement counts as silent, too.
             halfway = await asyncpg.connect(url.replace("+asyncpg", ""))
             await halfway.prepare("SELECT 1")
-            works = db._WORKS.bindparams(pid=halfway.get_server_pid(), silent_s=0.0)
+            works = db._WORKS.bindparams(pids=[halfway.get_server_pid()], silent_s=0.0)
             assert await database.column(works) == []
             await halfway.close()
             monkeypatch.setattr(db, "migrate", slow)
