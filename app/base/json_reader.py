@@ -119,7 +119,10 @@ def _write(value: Any, body: bytes) -> bytes:
     sample = body[::_STEP]
     if sample.count(b"\\") * 8 > len(sample) or sample.count(b",") * 64 > len(sample):
         return to_json(value)
-    return orjson.dumps(value)
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # an integer of more than 64 bits, which only other parsers read
+        return to_json(value)
 
 
 def _doubled(body: bytes) -> Unparsable:
