@@ -198,6 +198,10 @@ async def _of_game(
         except CorruptLog as fault:
             found = [DatabaseFinding("log", game_id, str(fault), _advice(game_id))]
             continue
+        if damaged := _damaged(row):
+            what = f"what its row has as {', '.join(damaged)} cannot be read"
+            found = [DatabaseFinding("row", game_id, what, _advice(game_id))]
+            continue
         try:
             head = len(log)
             end, wrong = await off_loop(_compared, row, log)
@@ -222,6 +226,13 @@ async def _of_game(
 
 def _advice(game_id: str) -> str:
     return f"{_FROM_BACKUP}; or delete it (DELETE /games/{game_id}) once its batch is over"
+
+
+def _damaged(row: GameRow) -> list[str]:
+    """The columns that cannot be read, but for those that the log repeats."""
+    return [
+        name for name in row.__slots__ if name != "defaults" and isinstance(getattr(row, name), Damaged)
+    ]
 
 
 def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:

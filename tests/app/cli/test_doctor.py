@@ -67,6 +67,11 @@ BROKEN = {
         "status is 'running'",
     ),
     "defaults": ("UPDATE games SET defaults = '{{}}' WHERE game_id = '{game}'", "index", "defaults is {{}}"),
+    "seats": (
+        "UPDATE games SET seats = '7' WHERE game_id = '{game}'",
+        "row",
+        "what its row has as seats cannot be read",
+    ),
     "events": (
         "INSERT INTO events VALUES ('g_gone', 1, 1, 0, 'x', '{{}}')",
         "orphan",
