@@ -230,9 +230,7 @@ def _advice(game_id: str) -> str:
 
 def _damaged(row: GameRow) -> list[str]:
     """The columns that cannot be read, but for those that the log repeats."""
-    return [
-        name for name in row.__slots__ if name != "defaults" and isinstance(getattr(row, name), Damaged)
-    ]
+    return [name for name in row.__slots__ if name != "defaults" and isinstance(getattr(row, name), Damaged)]
 
 
 def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:
