@@ -27,6 +27,14 @@ gc.disable()
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")
 
+# structlog's own tracebacks show every local variable, and take up to ten seconds each.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
+
 STDERR = pytest.StashKey[int]()
 
 LONG_S = 900.0
@@ -132,8 +140,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _logs_as_they_begin() -> Iterator[None]:
     """What a command does to the log of its process is over with its test."""
+    before = structlog.get_config()
     yield
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,11 +13,12 @@ __all__ = ["interintent"]
 def interintent(*words: object, stdin: bytes | str | None = None) -> Result:
     """The result of ``interintent`` with these arguments. A command may raise nothing but an exit."""
     typed = [str(word) for word in words]
+    logs = structlog.get_config()
     handlers, level = logging.root.handlers[:], logging.root.level
     try:
         result = CliRunner(env={"COLUMNS": "200"}).invoke(command_line(typed[0]), typed, input=stdin)
     finally:  # a command decides where its process logs to
-        structlog.reset_defaults()
+        structlog.configure(**logs)
         logging.root.handlers[:] = handlers
         logging.root.setLevel(level)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
