@@ -91,8 +91,8 @@ async def list_sets(
     responses=documented(404),
 )
 async def show_set(set_id: SetOf, evaluations: EvaluationsDep) -> SetView:
-    """Until the date, the answer is the same whoever asks and whatever was handed in. Whoever looks first
-    after the date has all answers scored: `scoring`, and in a moment `open`.
+    """Until the date, the answer is the same for everybody and does not depend on what was handed in. The
+    first request after the date starts the scoring: `scoring`, and soon `open`.
     """
     return await evaluations.sets.view(set_id)
 
@@ -107,10 +107,10 @@ async def show_set(set_id: SetOf, evaluations: EvaluationsDep) -> SetView:
 async def withdraw_set(
     set_id: SetOf, why: WithdrawSet, evaluations: EvaluationsDep, caller: CallerDep
 ) -> SetView:
-    """Takes a set back for good, whether or not somebody has answered: from now on it shows no items and
-    takes no answers, no gold and no score of it is ever told, and its games are free to be deleted or drawn
-    again. The set stays on the list with the reason, and raters keep their receipts. Only its owner may, and
-    only before the date: then everything is open.
+    """Withdraws a set for good, whether or not somebody has answered. From now on it shows no items and takes
+    no answers, and nobody ever sees its gold or a score. Its games may be deleted or drawn again. The set
+    stays on the list with the reason, and raters keep their receipts. Only its owner may do this, and only
+    before the date.
     """
     return await evaluations.sets.withdraw(set_id, why.reason, caller)
 
@@ -239,5 +239,7 @@ async def show_entry(
     entry_id: Annotated[str, Path(pattern=r"^r_[a-z0-9]{1,32}$")],
     evaluations: EvaluationsDep,
 ) -> EntryView:
-    """Everybody's may be read, beside the gold. Before the date: 409 `set-sealed`, even if there is none."""
+    """One rater's answers beside the gold; every caller may read them. Before the date: 409 `set-sealed`,
+    even if there is no such entry.
+    """
     return await evaluations.sets.entry(set_id, entry_id)
