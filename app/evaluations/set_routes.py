@@ -51,8 +51,8 @@ async def create_set(
     key: IdempotencyKey,
     response: Response,
 ) -> Any:
-    """The server draws the items, from finished games that the caller may read in full. Of each game the set
-    shows what one seat saw. From now on everybody with `eval:read` may read the items, and everybody with
+    """The server draws the items from finished games that the caller may read in full. The set shows each
+    game as one seat saw it. From now on everybody with `eval:read` may read the items, and everybody with
     `eval:submit` may answer; after the date, everybody may read gold, answers and scores. Neither the items
     nor the date can be changed, and the games cannot be deleted before the set is scored.
     """
@@ -177,8 +177,8 @@ async def answer_set(
     """Stores one rater's answers until the set's date, up to five samples of an item, and gives a receipt for
     them. What the rater handed in before is replaced. An owner answers as three raters at most.
 
-    409 `already-seen`: a key of the same owner may read the game in full, has seen it through other eyes than
-    the set shows it, or was shown what was chosen in that turn.
+    409 `already-seen`: a key of the same owner may read the game in full, has seen it as another viewer than
+    the set's, or has seen what was chosen in that turn.
     """
     receipt = await once(lambda: evaluations.sets.hand_in(set_id, new, caller, key))
     return receipt.response() if isinstance(receipt, KeptAnswer) else receipt
