@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Table, delete, func, inspect, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.base.off_loop import off_loop
 from app.store.db import Database
@@ -164,7 +164,15 @@ async def _of_schema(database: Database) -> list[DatabaseFinding]:
 
 async def _of_games(database: Database, tell: Tell, *, mend: bool) -> AsyncIterator[DatabaseFinding]:
     store, reader = GameStore(database), LogReader(database)
-    ids = await database.column(select(games.c.game_id).order_by(games.c.game_id))
+    ids: list[Any] = []
+    damage: DBAPIError | None = None
+    async with _in_pieces(database).connect() as connection:
+        try:
+            query = select(games.c.game_id).order_by(games.c.game_id).execution_options(yield_per=_PAGE)
+            async for game_id in (await connection.stream(query)).scalars():
+                ids.append(game_id)
+        except DBAPIError as fault:  # the games before the damage are examined
+            damage = fault
     for done, game_id in enumerate(ids, 1):
         if not has_form("game_id", game_id):
             named = row_name(games, {"game_id": game_id})
@@ -173,6 +181,8 @@ async def _of_games(database: Database, tell: Tell, *, mend: bool) -> AsyncItera
             for finding in await _of_game(database, store, reader, game_id, mend=mend):
                 yield finding
         tell(done, len(ids))
+    if damage is not None:
+        raise damage
 
 
 async def _of_game(
@@ -256,11 +266,15 @@ def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[
 # --- rows, batches, orphans ---------------------------------------------------------------------
 
 
+def _in_pieces(database: Database) -> AsyncEngine:
+    """The engine that reads long results."""
+    # PostgreSQL reads in pieces only in a transaction, and SQLite's writer would hold up the service.
+    return database.read_engine if database.is_sqlite else database.write_engine
+
+
 async def _of_rows(database: Database, table: Table) -> AsyncIterator[DatabaseFinding]:
     """Rows of the table that cannot be read."""
-    # PostgreSQL reads in pieces only in a transaction, and SQLite's writer would hold up the service.
-    engine = database.read_engine if database.is_sqlite else database.write_engine
-    async with engine.connect() as connection:
+    async with _in_pieces(database).connect() as connection:
         rows = await connection.stream(select(table).execution_options(yield_per=_PAGE))
         async for row in rows.mappings():
             if not is_whole(table, row):
