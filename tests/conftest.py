@@ -34,6 +34,7 @@ structlog.configure(
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
     ]
 )
+LOGS = structlog.get_config()
 
 STDERR = pytest.StashKey[int]()
 
@@ -140,9 +141,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def _logs_as_they_begin() -> Iterator[None]:
     """What a command does to the log of its process is over with its test."""
-    before = structlog.get_config()
     yield
-    structlog.configure(**before)
+    structlog.configure(**LOGS)
 
 
 @pytest.hookimpl(wrapper=True)

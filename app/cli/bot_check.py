@@ -8,7 +8,7 @@ from typing import Annotated, Final, get_args
 
 import typer
 
-from app.cli.terminal import echo, fail, note
+from app.cli.terminal import echo, fail, fail_reading, note
 from app.instruments.bot_check.findings import Findings, Outcome
 from app.instruments.bot_check.run import check_bot
 from app.instruments.bot_check.session import Patience
@@ -59,7 +59,7 @@ def bot_check_command(
             check_bot(command or [], host=host.strip("[]"), port=int(port), patience=waits, notify=note)
         )
     except OSError as fault:
-        fail(str(fault))
+        fail_reading(fault)
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     wrong = _print_findings(findings, as_json=as_json)

@@ -13,7 +13,7 @@ from app.base.errors import Unfinished
 from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import byte_bar, count_bar, fail, install_command, note
+from app.cli.terminal import byte_bar, count_bar, fail, fail_reading, install_command, note
 from app.evaluations.rater_work import RaterWorkReader
 from app.files.games import Unusable, bundles, games_in
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
@@ -149,7 +149,7 @@ def dataset_command(
     except (UnreadableFile, InvalidAnswers, AvalonError) as fault:
         fail(str(fault))
     except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}")
+        fail_reading(fault)
     except OSError as fault:
         fail(f"cannot write {folder}: {fault.strerror or fault}")
     finally:

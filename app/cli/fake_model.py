@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.terminal import fail, note
+from app.cli.terminal import fail, fail_reading, note
 from app.instruments.fake_model.behaviours import BEHAVIOURS
 from app.instruments.fake_model.brains import BRAINS
 from app.instruments.fake_model.faults import FAULTS, read_fault
@@ -71,7 +71,9 @@ def fake_model_command(
             count_file=count_file,
         )
         asyncio.run(_serve(FakeModel(options), host, port))
-    except (ValueError, OSError) as error:
+    except OSError as error:
+        fail_reading(error)
+    except ValueError as error:
         fail(str(error))
 
 

@@ -10,7 +10,7 @@ import typer
 
 from app.cli.arguments import Sources
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import byte_bar, echo, fail, install_command, reason
+from app.cli.terminal import byte_bar, echo, fail, fail_reading, install_command, reason
 from app.files.games import Unusable, bundles, games_in
 from app.files.inspect_logs import write_inspect_log
 from app.files.replays import sizes
@@ -55,7 +55,7 @@ def inspect_log_command(
     try:
         games = list(usable())
     except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}")
+        fail_reading(fault)
     reasons = {why: len(names) for why, names in named.items()}
     note_games(Counter(reasons), named)
     if not games:

@@ -17,7 +17,17 @@ from app.base.errors import AlreadyJudged, InvalidRequest
 from app.cli.arguments import Batches, DatabaseUrl, Sources
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import byte_bar, count_bar, echo, fail, install_command, note, reason, writing
+from app.cli.terminal import (
+    byte_bar,
+    count_bar,
+    echo,
+    fail,
+    fail_reading,
+    install_command,
+    note,
+    reason,
+    writing,
+)
 from app.evaluations.schemas import JudgementView
 from app.evaluations.sheet import FIELDS, read_sheet, write_sheet
 from app.evaluations.tasks import Prepared, judgement_row, overlaid
@@ -251,7 +261,7 @@ def _games(sources: list[str], title: str) -> Iterator[tuple[str, Game | Unusabl
                 for game in games_in(bundle):
                     yield bundle.file, game
     except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}")
+        fail_reading(fault)
 
 
 def _wanted(game_id: str, turns: Iterable[Candidate], only: Turns | None) -> list[Candidate]:

@@ -12,7 +12,7 @@ from app.cli.arguments import DatabaseUrl, Sources
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.report import ExcludeAbove, fail_without_games, note_games
 from app.cli.tables import print_table
-from app.cli.terminal import byte_bar, echo, fail, install_command, print_json
+from app.cli.terminal import byte_bar, echo, fail, fail_reading, install_command, print_json
 from app.evaluations.ratings import Limited, RatingsView, StoredRatings, view_of
 from app.files.games import Unusable, bundles, games_in
 from app.files.replays import sizes
@@ -91,9 +91,9 @@ def _of_files(sources: list[str], exclude_above: float) -> RatingsView:
                         named.setdefault(rated, []).append(game.id)
                     else:
                         found.append(rated)
-    except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}")
-    except (OSError, UnicodeDecodeError) as fault:
+    except OSError as fault:
+        fail_reading(fault)
+    except UnicodeDecodeError as fault:
         fail(str(fault))
     return _view(found, named)
 

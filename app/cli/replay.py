@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from app.cli.tables import metrics_csv, print_metrics
-from app.cli.terminal import byte_bar, clean, echo, fail
+from app.cli.terminal import byte_bar, clean, echo, fail, fail_reading
 from app.files.games import Bundle, Unusable, bundles, games_in, is_ours
 from app.files.replays import (
     Document,
@@ -223,10 +223,8 @@ def _games_and_faults(paths: list[str]) -> Iterator[_Found | FileFault | PassedO
                         yield outcome
                 for read in games_in(ours):
                     yield _Found(bundle.file, read)
-    except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}", named=False)
     except OSError as fault:
-        fail(str(fault))
+        fail_reading(fault)
 
 
 def _excluded(game: Game) -> str:
@@ -282,7 +280,9 @@ def show(
     try:
         log, first_seat = _game(file, game)
         text = playthrough(log, _viewer(viewer, log, first_seat), thoughts=thoughts, first_seat=first_seat)
-    except (OSError, AvalonError) as fault:
+    except OSError as fault:
+        fail_reading(fault)
+    except AvalonError as fault:
         fail(str(fault))
     echo(text.rstrip("\n"))
 
@@ -303,10 +303,8 @@ def _outcomes(paths: list[str]) -> Iterator[Replayed | FileFault | PassedOver]:
                     )
                 else:
                     yield replayed(document)
-    except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}", named=False)
     except OSError as fault:
-        fail(str(fault))
+        fail_reading(fault)
 
 
 def _game(file: str, wanted: str | None) -> tuple[list[Event], int]:

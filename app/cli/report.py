@@ -25,7 +25,17 @@ from app.cli.arguments import (
 )
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.tables import print_table
-from app.cli.terminal import byte_bar, echo, fail, install_command, note, print_json, reason, writing
+from app.cli.terminal import (
+    byte_bar,
+    echo,
+    fail,
+    fail_reading,
+    install_command,
+    note,
+    print_json,
+    reason,
+    writing,
+)
 from app.files.games import NO_GOLD, bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
@@ -243,9 +253,9 @@ def _of_files(
                 builder.merge(part)
     except UnreadableFile as fault:
         fail(str(fault))
-    except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}")
-    except (OSError, UnicodeDecodeError) as fault:
+    except OSError as fault:
+        fail_reading(fault)
+    except UnicodeDecodeError as fault:
         fail(str(fault))
     return builder.settled()
 

@@ -38,6 +38,7 @@ __all__ = [
     "echo",
     "end_with_damaged",
     "fail",
+    "fail_reading",
     "guarded",
     "install_command",
     "note",
@@ -287,6 +288,20 @@ def reason(fault: OSError) -> str:
     return fault.strerror or type(fault).__name__
 
 
+def fail_reading(fault: OSError) -> NoReturn:
+    """Ends the command for a file that cannot be read: says which, and why."""
+    fail(_named_reason(fault))
+
+
+def _named_reason(fault: OSError) -> str:
+    if fault.filename is None:
+        return reason(fault)
+    file = str(fault.filename) if isinstance(fault.filename, int) else os.fsdecode(fault.filename)
+    if isinstance(fault, FileNotFoundError):
+        return f"no such file or directory: {file}"
+    return f"{file}: {reason(fault)}"
+
+
 def guarded(command: Callable[[], object]) -> None:
     """Runs the command line. A file that cannot be read or written is reported in one sentence. For a bug,
     only the place is printed, since the message may quote players.
@@ -301,8 +316,7 @@ def guarded(command: Callable[[], object]) -> None:
         raise SystemExit(CLOSED) from None
     except OSError as fault:
         _silence()
-        file = "" if fault.filename is None else f"{os.fsdecode(fault.filename)}: "
-        _end(f"{file}{reason(fault)}", REFUSED)
+        _end(_named_reason(fault), REFUSED)
     except Exception as fault:
         if isinstance(fault, UnicodeEncodeError) or "codec can't encode" in str(fault):
             for word in sys.argv[1:]:

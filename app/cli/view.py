@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.report import note_games
-from app.cli.terminal import byte_bar, fail, note
+from app.cli.terminal import byte_bar, fail, fail_reading, note
 from app.files.replays import sizes
 from app.files.site import LeftOut, LoggedGame, SiteWriter, logs_in
 from engine.errors import AvalonError
@@ -78,7 +78,7 @@ def view_command(
     except AvalonError as fault:
         fail(str(fault))
     except FileNotFoundError as fault:
-        fail(f"no such file or directory: {fault.filename or fault}")
+        fail_reading(fault)
     except OSError as fault:
         fail(f"cannot write {out}: {fault.strerror or fault}")
     finally:

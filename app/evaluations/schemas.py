@@ -585,5 +585,5 @@ class TasksView(Shown):
     tasks: list[TaskView]
     left: int = Field(description="How many of them were dealt earlier and are not judged yet.")
     without_tasks: list[LeftOutView] = Field(
-        [], description="Games that were looked at for new tasks and have none, and why."
+        [], description="Games that were looked at and have no task for this rater, and why."
     )

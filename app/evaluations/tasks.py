@@ -89,14 +89,25 @@ class Tasks:
         judged = await self._store.judgements_of(games, whose=Whose.one(name), raters=(rater,))
         done = {(row.game_id, row.request_id) for row in judged}
         dealt_before = await self._store.tasks_of(name, rater, games)
-        waiting = [turn for turn in dealt_before if turn not in done]
-        left = sorted(waiting, key=lambda turn: _lot(seed, *turn))[:limit]
+        waiting = sorted(
+            (turn for turn in dealt_before if turn not in done), key=lambda turn: _lot(seed, *turn)
+        )
+        left: list[TaskView] = []
+        without: dict[str, LeftOutView] = {}
+        for turn in waiting:
+            if len(left) == limit:
+                break
+            if turn[0] not in without:
+                try:
+                    left.append(await self._task(turn))
+                except CorruptLog as fault:
+                    without[turn[0]] = _damaged(turn[0], fault)
         known = {*dealt_before, *done}
-        wanted = limit - len(left)
-        new, without = await self._new(games, wanted, shared, overlap, seed, caller, rater, known)
-        shown = [await self._task(turn) for turn in (*left, *new)]
+        new, others = await self._new(games, limit - len(left), shared, overlap, seed, caller, rater, known)
+        without |= {one.game_id: one for one in others}
+        shown = [*left, *[await self._task(turn) for turn in new]]
         await self._gold.show_tasks(caller, {(task.game_id, task.request_id): task.speaker for task in shown})
-        return TasksView(rater=rater, tasks=shown, left=len(left), without_tasks=without)
+        return TasksView(rater=rater, tasks=shown, left=len(left), without_tasks=list(without.values()))
 
     async def _new(
         self,
@@ -122,9 +133,8 @@ class Tasks:
                 try:
                     game = await self._games.by_id(game_id)
                 except CorruptLog as fault:
-                    log.error("a game is left out of tasks", game=game_id, cause=str(fault))
                     drawing.hold(game_id, ())
-                    without.append(LeftOutView(game_id=game_id, reason="its log cannot be read"))
+                    without.append(_damaged(game_id, fault))
                 else:
                     held = await off_loop(candidates, game)
                     drawing.hold(game_id, held)
@@ -386,6 +396,11 @@ def overlaid(before: Iterable[JudgementRow], given: Sequence[JudgementRow]) -> C
 def _lot(seed: str, game_id: str, request_id: str) -> tuple[int, str, str]:
     """A sort key that shows a rater's tasks in an order of their own, mixed over games."""
     return draw(seed, "turns", game_id, request_id), game_id, request_id
+
+
+def _damaged(game_id: str, fault: CorruptLog) -> LeftOutView:
+    log.error("a game is left out of tasks", game=game_id, cause=str(fault))
+    return LeftOutView(game_id=game_id, reason="its log cannot be read")
 
 
 def _stage(item: Item, selection: Item | None, following: Item | None) -> TaskStage:

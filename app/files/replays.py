@@ -147,7 +147,7 @@ def sizes(paths: Iterable[str]) -> int | None:
     """
     paths = list(paths)
     if missing := [path for path in paths if path != "-" and not os.path.lexists(path)]:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), ", ".join(missing))
+        raise _missing(*missing)
     total: int | None = 0
     for path in paths:
         if path == "-":
@@ -184,7 +184,7 @@ def documents(
 def _files(path: str) -> Iterator[Path]:
     named = Path(path)
     if not named.exists():
-        raise FileNotFoundError(path)
+        raise _missing(path)
     if not named.is_dir():
         yield named
         return
@@ -194,6 +194,10 @@ def _files(path: str) -> Iterator[Path]:
             file = Path(folder, name)
             if not name.startswith(".") and name.endswith(_SCANNED) and stat.S_ISREG(_mode(file)):
                 yield file
+
+
+def _missing(*paths: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), ", ".join(paths))
 
 
 def _unread(fault: OSError) -> NoReturn:

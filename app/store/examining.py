@@ -10,14 +10,14 @@ from typing import Any, Final
 from sqlalchemy import Table, delete, func, inspect, select, text, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.base.off_loop import off_loop
 from app.store.db import Database
 from app.store.deleting import OF_GAMES
 from app.store.games import OPEN, GameStore
 from app.store.log import LogReader
-from app.store.rows import METADATA, Damaged, GameRow, is_whole, row_name
+from app.store.rows import METADATA, Damaged, GameRow, has_form, is_whole, row_name
 from app.store.schema import UnknownSchema
 from app.store.sqlite import faults_of_file, is_damage
 from app.store.tables import batches, evaluations, events, games, model_calls, model_spending, open_games
@@ -164,17 +164,25 @@ async def _of_schema(database: Database) -> list[DatabaseFinding]:
 
 async def _of_games(database: Database, tell: Tell, *, mend: bool) -> AsyncIterator[DatabaseFinding]:
     store, reader = GameStore(database), LogReader(database)
-    total = (await database.column(select(func.count()).select_from(games)))[0]
-    done, last = 0, ""
-    while page := await database.column(
-        select(games.c.game_id).where(games.c.game_id > last).order_by(games.c.game_id).limit(_PAGE)
-    ):
-        for game_id in page:
+    ids: list[Any] = []
+    damage: DBAPIError | None = None
+    async with _in_pieces(database).connect() as connection:
+        try:
+            query = select(games.c.game_id).order_by(games.c.game_id).execution_options(yield_per=_PAGE)
+            async for game_id in (await connection.stream(query)).scalars():
+                ids.append(game_id)
+        except DBAPIError as fault:  # the games before the damage are examined
+            damage = fault
+    for done, game_id in enumerate(ids, 1):
+        if not has_form("game_id", game_id):
+            named = row_name(games, {"game_id": game_id})
+            yield DatabaseFinding("row", named, "its id cannot be read", _FROM_BACKUP)
+        else:
             for finding in await _of_game(database, store, reader, game_id, mend=mend):
                 yield finding
-            done += 1
-            tell(done, total)
-        last = page[-1]
+        tell(done, len(ids))
+    if damage is not None:
+        raise damage
 
 
 async def _of_game(
@@ -258,11 +266,15 @@ def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[
 # --- rows, batches, orphans ---------------------------------------------------------------------
 
 
+def _in_pieces(database: Database) -> AsyncEngine:
+    """The engine that reads long results."""
+    # PostgreSQL reads in pieces only in a transaction, and SQLite's writer would hold up the service.
+    return database.read_engine if database.is_sqlite else database.write_engine
+
+
 async def _of_rows(database: Database, table: Table) -> AsyncIterator[DatabaseFinding]:
     """Rows of the table that cannot be read."""
-    # PostgreSQL reads in pieces only in a transaction, and SQLite's writer would hold up the service.
-    engine = database.read_engine if database.is_sqlite else database.write_engine
-    async with engine.connect() as connection:
+    async with _in_pieces(database).connect() as connection:
         rows = await connection.stream(select(table).execution_options(yield_per=_PAGE))
         async for row in rows.mappings():
             if not is_whole(table, row):
@@ -294,10 +306,14 @@ async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseF
         if table is open_games:  # the others have not become games
             alone.append(open_games.c.status == "begun")
         query = select(column, func.count()).where(*alone).group_by(column).order_by(column)
-        found: Mapping[str, int] = dict(await database.rows(query))
+        rows = await database.rows(query)
+        found: Mapping[str, int] = {one: count for one, count in rows if has_form("game_id", one)}
+        if unnamed := sum(count for one, count in rows if not has_form("game_id", one)):
+            what = f"{unnamed} rows of {table.name} are of games whose ids cannot be read"
+            yield DatabaseFinding("orphan", str(table.name), what, _FROM_BACKUP)
         for game_id, count in list(found.items())[:_NAMED]:
             what = f"{count} rows of {table.name} are of a game that is not there"
-            yield DatabaseFinding("orphan", str(game_id), what, todo, mend)
+            yield DatabaseFinding("orphan", game_id, what, todo, mend)
         if len(found) > _NAMED:
             what = f"{len(found) - _NAMED} more games have rows in {table.name} alone"
             yield DatabaseFinding("orphan", str(table.name), what, todo, mend)

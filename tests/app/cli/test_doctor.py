@@ -18,6 +18,8 @@ from tests.app.store.test_schema import run
 from tests.app.typed import interintent
 from tests.ports import steady_port
 
+CANARY = "canary3e9a"
+
 
 async def doctor(url: str, *words: str, status: int = 0) -> list[dict[str, Any]]:
     result = await asyncio.to_thread(interintent, "doctor", "--json", *words, "--database-url", url)
@@ -110,6 +112,28 @@ async def test_a_row_of_any_table_that_cannot_be_read_is_found(database_url: str
     found = [one for one in await doctor(database_url, status=1) if one["kind"] == "row"]
     assert Counter(one["where"].rpartition(" of ")[2] for one in found) == damaged
     assert not [one for one in found if not one["todo"] or one["mended"]]
+
+
+@pytest.mark.parametrize("value", ["x'ff00'", f"CAST(x'ff' || '{CANARY}' AS TEXT)", f"'{CANARY} said'"])
+@pytest.mark.parametrize("table", ["games", "events"])
+async def test_a_game_whose_id_cannot_be_read_is_found_and_its_id_is_not_quoted(
+    table: str, value: str, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        _, [game, _] = await caller.played(count=2)
+    with closing(sqlite3.connect(tmp_path / "games.sqlite")) as damaging, damaging:
+        # As a disk does it: without a look at foreign keys.
+        damaging.execute(f"UPDATE {table} SET game_id = {value} WHERE game_id = ?", (game,))
+    for words in ((), ("--mend",)):
+        found = await doctor(url, *words, status=1)
+        [named] = [one for one in found if "cannot be read" in one["what"]]
+        assert (named["kind"], named["where"], named["mended"]) == (
+            ("row", "the row without a name of games", False)
+            if table == "games"
+            else ("orphan", "events", False)
+        )
+        assert CANARY not in json.dumps(found)
 
 
 async def test_a_changed_table_and_an_older_schema_are_found(database_url: str) -> None:

@@ -309,7 +309,7 @@ def test_nothing_to_judge_is_an_error_of_its_own(command: tuple[str, ...], tmp_p
         assert result.stderr.splitlines()[-1] == f"no records found in {tmp_path / name}"
     result = run(*command, tmp_path / "missing")
     assert (result.stdout, result.exit_code) == ("", 2)
-    assert result.stderr == f"no such file or directory: {tmp_path / 'missing'}\n"
+    assert result.stderr == f"interintent: no such file or directory: {tmp_path / 'missing'}\n"
 
 
 def test_a_missing_path_is_noticed_before_anything_is_replayed(tmp_path: Path) -> None:

@@ -150,6 +150,28 @@ def test_a_missing_path_among_others_is_named_and_nothing_is_done(tmp_path: Path
         assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "replay check [gone]",
+        "replay show [gone]",
+        "metrics [gone]",
+        "report [gone]",
+        "items [gone]",
+        "ratings [gone]",
+        "annotations sheet [gone] --out out.csv",
+        "dataset out [gone]",
+        "inspect-log [gone] --out out.json",
+        "view [gone] --out out",
+        "bot-check --listen 127.0.0.1:0 -- [gone]",
+    ],
+)
+def test_every_command_says_of_a_missing_file_that_it_is_missing(command: str, tmp_path: Path) -> None:
+    done = interintent(*command.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "interintent: no such file or directory: [gone]"
+
+
 # --- files --------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from engine.events import (
     IntentionsSelected,
     QuestResolved,
     TeamConfirmed,
+    VotesRevealed,
     payload,
     read_event,
 )
@@ -148,6 +149,32 @@ def test_a_recorded_new_team_is_a_legal_one() -> None:
 @pytest.mark.parametrize("votes", [(True,) * 4, (True,) * 6])
 def test_a_recorded_vote_has_one_ballot_of_each_seat(votes: tuple[bool, ...]) -> None:
     assert refused(on_vote(), 1, RecordVote(votes, True)).pointer == "/votes"
+
+
+@pytest.mark.parametrize(
+    ("yes", "unknown", "approved", "possible"),
+    # Three of five approve a team.
+    [
+        (2, 1, True, True),
+        (2, 0, True, False),
+        (0, 2, True, False),
+        (0, 3, True, True),
+        (2, 3, False, True),
+        (3, 0, False, False),
+        (3, 2, False, False),
+    ],
+)
+def test_the_result_of_a_recorded_vote_must_be_possible_with_the_ballots_that_are_known(
+    yes: int, unknown: int, approved: bool, possible: bool
+) -> None:
+    votes = (True,) * yes + (None,) * unknown + (False,) * (5 - yes - unknown)
+    game = on_vote()
+    if not possible:
+        assert refused(game, 1, RecordVote(votes, approved)).pointer == "/approved"
+        return
+    [revealed, *_] = decide(game.state, [(1, RecordVote(votes, approved))], foreign=True)
+    assert isinstance(revealed, VotesRevealed)
+    assert (revealed.votes, revealed.approved) == (votes, approved)
 
 
 def test_a_recorded_shot_is_the_shooters_and_comes_when_it_is_asked_for() -> None:
