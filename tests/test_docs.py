@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.edge.auth import SCOPES
 from app.instruments.fake_model import FakeOptions
 from app.instruments.fake_model.brains import BRAINS
 from app.runner.simulate import Plan
@@ -276,6 +277,13 @@ def test_links_between_documents_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
             if document.name != "template.md":
                 assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
+
+
+def test_every_scope_that_a_page_names_exists() -> None:
+    families = "|".join({scope.partition(":")[0] for scope in SCOPES if ":" in scope})
+    for page in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        named = set(re.findall(rf"`((?:{families}):\w+)", page.read_text("utf-8")))
+        assert named <= SCOPES, f"{page.relative_to(ROOT)} names no scopes: {named - SCOPES}"
 
 
 FOLDERS = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}

@@ -70,39 +70,39 @@ async def watch_loop() -> None:
 
 games_open = Gauge(
     "interintent_games_open",
-    "Games in the database that are not over, by status; created: the queue; held: created, too, but of a "
-    "suspended batch, or stepped by its owner. The same in every process",
+    "Games in the database that are not over, by status. created: in the queue. held: not begun, in a "
+    "suspended batch or stepped by hand. The same in every process",
     ["status"],
     registry=REGISTRY,
 )
 games_oldest = Gauge(
     "interintent_games_oldest_seconds",
-    "Seconds since the creation of the oldest of these games; 0 without any. The same in every process",
+    "Seconds since the oldest game of this status was created; 0 if there is none. The same in every process",
     ["status"],
     registry=REGISTRY,
 )
 database_bytes = Gauge(
     "interintent_database_bytes",
-    "Bytes of each table with its indexes, as they were up to ten minutes ago",
+    "Bytes of each table with its indexes, measured at most ten minutes ago",
     ["table"],
     registry=REGISTRY,
 )
 database_connections = Gauge(
     "interintent_database_connections",
-    "Connections of this process's pool for reading and writing: in_use or idle",
+    "Connections in this process's pool for reading and writing: in_use or idle",
     ["state"],
     registry=REGISTRY,
 )
 game_seconds = Histogram(
     "interintent_game_seconds",
-    "Seconds from the creation of a game to its end, by status; the wait for a place is in it",
+    "Seconds from the creation of a game to its end, by status, including the wait for a place",
     ["status"],
     buckets=(0.1, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400, 43200, 86400, 604800),
     registry=REGISTRY,
 )
 phase_seconds = Histogram(
     "interintent_phase_seconds",
-    "Seconds that a phase took in games with seats other than scripts, as long as one process drove it",
+    "Seconds that a phase took, in games with other seats than scripts; only phases that one process drove",
     ["phase"],
     buckets=(0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600, 1800, 7200, 86400),
     registry=REGISTRY,
@@ -136,13 +136,13 @@ games_waiting = Gauge("interintent_games_waiting", "Games waiting to be driven",
 batches_driven = Gauge("interintent_batches_driven", "Batches this process drives now", registry=REGISTRY)
 games_parked = Gauge(
     "interintent_games_parked",
-    "Games that wait for a model's endpoint to answer again, without a place among those driven",
+    "Games that wait for a model's endpoint to answer again; they take no place among the games driven",
     ["endpoint"],
     registry=REGISTRY,
 )
 batches_suspended = Counter(
     "interintent_batches_suspended_total",
-    "Batches suspended by this process until somebody resumes them, by cause",
+    "Batches that this process suspended, by cause",
     ["cause"],
     registry=REGISTRY,
 )
@@ -164,7 +164,7 @@ judges_waiting = Gauge(
 )
 judge_faults = Counter(
     "interintent_judge_faults_total",
-    "Faults of the database that a judge met and waited for, by cause",
+    "Database faults that made a judge wait, by cause",
     ["cause"],
     registry=REGISTRY,
 )

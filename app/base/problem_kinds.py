@@ -39,7 +39,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         422,
         "These settings make no game",
         "The settings contradict each other or the rules: four players, two Merlins.",
-        "Mend the place in `errors`.",
+        "Correct what `errors` points at.",
     ),
     rules.InvalidAction: ProblemKind(
         "invalid-action",
@@ -53,7 +53,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         422,
         "The record does not follow its schema",
         "The foreign record does not follow its schema.",
-        "Mend the place in `errors`.",
+        "Correct what `errors` points at.",
     ),
     rules.IllegalAction: ProblemKind(
         "illegal-action",
@@ -67,42 +67,42 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         422,
         "The record breaks a rule",
         "The foreign record breaks a rule; `move`, `rule`, `expected` and `found` say which and where.",
-        "Mend the record, or its rules under `config`.",
+        "Correct the record, or its rules under `config`.",
     ),
     rules.CorruptLog: ProblemKind(
         "corrupt-log",
         500,
         "This game cannot be continued",
-        "The stored log of this game does not fold.",
-        "Report the `trace_id`; other games are not concerned.",
+        "The stored log of this game is damaged.",
+        "Report the `trace_id`. Other games are not affected.",
     ),
     InvalidAgent: ProblemKind(
         "invalid-agent",
         422,
         "No agent can be made from this",
-        "A seat's spec names no installed kind, or options which that kind does not take.",
-        "Take one of the kinds in `detail`.",
+        "A seat's spec names a kind that is not installed, or options that the kind does not take.",
+        "Use a kind or an option that `detail` lists.",
     ),
     UnknownItem: ProblemKind(
         "unknown-item",
         422,
         "There is no such item to score",
-        "An item id reads as none, or is not among the items that are scored.",
-        "Take ids from `GET /evaluations/items`, unchanged.",
+        "An item id cannot be read, or is not among the items that are scored.",
+        "Use ids from `GET /evaluations/items`, unchanged.",
     ),
     InvalidRun: ProblemKind(
         "invalid-run",
         422,
         "The run folder cannot be read",
         "Files of a run folder of the authors' program cannot be read.",
-        "Mend what `detail` names: file, place, expected, found.",
+        "Correct what `detail` names: file, place, expected, found.",
     ),
     Unmeasurable: ProblemKind(
         "unmeasurable",
         409,
         "This game has nothing to measure yet",
-        "The game is not over, or not shown whole: nothing can be counted in it.",
-        "Wait for its end, and read it as the full viewer.",
+        "Nothing can be counted in the game: it is not over, or you do not see all of it.",
+        "Wait for its end, and read it as the viewer `full`.",
     ),
     ModelUnavailable: ProblemKind(
         "model-unavailable",
@@ -115,14 +115,14 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "invalid-request",
         422,
         "The request cannot be read",
-        "A body, a parameter or a cursor of the wrong shape.",
-        "Mend the places in `errors`.",
+        "A body, a parameter or a cursor has the wrong form.",
+        "Correct what `errors` points at.",
     ),
     edge.CredentialInUrl: ProblemKind(
         "credential-in-url",
         400,
         "A credential has no place in an address",
-        "A key or a token stands in the address, where logs keep it.",
+        "The address holds a key or a token, and addresses end up in logs.",
         "Send `Authorization: Bearer …`, or `token` in `identify`, and have this credential replaced.",
     ),
     edge.Unparsable: ProblemKind(
@@ -137,30 +137,30 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "not-found",
         404,
         "Nothing here for this caller",
-        "No such game, batch or address, or none for this caller: alike.",
-        "Check the id.",
+        "There is no such game, batch or address, or this caller may not see it; the answer is the same.",
+        "Check the id and the credential.",
     ),
     edge.Unauthenticated: ProblemKind(
         "unauthenticated",
         401,
         "A valid credential is needed",
-        "A credential is needed and there is none, or it is unknown, revoked, expired or replaced.",
+        "The credential is missing, unknown, revoked, expired or replaced.",
         "Send `Authorization: Bearer <key or token>`.",
     ),
     edge.Forbidden: ProblemKind(
         "forbidden",
         403,
         "This credential does not allow that",
-        "The credential does not allow that; or a web page of another origin called; or, without a "
-        "configured key, another name than localhost.",
+        "The credential does not allow that; or a web page of another origin sent the request; or no key is "
+        "configured and the request names another host than localhost.",
         "Use a key with the scope that `detail` names, or let the operator list the origin.",
     ),
     edge.DrivenAutomatically: ProblemKind(
         "driven-automatically",
         409,
         "This game steps itself",
-        "A step was asked of a game that the service drives.",
-        'Create it with `"drive": "manual"`.',
+        "Somebody asked for a step of a game that the service drives.",
+        'To step a game by hand, create it with `"drive": "manual"`.',
     ),
     edge.Stale: ProblemKind(
         "stale",
@@ -174,7 +174,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         416,
         "No event at that position yet",
         "`after` lies beyond the viewer's last event.",
-        "Go on from a `seq` you were given.",
+        "Continue from a `seq` that you received.",
     ),
     edge.Unfinished: ProblemKind(
         "unfinished",
@@ -196,23 +196,22 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "There is nothing to resume",
         "Neither the batch nor any of its games is suspended (for `retry`: or has failed, or is excluded "
         "and not played anew yet).",
-        "Nothing: it goes on, or is over. To have keys and endpoints read anew while it waits for a model, "
-        "pause it first.",
+        "Nothing: it is running, or over. If it waits for a model and should read keys and endpoints again, "
+        "pause it first, then resume it.",
     ),
     edge.StillNeeded: ProblemKind(
         "still-needed",
         409,
         "It is not over, or something open needs it",
-        "A game is to be deleted that is not over, or that a judge or a fork still needs; `detail` says "
-        "which.",
+        "The game to delete is not over, or a judge or a fork still needs it; `detail` says which.",
         "Cancel what `detail` names, or wait for its end.",
     ),
     edge.UnknownRequest: ProblemKind(
         "unknown-request",
         404,
         "No such request is open for this seat",
-        "No such request is open for this seat; another seat's request answers alike.",
-        "Answer the request in `request`, or the last `request` frame.",
+        "This seat has no such open request. Another seat's request gets the same answer.",
+        "Answer the request in `request`, or in the last `request` frame.",
     ),
     edge.AlreadyAnswered: ProblemKind(
         "already-answered",
@@ -225,8 +224,8 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "too-late",
         410,
         "That request is closed",
-        "The request is closed: its deadline has passed, its attempts are used up, or the game was ended. "
-        "The default was played.",
+        "The request is closed, and the default was played: its deadline has passed, its attempts are used "
+        "up, or the game was ended.",
         "Go on to the next request.",
     ),
     edge.CodeSpent: ProblemKind(
@@ -240,21 +239,22 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "rate-limited",
         429,
         "Too many requests in too short a time",
-        "More than 10 messages or answers a second, after a burst of 20; an accepted answer does not count.",
-        "Wait as `Retry-After` says.",
+        "You sent more than 10 messages or answers a second, after a burst of 20. Accepted answers do not "
+        "count.",
+        "Wait as long as `Retry-After` says.",
     ),
     edge.QuotaExceeded: ProblemKind(
         "quota-exceeded",
         429,
         "More than your quota allows",
-        "More than a quota of your key's owner allows; `quota` and `limit` say which.",
-        "Wait as `Retry-After` says; `GET /me` tells what is left.",
+        "A quota of your key's owner is used up; `quota` and `limit` say which.",
+        "Wait as long as `Retry-After` says. `GET /me` shows what is left.",
     ),
     edge.NotAnswered: ProblemKind(
         "not-answered",
         409,
         "A remote seat has not answered yet",
-        "A step needs the answer of a `remote` seat that has not come yet; `detail` names the requests.",
+        "A step needs answers of `remote` seats that have not come yet; `detail` names the requests.",
         "Let those seats answer, then step again.",
     ),
     edge.AlreadyJudged: ProblemKind(
@@ -268,15 +268,15 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "already-seen",
         409,
         "Too much of this was shown to a key of yours",
-        "A key of the same owner was shown what was chosen there, or the game through other eyes, or may "
-        "read it in full; `errors` points at the first such answer.",
+        "A key of the same owner has seen what the seat chose there, or has seen the game as another viewer, "
+        "or may read the game in full; `errors` points at the first such answer.",
         "Leave it out: it counts as silence.",
     ),
     edge.SetSealed: ProblemKind(
         "set-sealed",
         409,
         "The set is sealed until its date",
-        "Nothing is told of answers and gold of a set before its date.",
+        "The answers and the gold of a set stay secret until its date.",
         "Ask again after the date in `detail`.",
     ),
     edge.SetClosed: ProblemKind(
@@ -284,20 +284,20 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         410,
         "The set takes no answers any more",
         "The date of the set has passed, or its owner has withdrawn it.",
-        "Score answers to items of an open set with `POST /evaluations`.",
+        "If the set is open now, score answers to its items with `POST /evaluations`.",
     ),
     edge.TooManyRaters: ProblemKind(
         "too-many-raters",
         409,
         "An owner answers a set as three raters",
-        "The owner has answered the set under three raters' names.",
-        "Answer again as one of them: the last answers count.",
+        "The owner has answered the set under three raters' names already.",
+        "Answer again under one of these names: the last answers count.",
     ),
     edge.NotComparable: ProblemKind(
         "not-comparable",
         409,
         "These two cannot be compared",
-        "Two raters or evaluations have nothing in common, are of different dimensions, or count by "
+        "The two raters or evaluations have no item in common, have different dimensions, or count by "
         "different rules.",
         "Compare what `detail` says can be compared.",
     ),
@@ -312,7 +312,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "missing-answer",
         409,
         "The recorded answers do not fit this game",
-        "Recorded answers hold none to what a seat asks its model, or one to another question.",
+        "The recording has no answer to a seat's question, or an answer to another question.",
         "Use the settings and seeds of the recorded run.",
     ),
     edge.TrialRunning: ProblemKind(
@@ -340,21 +340,22 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "too-large",
         413,
         "The body is larger than we read",
-        "The body is larger than the service reads: 1 MiB, 4 MiB for a record and for answers to a set.",
+        "The body is larger than 1 MiB (4 MiB for a record and for answers to a set).",
         "Send less.",
     ),
     edge.TooSlow: ProblemKind(
         "too-slow",
         408,
         "The body came too slowly",
-        "No byte of the body came for 15 s, or it was not whole after 60 s. The connection is closed.",
-        "Send it again, in one go.",
+        "No byte of the body came for 15 s, or the body was not complete after 60 s. The connection is "
+        "closed.",
+        "Send the request again, without pauses.",
     ),
     edge.WrongMediaType: ProblemKind(
         "wrong-media-type",
         415,
         "The body must be JSON",
-        "The body says of itself that it is not JSON.",
+        "The header `Content-Type` names something other than JSON.",
         "Send `Content-Type: application/json`.",
     ),
     edge.NotAllowed: ProblemKind(
@@ -362,7 +363,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         405,
         "This address takes other methods",
         "The address takes other methods.",
-        "Use one of the header `Allow`.",
+        "Use a method that the header `Allow` names.",
     ),
     edge.UpgradeRequired: ProblemKind(
         "upgrade-required",
@@ -382,8 +383,8 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "not-ready",
         503,
         "The service cannot take requests now",
-        "The service starts, stops, or cannot use its database: away, locked by another program, a full "
-        "disk, an unknown schema. `detail` says which in a sentence.",
+        "The service is starting, is stopping, or cannot use its database: the database is away or locked by "
+        "another program, its disk is full, or its schema is unknown. `detail` says which.",
         "Ask again after `Retry-After` seconds.",
     ),
 }
@@ -409,7 +410,7 @@ _OPENING: Final = """# Problems
 Every error of the service is a problem (RFC 9457) of the media type `application/problem+json`, over HTTP
 and over the socket. `code` is stable, and `type` is `/problems/<code>`, where the service says the same as
 this table. `detail` says what is wrong this time, `errors` names the places by JSON pointer, and `trace_id`
-finds the matching line in the service's own log. What was sent is not repeated where it could not be read.
+is also in the matching line of the service's log. A problem never repeats input that could not be read.
 
 | code | status | what it means | what to do |
 | --- | --- | --- | --- |

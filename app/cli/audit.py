@@ -57,13 +57,15 @@ def audit(
         str | None, typer.Option(help="Only from then on: a day or a time in UTC.", show_default=False)
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only before then.", show_default=False)] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The last so many.")] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Show only this many entries, the latest.")
+    ] = 100,
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Show who did what and when, the oldest first.
 
-    It covers games, batches, tokens, codes, evaluations, sets and keys. Reading is noted for exports alone.
+    It covers games, batches, tokens, codes, evaluations, sets and keys. Of reads, it lists only exports.
 
     Example: interintent audit --action export --since 2030-01-31
     """

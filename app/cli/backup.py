@@ -24,9 +24,9 @@ def backup(
 ) -> None:
     """Write the whole database to one file, while the service runs.
 
-    What is committed when the command begins is in it, and nothing that comes later. The file holds roles,
-    hashes of keys and the secrets of tokens: only its owner may read it. Exits with 1 if SQLite finds the
-    database damaged; the backup is written all the same, and as damaged as the database.
+    The file holds everything that was committed when the command began, and nothing later. The file holds
+    roles, hashes of keys and the secrets of tokens: only its owner may read it. Exits with 1 if SQLite finds
+    the database damaged; the backup is written all the same, and as damaged as the database.
     """
     if out.exists() and not replace:
         fail(f"{out} exists: name another file, or replace it with --replace")

@@ -99,7 +99,7 @@ def retry(
     exclude_above: AnewAbove = EXCLUDE_ABOVE,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """As `resume`; failed games go on too, and excluded games are played anew, once each.
+    """Resume a batch, continue its failed games, and play its excluded games anew, once each.
 
     A finished game is excluded if it is marked as invalid, or if its models defaulted too many decisions.
     It is played anew as a further game of the batch, with the same deal and agents: a marked one from its

@@ -40,7 +40,7 @@ def bot_check_command(
     quiet: Annotated[float, typer.Option(help="Seconds after which a bot counts as gone.")] = 4.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> None:
-    """Put a bot through everything that can happen on the wire, and report what it gets wrong.
+    """Test a bot against everything that can happen on the wire, and report what it gets wrong.
 
     Serves a mock game, over WebSocket and over HTTP: replays, duplicate delivery, refused and late answers,
     connections dropped in the middle of a request, unknown fields and types, slowness, and every close code.

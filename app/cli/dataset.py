@@ -83,11 +83,11 @@ def dataset_command(
     raters_of: RatersOf = None,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Write finished games as a data set: Parquet tables with a card that says what every column means.
+    """Write finished games as a data set: Parquet tables with a card that explains every column.
 
     The tables are games, seats, turns, beliefs, intentions, votes, quests, calls, items, contexts,
-    judgements, statements and answers (docs/datasets.md). They are read by pandas, polars, DuckDB and
-    `datasets.load_dataset(DIR, "turns")` as they are. Equal games give equal bytes.
+    judgements, statements and answers (docs/datasets.md). pandas, polars, DuckDB and
+    `datasets.load_dataset(DIR, "turns")` read them as they are. Equal games give equal bytes.
 
     Example: interintent dataset my-games games.ndjson --license cc-by-4.0
 

@@ -31,12 +31,12 @@ def doctor(
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Check the whole database: every log, every row, and what belongs together.
+    """Check the whole database: the file, every log, every row, and references between rows.
 
-    It looks for damage of the file, tables that were changed, holes in logs, logs that cannot be played
-    through, columns that disagree with their log, rows that cannot be read, and rows that belong to nothing,
-    and says what to do about each. Of a damaged file it reads all that can be read, and mends nothing. Exits
-    with 1 if something is wrong and was not mended. A service may run meanwhile.
+    It looks for damage in the file, changed tables, holes in logs, logs that cannot be played through,
+    columns that disagree with their log, rows that cannot be read, and rows that belong to nothing, and says
+    what to do about each. In a damaged file it reads what it can, and mends nothing. Exits with 1 if
+    something is wrong and was not mended. A service may run meanwhile.
     """
     settings = read_settings(database_url)
     configure(logging.CRITICAL)  # what the log would say of the database are findings

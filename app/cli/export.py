@@ -91,11 +91,11 @@ def export_answers(
 ) -> None:
     """Write every answer of a batch's models, straight from the database; no server needs to be running.
 
-    What was paid for without being used is written too, with a negative `attempt`: tries of an outage,
-    answers that were put aside, those of a game that was played anew. With this file, its settings and its
-    seeds, a batch can be repeated without a model: by `interintent simulate --agents llm --answers FILE`, or
-    on a server with an endpoint `recorded`. The exit status is 0 on success, 1 if a damaged row was left out
-    (it is named), 2 if nothing was written.
+    Answers that were paid for but not used have a negative `attempt`: tries during an outage, answers that
+    were put aside, those of a game that was played anew. With this file, its settings and its seeds, a batch
+    can be repeated without a model: by `interintent simulate --agents llm --answers FILE`, or on a server
+    with an endpoint `recorded`. The exit status is 0 on success, 1 if a damaged row was left out (it is
+    named), 2 if nothing was written.
     """
     count, unused, damaged = run_or_fail(_write_answers(read_settings(database_url), batch, out))
     note(f"{count} answers in {out}" + (f", and {unused} calls that no game uses" if unused else ""))

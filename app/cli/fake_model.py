@@ -49,8 +49,8 @@ def fake_model_command(
 ) -> None:
     """Serve a fake model over the OpenAI chat-completions protocol. A TEST INSTRUMENT, not a model.
 
-    With it, games with language models can be played without a key, to see what they would cost: it counts
-    calls and tokens (GET /stats), can be slow, and can have the faults of real servers, all from a seed.
+    Use it to play games with language models without a key, and to see what they would cost: it counts calls
+    and tokens (GET /stats), can be slow, and can imitate the faults of real servers, all from a seed.
 
     Example: interintent fake-model --latency lognormal:1.0,0.5 --fault status_429_seconds:0.1
     """

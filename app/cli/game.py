@@ -33,8 +33,8 @@ def invalidate(
     undo: Annotated[bool, typer.Option("--undo", help="Take an excluded game in again.")] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Exclude a game from reports and items. It is kept, with its log, and stays in exports; the mark says
-    when, by whom and why. Reports count it in the second figures alone, as they do with every excluded game.
+    """Exclude a game from reports and items. The game and its log stay, also in exports; a mark says when, by
+    whom and why it was excluded. Like every excluded game, it counts only in the second figures of reports.
     """
     if bool(reason) is undo:
         fail("give either a --reason or --undo")

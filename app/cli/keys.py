@@ -126,14 +126,15 @@ def create(
     scope: Annotated[
         list[str] | None,
         typer.Option(
-            help="What the key allows with what is its own; repeatable, or separated by commas. With :any "
-            "behind it: with everybody's. all: every scope over its own; all:any: over everybody's."
+            help="What the key may do with its owner's objects; repeatable, or separated by commas. With "
+            ":any behind it: with everybody's objects. all: every scope; all:any: every scope over "
+            "everybody's objects."
         ),
     ] = None,
     project: Annotated[
         str | None,
         typer.Option(
-            help="Keys of one project share what each of them makes. If omitted: the key shares nothing.",
+            help="Keys of one project own what any of them makes. If omitted: the key shares nothing.",
             show_default=False,
         ),
     ] = None,
@@ -257,8 +258,8 @@ def revoke(
 ) -> None:
     """Revoke a key. Running services refuse it, and close its connections, within two seconds.
 
-    Tokens that came from it stay valid, so that its games go on, unless it is --compromised; that can also be
-    said of a key that was revoked before. Even after the last key is revoked, the service refuses callers
+    Tokens that came from it stay valid, so that its games go on, unless you add --compromised, which also
+    works for a key that was revoked before. Even after the last key is revoked, the service refuses callers
     without a credential.
     """
     now = now_ms()

@@ -25,11 +25,13 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "serve": Command("serve", "Serve games over HTTP and WebSocket until stopped (Ctrl-C, SIGTERM)."),
     "work": Command(
-        "work", "Drive games and run judges, without serving: whatever processes on the same database accept."
+        "work",
+        "Drive the games and run the judges that other processes on the same database accept; serve nothing.",
     ),
     "migrate": Command(
         "migrate",
-        "Bring the database to the newest schema. SQLite's file is made; for PostgreSQL, createdb first.",
+        "Bring the database to the newest schema. Creates an SQLite file; for PostgreSQL, run createdb "
+        "first.",
     ),
     "backup": Command("backup", "Write the whole database to one file, while the service runs."),
     "restore": Command("backup", "Put a backup into a database that is empty or missing."),
@@ -40,7 +42,9 @@ COMMANDS: Final = {
     "prune": Command(
         "prune", "Delete old batches with their games for good, and say how many bytes that frees."
     ),
-    "doctor": Command("doctor", "Check the whole database: every log, every row, and what belongs together."),
+    "doctor": Command(
+        "doctor", "Check the whole database: the file, every log, every row, and references between rows."
+    ),
     "simulate": Command(
         "simulate", "Play games in this process, without a server, and print the paper's game metrics."
     ),
@@ -72,11 +76,11 @@ COMMANDS: Final = {
     "game": Command("game", "Exclude a game from reports and items, or take it in again."),
     "bot-check": Command(
         "bot_check",
-        "Put a bot through everything that can happen on the wire, and report what it gets wrong.",
+        "Test a bot against everything that can happen on the wire, and report what it gets wrong.",
     ),
     "dataset": Command(
         "dataset",
-        "Write finished games as a data set: Parquet tables with a card that says what every column means.",
+        "Write finished games as a data set: Parquet tables with a card that explains every column.",
     ),
     "items": Command(
         "items", "Write items of finished games as JSON lines: what raters and models are asked."
@@ -90,7 +94,7 @@ COMMANDS: Final = {
     ),
     "ratings": Command(
         "ratings",
-        "Rate players by one fit over all their games: who wins how often, whatever side they were dealt.",
+        "Rate players by one statistical fit over all their games, whatever sides they were dealt.",
     ),
     "report": Command(
         "report",
@@ -99,8 +103,8 @@ COMMANDS: Final = {
     ),
     "compare": Command(
         "report",
-        "Compare raters pair by pair on the items they share: who guesses, summarises or judges better; with "
-        "--contrast conditions, such as two presets or models, by all that seats did and said.",
+        "Compare raters pair by pair on the items they share: who guesses, summarises or judges better. "
+        "With --contrast, compare conditions instead, such as two presets or models.",
     ),
     "view": Command(
         "view",

@@ -21,10 +21,10 @@ def migrate(
     ] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Bring the database to the newest schema. SQLite's file is made; for PostgreSQL, createdb first.
+    """Bring the database to the newest schema. Creates an SQLite file; for PostgreSQL, run createdb first.
 
-    Programs of the release before go on beside it. serve does the same when it starts. There is no way back
-    but a backup (interintent backup).
+    Programs of the previous release keep running on the new schema. serve migrates by itself when it starts.
+    The only way back is a backup (interintent backup).
     """
     settings = read_settings(database_url)
 

@@ -43,11 +43,11 @@ def try_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before the calls.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Ask a model one question of each form that seats ask for, and say what works, how fast, and at what
-    cost.
+    """Ask a model one question of each form that seats and judges ask for, and say what works, how fast, and
+    at what cost.
 
-    The questions are those of a seeded game, so their sizes are real. It estimates from the answers what a
-    game of five such seats takes with each preset. Nothing is stored.
+    The questions come from a seeded game, so their sizes are realistic. From the answers, the command
+    estimates what a game of five such seats takes with each preset. Nothing is stored.
 
     Status 1: the endpoint refuses or cannot be reached, or no answer can be used.
 

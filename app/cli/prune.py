@@ -30,7 +30,7 @@ _UNITS: Final = {"h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 @commands.command("prune")
 def prune(
     older_than: Annotated[
-        str, typer.Option(help="Batches in which nothing has happened for so long: 12h, 90d, 52w; 0h: all.")
+        str, typer.Option(help="Batches in which nothing has happened for this long: 12h, 90d, 52w; 0h: all.")
     ],
     label: Annotated[
         str | None, typer.Option(help="Only batches with this label, as name=value.", show_default=False)
@@ -40,8 +40,8 @@ def prune(
         bool,
         typer.Option(
             "--vacuum",
-            help="SQLite: give the room back to the disk. Writing waits meanwhile, and the disk needs room "
-            "for a second copy.",
+            help="SQLite: shrink the file. Meanwhile nothing can be written, and the disk needs room for a "
+            "second copy.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -49,7 +49,7 @@ def prune(
 ) -> None:
     """Delete old batches with their games for good, and say how many bytes that frees.
 
-    A batch that is not over, or that a judge or an open fork needs, is kept and named. Scores of evaluations
+    It keeps and names batches that are not over, or that a judge or an open fork needs. Scores of evaluations
     stay, without texts. Take a backup first (interintent backup).
     """
     span = re.fullmatch(r"(\d{1,5})([hdw])", older_than)

@@ -35,16 +35,16 @@ def ratings_command(
     exclude_above: ExcludeAbove = EXCLUDE_ABOVE,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Rate players by one fit over all their games: who wins how often, whatever side they were dealt.
+    """Rate players by one statistical fit over all their games, whatever sides they were dealt.
 
-    Without files, these are the ratings of bots from the database's rated games, as GET /ratings gives them.
-    Of files, every finished game counts, and players are agents with their models:
+    Without files, it rates bots by the database's rated games, as GET /ratings does. With files, every
+    finished game counts, and the players are agents with their models:
 
       interintent ratings games.ndjson
 
-    The games of a batch come by interintent export BATCH --view full | interintent ratings -
+    For the games of a batch: interintent export BATCH --view full | interintent ratings -
 
-    A rating is the expected share of games won with a seat dealt at random, in games in which players of mean
+    A rating is the share of games that the player should win with a randomly dealt seat, if players of mean
     skill hold all other seats, with a 95 % interval over games.
 
     It needs the extra `reports`. The exit status is 2 if there was no game to rate.

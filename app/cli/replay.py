@@ -132,8 +132,8 @@ def metrics_command(
 ) -> None:
     """Game metrics of recorded games, pooled, beside the published figures.
 
-    With --group-by, the games or seats of each group, too. Groups of seats have what their seats did, not
-    who won. Where games of several rule sets are pooled, they are named.
+    With --group-by, each group of games or seats has a table, too. Groups of seats show what their seats did,
+    not who won. If games of several rule sets are pooled, the rule sets are named.
 
     Of records, only games that follow the rules are counted; the others are listed on standard error. Of
     games of ours, those that reports exclude are left out: marked as invalid, or with more than 5 % of the

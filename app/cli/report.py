@@ -138,7 +138,7 @@ def report_command(
     status is 2 if there was no game to report on.
 
     Games in which models defaulted more than --exclude-above of their decisions are excluded, and so are
-    games that were marked as invalid. Where that changes a figure, a second one has them in.
+    games that were marked as invalid. If that changes a figure, a second figure includes them.
 
     Columns, for --group-by, --where and --contrast: of games profile, players, batch, file, agents, seating,
     seed and every label of their batch; of seats agent, model, served, preset, steps, prompts, memory,
@@ -437,12 +437,12 @@ def compare_command(
     jobs: Jobs = 1,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Compare raters pair by pair on the items they share: who guesses, summarises or judges better; with
-    --contrast conditions, such as two presets or models, by all that seats did and said.
+    """Compare raters pair by pair on the items they share: who guesses, summarises or judges better. With
+    --contrast, compare conditions instead, such as two presets or models.
 
-    Each row has both raters' figures, their difference with its 95 % interval over games, the p value of
-    a permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs
-    (Holm), and the numbers of items that only one of them has. The table is that of interintent report.
+    Each row has both raters' figures, their difference with its 95 % interval over games, the p value of a
+    permutation test that exchanges the two within whole games, the p value adjusted for the number of pairs
+    (Holm), and how many items only one of them has. interintent report has the same table.
 
     The exit status is 2 if there was no game, if no two raters answered or judged the same item, or if no
     game has both levels of a contrast.

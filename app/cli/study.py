@@ -91,8 +91,8 @@ def plan_command(
     """Say what a study takes before it is played: cells, games, calls, tokens, money and hours, and the
     smallest difference that it can find.
 
-    The figures come from games of the study or of its pilot that are there, else from a trial of the model
-    (--try), else they are assumed, and it says so. Nothing is asked without --try.
+    The figures come from games of the study or of its pilot, else from a trial of the model (--try).
+    Otherwise they are assumed, and the plan says so. No model is asked without --try.
 
     The exit status is 0, 1 if the study's questions cannot be answered for lack of the extra `reports` (the
     plan is printed without what they can find), or 2 if nothing can be planned.
@@ -185,8 +185,8 @@ def _check_seats(folder: StudyFolder, design: Design, endpoints: Any) -> None:
 
 @study_app.command("freeze")
 def freeze_command(directory: Dir) -> None:
-    """Write down hash and date of the study file, before the first game. What is changed later is reported as
-    a deviation in status and report.
+    """Record the study file's hash and the date before the first game. status and report list later changes
+    as deviations.
     """
     folder = folder_of(directory)
     _, design = opened(folder)
@@ -209,7 +209,7 @@ def run_command(
     pilot: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Play so many pilot games of each cell, with other deals. No report counts them."
+            min=1, help="Play this many pilot games of each cell, with other deals. No report counts them."
         ),
     ] = None,
     parallel: Annotated[
@@ -416,14 +416,14 @@ def report_command(
         bool,
         typer.Option(
             "--look",
-            help="Look before the planned number of games is there. The look is noted, told in every report, "
-            "and corrected for: later a difference has to be clearer.",
+            help="Look before the planned number of games is there. The look is recorded, every report "
+            "mentions it, and later a difference has to be clearer.",
         ),
     ] = False,
 ) -> None:
     """Report on the study's games, with its questions, deviations and early looks.
 
-    Before the planned number of games is there, it takes --look.
+    Before the planned number of games is there, it refuses without --look.
 
     Answers to questions need the extra `reports`. Without it the report has counts and tables, and the exit
     status is 1.

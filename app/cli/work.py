@@ -56,10 +56,11 @@ def work(
         ),
     ] = None,
 ) -> None:
-    """Drive games and run judges, without serving: whatever processes on the same database accept.
+    """Drive the games and run the judges that other processes on the same database accept; serve nothing.
 
-    Start as many as you like on PostgreSQL; they share all games. A stop hands the games over to others
-    within a second, those with a call to a model in flight when it is answered; a second stop ends at once.
+    Start as many as you like on PostgreSQL; they share all games. When stopped, it hands its games over
+    within a second; games with a call to a model in flight follow when the call is answered. A second stop
+    ends it at once.
     """
     options: dict[str, object] = {}
     if max_games is not None:

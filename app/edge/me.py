@@ -24,8 +24,8 @@ class QuotaView(BaseModel):
 
     name: str
     per: Literal["second", "day", "request", "once"] = Field(
-        description="What is limited: what happens in a second or on a day of UTC, one request, or what is "
-        "there at once."
+        description="What the limit covers: one second, one day of UTC, one request, or everything that "
+        "exists at once."
     )
     counted: Literal["process", "server"] = Field(
         description="Whether each process of the service counts for itself, or all together."
@@ -40,10 +40,13 @@ class MeView(BaseModel):
     """The caller, as the service knows it."""
 
     name: str = Field(description="The credential's name: stable, and not secret.")
-    owner: str | None = Field(description="To whom its games belong, and whose quotas hold. Null: a token.")
+    owner: str | None = Field(
+        description="The owner of the games that this credential makes, and of the "
+        "quotas that apply. Null: a token."
+    )
     scopes: list[str]
     viewer: str = Field(
-        description="Whose eyes it sees games of others through: `public`, `full`, or for a token `seat:3`."
+        description="The viewer as which it sees games of others: `public`, `full`, or for a token `seat:3`."
     )
     game: str | None = Field(description="The only game of a token.")
     batch: str | None = Field(description="The only batch of a token.")
@@ -52,8 +55,8 @@ class MeView(BaseModel):
 
 @router.get("/me", summary="The caller, and its quotas", response_model=MeView, responses=documented())
 async def show_me(caller: CallerDep, quotas: Annotated[Quotas, service("quotas")]) -> MeView:
-    """What the credential is, and how much is left of each quota. Over one, requests are answered with 429
-    `quota-exceeded`, the quota's name, and `Retry-After`.
+    """Says whose credential this is, and how much is left of each quota. A request beyond a quota is answered
+    with 429 `quota-exceeded`, the quota's name, and `Retry-After`.
     """
     grant = caller.grant
     return MeView(

@@ -105,10 +105,10 @@ class Secrets:
         """The grant of this token. Raises Unauthenticated for a foreign, altered or expired token."""
         kid = self.kid_in(token)
         if kid is None or kid not in self._by_kid:
-            raise Unauthenticated("this token is not known")
+            raise Unauthenticated("this key or token is not known")
         grant = _signed(token, kid, self._by_kid[kid])
         if grant is None:
-            raise Unauthenticated("this token is not known")
+            raise Unauthenticated("this key or token is not known")
         if grant.expires <= now_s:
             raise Unauthenticated("this token has expired; ask its issuer for a new one")
         return grant

@@ -120,7 +120,7 @@ async def show_rating_progress(
     batch: BatchOf = None,
     raters_of: OwnersOf = None,
 ) -> RatingProgress:
-    """Over these finished games, and over people only: models are compared with people in reports."""
+    """Covers these finished games, and people only: reports compare models with people."""
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, "annotate")
     whose = await evaluations.whose(caller, games, listed(raters_of, "raters_of"))
     rows = await evaluations.store.judgements_of(games, whose=whose, kind="human")

@@ -80,15 +80,14 @@ class RatedPlayer(Shown):
     skill: Limited = Field(description="In log odds a seat; 0 for a player of mean skill.")
     games: int
     deserted: int = Field(
-        description="Games that it left, so that a stand-in took its seat. Each is rated as lost, for this "
-        "player "
-        "alone, and is not among `games`."
+        description="Games that the player left, so that a stand-in took its seat. Each counts as lost, for "
+        "this player alone, and is not among `games`."
     )
     won_as_loyal: Won = Field(description="As it was, with the co-players and opponents that it had.")
     won_as_evil: Won
     decisions: int | None = Field(description="The requests that its seats answered. Null: not known.")
     defaulted: int | None = Field(
-        description="Of those, how many it left to the default. They count as its play."
+        description="How many of these decisions the player left to the default. They count as its play."
     )
 
 

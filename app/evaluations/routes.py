@@ -73,9 +73,8 @@ OwnersOf = Annotated[
     str | None,
     comma_list(
         "(project:[a-z0-9][a-z0-9._-]{0,63}|key:k_[a-z0-9]{1,32})",
-        "Also what the raters of this owner handed in, such as `project:lab`. Without it, a stranger's work "
-        "is "
-        "not read. For games that the caller may read in full.",
+        "Includes the work of this owner's raters, such as `project:lab`, on games that the caller may read "
+        "in full. By default, strangers' work is left out.",
     ),
 ]
 Limit = Annotated[int, Query(ge=1, le=200)]
@@ -136,9 +135,9 @@ async def list_items(
 ) -> Any:
     """Items of finished games. They hold only what the reader's seat saw, and never gold.
 
-    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. What is read counts: of games that the
-    caller may not read in full, it is remembered through whose eyes its owner saw them and which choices it
-    was shown. Who has seen more than the one view that a sealed set shows may not answer it there.
+    Ids are `{game}/{dimension}/{request}/{stage}/{reader or -}`. The service remembers what it has shown each
+    owner of games that the owner may not read in full: as which viewer, and which choices. An owner that has
+    seen more than a sealed set shows may not answer those items there.
     """
     variant = Variant(reader=_reader(reader), seed=seed, history=history, options=options, context=context)
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller)
@@ -206,9 +205,9 @@ async def create_evaluation(
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen, for practice: of games whose
     gold the caller may read (its own, with `export:full`, and games with `reveal: all`), and of items of sets
-    that are open. They are scored in full and as often as one likes; a rater's last answers to an item are
-    its valid ones. Answers to all other items are 403: they are handed in to a sealed set, with
-    `POST /evaluations/sets/{s}/answers`.
+    that are open. They are scored in full and as often as you like; a rater's last answers to an item are the
+    valid ones. Answers to other items are refused (403): hand them in to a sealed set, with `POST
+    /evaluations/sets/{s}/answers`.
 
     Several samples (1 to 5) of an item are joined by majority. `regrade_of` links to the evaluation that is
     done again.

@@ -333,7 +333,7 @@ class EvaluationView(Shown):
         "reliability curve. Null: none were made.",
     )
     open_book: RoleFigures | None = Field(
-        None, description="The same of roles that the end of the game had told everybody."
+        None, description="The same, in games whose roles everybody learned at the end."
     )
     excluded: dict[str, int] | None = Field(None, description="Items that do not count, by reason.")
     per_item: list[ScoredItem] | None = Field(None, description="With `?per_item=true`.")
@@ -419,7 +419,9 @@ class ComparisonView(Shown):
     unit: Literal["item", "intention"] = Field(
         description="The subject of one answer or judgement: an item, or an intention of a stage."
     )
-    shared: int = Field(description="Units that both have answered or judged, whether or not they count.")
+    shared: int = Field(
+        description="Units that both have answered or judged, including those that do not count."
+    )
     first_only: int = Field(description="Units of the first rater alone. They are not compared.")
     second_only: int
     items: int = Field(description="Shared items that count: the totals are made of them.")

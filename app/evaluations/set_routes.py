@@ -51,8 +51,8 @@ async def create_set(
     key: IdempotencyKey,
     response: Response,
 ) -> Any:
-    """The server draws the items, from finished games that the caller may read in full. Of each game the set
-    shows what one seat saw. From now on everybody with `eval:read` may read the items, and everybody with
+    """The server draws the items from finished games that the caller may read in full. The set shows each
+    game as one seat saw it. From now on everybody with `eval:read` may read the items, and everybody with
     `eval:submit` may answer; after the date, everybody may read gold, answers and scores. Neither the items
     nor the date can be changed, and the games cannot be deleted before the set is scored.
     """
@@ -91,8 +91,8 @@ async def list_sets(
     responses=documented(404),
 )
 async def show_set(set_id: SetOf, evaluations: EvaluationsDep) -> SetView:
-    """Until the date, the answer is the same whoever asks and whatever was handed in. Whoever looks first
-    after the date has all answers scored: `scoring`, and in a moment `open`.
+    """Until the date, the answer is the same for everybody and does not depend on what was handed in. The
+    first request after the date starts the scoring: `scoring`, and soon `open`.
     """
     return await evaluations.sets.view(set_id)
 
@@ -107,10 +107,10 @@ async def show_set(set_id: SetOf, evaluations: EvaluationsDep) -> SetView:
 async def withdraw_set(
     set_id: SetOf, why: WithdrawSet, evaluations: EvaluationsDep, caller: CallerDep
 ) -> SetView:
-    """Takes a set back for good, whether or not somebody has answered: from now on it shows no items and
-    takes no answers, no gold and no score of it is ever told, and its games are free to be deleted or drawn
-    again. The set stays on the list with the reason, and raters keep their receipts. Only its owner may, and
-    only before the date: then everything is open.
+    """Withdraws a set for good, whether or not somebody has answered. From now on it shows no items and takes
+    no answers, and nobody ever sees its gold or a score. Its games may be deleted or drawn again. The set
+    stays on the list with the reason, and raters keep their receipts. Only its owner may do this, and only
+    before the date.
     """
     return await evaluations.sets.withdraw(set_id, why.reason, caller)
 
@@ -177,8 +177,8 @@ async def answer_set(
     """Stores one rater's answers until the set's date, up to five samples of an item, and gives a receipt for
     them. What the rater handed in before is replaced. An owner answers as three raters at most.
 
-    409 `already-seen`: a key of the same owner may read the game in full, has seen it through other eyes than
-    the set shows it, or was shown what was chosen in that turn.
+    409 `already-seen`: a key of the same owner may read the game in full, has seen it as another viewer than
+    the set's, or has seen what was chosen in that turn.
     """
     receipt = await once(lambda: evaluations.sets.hand_in(set_id, new, caller, key))
     return receipt.response() if isinstance(receipt, KeptAnswer) else receipt
@@ -239,5 +239,7 @@ async def show_entry(
     entry_id: Annotated[str, Path(pattern=r"^r_[a-z0-9]{1,32}$")],
     evaluations: EvaluationsDep,
 ) -> EntryView:
-    """Everybody's may be read, beside the gold. Before the date: 409 `set-sealed`, even if there is none."""
+    """One rater's answers beside the gold; every caller may read them. Before the date: 409 `set-sealed`,
+    even if there is no such entry.
+    """
     return await evaluations.sets.entry(set_id, entry_id)

@@ -19,7 +19,7 @@ class NewBot(Strict):
 
     name: BotName = Field(description="Shown to everybody, with its owner.")
     version: BotName = Field(
-        description="Say a new one whenever the bot plays differently: a rating is about one version."
+        description="Choose a new one whenever the bot plays differently: each version has its own rating."
     )
 
 

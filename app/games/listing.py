@@ -236,8 +236,8 @@ async def list_games(
         Query(
             max_length=200,
             pattern=r"^[^\x00]*$",
-            description="Words, of which each is a part of something that the list shows of a game: an id, "
-            "the profile, the status, the winner, the ending, a label of its batch, an agent or model.",
+            description="Only games whose line in the list contains all of these words, each anywhere in an "
+            "id, the profile, the status, the winner, the ending, a label of the batch, an agent or a model.",
         ),
     ] = None,
     since: Since = None,

@@ -188,8 +188,8 @@ async def show_game(
     """Shows the public table; to a seat, its own hand too; to a key with `export:full`, its own games in
     full.
 
-    While others play remote seats of it, a key that has seats there, or made the game, sees it as its seat,
-    or, without one, as everybody does.
+    While others play remote seats of the game, its owner and keys that have a seat there see it as their
+    seat, or, without a seat, as everybody does.
     """
     row = await access.game(caller, game_id)
     viewer = (await access.sight(caller, row)).named(viewer_name, row.players)
@@ -575,14 +575,15 @@ async def retry_batch(
     caller: CallerDep,
     audit: AuditDep,
 ) -> Retried:
-    """As `resume`, and failed games go on too, each after its last stored event: under the same id, with what
-    was answered and paid for.
+    """As `resume`, and failed games go on too: under the same id, after the last stored event, with the
+    answers that were paid for.
 
     Finished games that reports exclude (marked as invalid, or with too many defaults of models) are played
-    anew, once each: as further games of the batch with the same deal and agents, whose `forked_from` names
-    the excluded one. With too many defaults, the new game has the log up to the first of them; a marked one
-    begins with its deal. The excluded one stays, and stays excluded. No game is played anew in a batch
-    that is still being created, in forks and imports, or where `remote` seats know the deal.
+    anew, once each, as further games of the batch with the same deal and agents; `forked_from` names the
+    excluded game. In place of a game with too many defaults, the new game continues from the first default;
+    in place of a marked game, it begins with the deal. The excluded game stays, and stays excluded. No game
+    is played anew in a batch that is still being created, in forks and imports, or where `remote` seats know
+    the deal.
     """
     await access.batch(caller, batch_id, "games:create")
     async with audit.noted(caller, "retry", batch_id) as deed:

@@ -329,7 +329,7 @@ class ForkGame(Strict):
     deadlines_s: Deadlines | None = Field(None, description="If omitted: those of the original's batch.")
     labels: Labels = Field(
         default_factory=dict,
-        description="In addition to those of the original's batch; an equal name replaces its value.",
+        description="Labels to add to those of the original's batch; an equal name replaces the value.",
     )
 
 
@@ -599,8 +599,8 @@ class GameSummary(Shown):
     winner: Side | None
     ending: Ending | None
     title: str | None = Field(
-        description="What its batch is called: its label `title`, else `study` and `cell`, else all labels; "
-        "empty without labels. Null for callers with a watch token."
+        description="The batch's name: its label `title`, else `study` and `cell`, else all labels; empty "
+        "without labels. Null for callers with a watch token."
     )
     agents: list[str] | None = Field(
         description="Full viewer only: what sits at its seats, each once, such as `llm m1` and `scripted`."

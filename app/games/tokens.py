@@ -110,9 +110,9 @@ async def list_tokens(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> TokenPage:
-    """The caller's own, everybody's with `tokens:mint:any`; the newest first. Here are the tokens that were
-    minted on demand; those that come with new games, and for codes, die by `raise_epoch`. A row is kept for
-    30 days after the token's end.
+    """The caller's own, everybody's with `tokens:mint:any`; the newest first. The list has the tokens that
+    were minted on demand. To revoke tokens that came with a new game or for a code, use `raise_epoch`. A row
+    is kept for 30 days after the token's end.
     """
     within = [*listed(game, "game"), *listed(batch, "batch")]
     page = await tokens.page(caller, within, limit=limit, cursor=cursor)

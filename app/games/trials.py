@@ -37,10 +37,10 @@ async def try_model(
     trials: Annotated[Trials, service("trials")],
     new: NewTrial | None = None,
 ) -> TrialView:
-    """Asks the model one question of each form that seats ask for, one after another, and says what could be
-    used, how fast it was and what a game would take with each preset.
+    """Asks the model one question of each form that seats and judges ask for, one after another. The answer
+    says which replies could be used, how fast they came, and what a game would take with each preset.
 
-    It takes as long as 17 calls and about 50,000 tokens, which are paid for. Nothing is stored.
-    `model-unavailable` repeats the provider's words where the endpoint refuses or cannot be reached.
+    It makes 20 calls and spends about 55,000 tokens. Nothing is stored. If the endpoint refuses or cannot be
+    reached, `model-unavailable` repeats the provider's words.
     """
     return await trials.run(name, MOST_TOKENS if new is None else new.max_tokens)

@@ -63,7 +63,10 @@ class GameCost(Shown):
     prompt_tokens: Span
     completion_tokens: Span
     cost: Span | None = Field(description="Null: neither prices nor the provider say.")
-    hours: Span = Field(description="Of one game alone: its calls in a row, as fast as they were here.")
+    hours: Span = Field(
+        description="How long one game takes on its own: its calls one after another, as "
+        "fast as in this trial."
+    )
 
 
 class TrialView(Shown):
@@ -80,7 +83,8 @@ class TrialView(Shown):
         description="Of the completion tokens; null: the provider does not tell."
     )
     cached_share: float | None = Field(
-        description="Of the prompt that was sent a second time up to its last line; null: without counts."
+        description="The cached share of the prompt that was sent twice up to its last line. Null: the "
+        "server gave no counts."
     )
     tokens: int
     cost: float

@@ -179,6 +179,6 @@ async def show_readiness(
     ),
 )
 async def show_metrics(request: Request) -> Response:
-    """What happens in this process, and how much the database holds that is not done yet."""
+    """Metrics of this process for Prometheus, and the number of unfinished games in the database."""
     await request.app.state.gauges.refresh()
     return Response(generate_latest(metrics.REGISTRY), media_type=CONTENT_TYPE_LATEST)

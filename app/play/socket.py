@@ -123,7 +123,7 @@ async def socket(websocket: WebSocket) -> None:
     responses=documented(426),
 )
 async def tell_upgrade() -> NoReturn:
-    """Only a WebSocket gets further here: `/asyncapi.json` describes its messages."""
+    """This address is for WebSockets: `/asyncapi.json` describes the messages."""
     raise UpgradeRequired("connect with a WebSocket client; /docs/bots.md is the guide")
 
 
@@ -324,8 +324,8 @@ class Connection(SocketTalk):
 
     async def _check_seat(self, caller: Caller) -> None:
         """Raises Closing when the seat's tokens were revoked, when a newer connection holds the seat, or when
-        a key may no longer see what it sees, since others have come to the table. Checks at the beginning and
-        at every hint.
+        the key may see less than before, because others have joined the table. Checks at the beginning and at
+        every hint.
         """
         rung = [name for name in self._seat_hints if self._watch.rung_by(name)]
         if not self._seat_hints or not (rung or self._is_new):
@@ -395,7 +395,9 @@ class Connection(SocketTalk):
             return False
 
     def show_turn(self, frame: str) -> None:
-        """As ``show``, for whose turn it is. If the peer does not take it, the own task sends it."""
+        """As ``show``, for whose turn it is. If the peer does not take it at once, the connection's own task
+        sends it.
+        """
         if frame != self._turn:
             if self._turn and self.show(frame):
                 self._turn = frame

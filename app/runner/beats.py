@@ -1,11 +1,11 @@
-"""Beats: by these the other processes know that the jobs of this one are worked on.
+"""Beats: they tell other processes that this one works on its jobs.
 
-They come from a thread of their own, so that a loop that is busy for seconds loses no job. Once the loop has
-not come round for as long as a job may be silent, it hangs, and so does every game that it drives: then the
-beats stop and the process ends. If all of the process stood still (it was stopped, or its machine slept) it
-goes on, and finds out what others took over meanwhile.
+They come from a thread of their own, so that a loop that is busy for seconds loses no job. If the loop has
+not come round for as long as a job may be silent, it hangs, with every game that it drives: then the beats
+stop and the process ends. If the whole process stood still (it was stopped, or its machine slept), it goes
+on, and finds out what others took over meanwhile.
 
-The same thread ends sessions of other processes that have been silent for as long while they hold locks.
+The same thread ends sessions of other processes that hold locks and have been silent for that long.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class Beats:
             await engine.dispose()
 
     def _comes_round(self) -> bool:
-        """Whether the loop comes round, as far as one can know."""
+        """Whether the loop still comes round, as far as this thread can know."""
         now = time.monotonic()
         if now - self._beat_at > self._stale_s / 2:
             # This thread stood still, too, or the database kept it: that says nothing about the loop.

@@ -1,8 +1,8 @@
-"""Claims: a judging has one process that works on it at a time, and gets another one when that dies.
+"""Claims: one process at a time works on a judging, and another takes it over when that process dies.
 
 On PostgreSQL a claim is a row of the queue that its process beats for; on SQLite, where it also stands for
-all games, it is a lock on a file beside the database. Claims save money, not correctness: of two that judge
-the same, only one can store each step.
+all games, it is a lock on a file beside the database. Claims only save money: if two processes judge the
+same, only one can store each step.
 """
 
 import os
@@ -118,7 +118,9 @@ class JobClaims:
     sole = False
 
     def __init__(self, jobs: JobStore, own: UUID, stale_s: float) -> None:
-        """``own``: names this process. ``stale_s``: seconds without a beat until a claim is anybody's."""
+        """``own``: names this process. ``stale_s``: seconds without a beat after which anybody may take a
+        claim over.
+        """
         self._jobs = jobs
         self._own = own
         self._stale_s = stale_s

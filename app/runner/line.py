@@ -6,8 +6,8 @@ __all__ = ["Line"]
 
 
 class Line:
-    """Games that wait. The next one is of the owner with the fewest places; owners with equally many take
-    turns, and of one owner, who came first goes first.
+    """Games that wait. The next game is one of the owner with the fewest places. Owners with equally many
+    places take turns, and an owner's games go in the order in which they came.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Line:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether an owner waits that has no place at all."""
+        """Whether any waiting owner has no place at all."""
         return any(not self._places[owner] for owner in self._waiting)
 
     def take(self) -> tuple[str, str]:

@@ -45,8 +45,8 @@ released or suspended; otherwise it goes on once that wait is over.
 
 class LocalRunner:
     """Drives up to ``parallel`` games at the same time; the other games queue, and owners take turns. An
-    owner of whom no game is driven does not wait: its first game gets a place beyond these. So does a game
-    that is submitted with one.
+    owner without a driven game does not wait: its first game gets a place beyond these. So does a game that
+    was submitted with a place of its own.
 
     A game that waits for a remote seat gives its place to the next game: people take their time. So does a
     game whose model does not answer, except for one that tries whether it answers again.
@@ -284,7 +284,7 @@ class LocalRunner:
             return True
 
     async def _stop_game(self, game_id: str, stop: Stop) -> bool:
-        """Writes down why the game does not go on. Returns whether it is over."""
+        """Stores why the game does not go on. Returns whether it is over."""
         row = await self._store.game(game_id)
         assert row is not None
         if isinstance(stop, BatchStops):
@@ -312,8 +312,8 @@ class LocalRunner:
         return True
 
     async def _suspend(self, batch_id: str, why: Suspension, job: int | None = None) -> None:
-        """Suspends the batch, and lets go of all its games. ``job``: the one whose game stops it; what a
-        process finds out that stood still meanwhile is out of date.
+        """Suspends the batch, and releases all its games. ``job``: the job of the game that stops it; without
+        it, a process that stood still could suspend a batch for an outdated reason.
         """
         if await self._store.suspend(batch_id, why, job):
             log.warning(

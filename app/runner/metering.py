@@ -1,5 +1,5 @@
-"""What metrics and log say of a driven game: how long it and its phases took, what was played by default, and
-when it began and ended.
+"""Metrics and log lines of a driven game: how long the game and its phases took, its defaults, its beginning
+and its end.
 """
 
 import time

@@ -1,5 +1,5 @@
-"""Games that another process drives, and whose seats were viewed here a moment ago: their views are kept, so
-that a seat's next call over HTTP reads only what is new.
+"""Keeps the views of seats whose games another process drives, for a moment after each use, so that a seat's
+next call over HTTP reads only what is new.
 """
 
 import asyncio

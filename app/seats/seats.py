@@ -1,4 +1,4 @@
-"""Playing a remote seat: its open request, and what becomes of its answers. Sockets and HTTP share this
+"""Playing a remote seat: its open request, and accepting or refusing its answers. Sockets and HTTP share this
 module, so a seat may switch between them in the middle of a request.
 """
 
@@ -219,9 +219,10 @@ class Seats:
     async def _act_at_once(
         self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str
     ) -> Accepted | str | None:
-        """Gives the answer to the agent that waits for it, here or over a link, and returns when it
-        is committed. None: there is no such agent, or something is wrong with the answer, and the database
-        has to say what becomes of it. A receipt: so it has, but the answer may be committed under it.
+        """Gives the answer to the agent that waits for it, here or over a link, and returns when it is
+        committed. Returns None if there is no such agent, or if something is wrong with the answer, so that
+        the database has to decide. Returns a receipt if the database has to decide, but the answer may have
+        been committed under that receipt.
         """
         inbox = self._driven.get(view.game_id)
         if inbox is None and not self._links.brings(view.game_id):

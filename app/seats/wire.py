@@ -83,7 +83,7 @@ def address_of(websocket: WebSocket) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Handshakes:
-    """What a handshake is checked by, and how long a caller may take to identify."""
+    """The rules for a handshake, and how long a caller may take to identify."""
 
     lifecycle: Lifecycle
     keys: Keys

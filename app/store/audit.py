@@ -59,8 +59,8 @@ class Audit:
         self, by: Doer, action: str, object_: str, **detail: Any
     ) -> AsyncIterator[dict[str, Any]]:
         """Adds a deed before the block does it, so that no crash leaves a deed without its line. What the
-        block puts into the mapping is added to the details. The line of a deed that is refused is taken out
-        again, unless something is in the mapping: a part of it may have been done.
+        block puts into the mapping is added to the details. If the deed is refused, its line is removed
+        again, unless the mapping holds something: then a part of the deed may be done.
         """
         number = await self.note(by, action, object_, **detail)
         more: dict[str, Any] = {}

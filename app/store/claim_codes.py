@@ -47,9 +47,9 @@ class ClaimCodes:
     async def make(
         self, game_id: str, seat: int, epoch: int, expires_at: int, *, by: str, offers: bool = False
     ) -> str:
-        """A new code of 130 random bits; it takes the place of an earlier one that nobody has used. ``by``:
-        the public name of the credential that makes it. ``offers``: the seat no longer belongs to the owner,
-        and its tokens are revoked.
+        """A new code of 130 random bits; it replaces an earlier unused one. ``by``: the public name of the
+        credential that makes it. ``offers``: the seat no longer belongs to the owner, and its tokens are
+        revoked.
         """
         code = random_signs(_SIGNS)
 

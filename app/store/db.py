@@ -106,7 +106,7 @@ def is_ours(fault: Exception) -> bool:
 
 
 def passes(fault: BaseException | None) -> bool:
-    """Whether it is a fault of a database that is away, so that trying again helps."""
+    """Whether the fault comes from a database that is away, so that trying again helps."""
     return isinstance(fault, PASSING) and not is_ours(fault)
 
 
@@ -150,9 +150,9 @@ class Database:
         return postgres_engine(self.url, self._sessions, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     async def drop_silent(self) -> None:
-        """Ends the connections on which PostgreSQL has waited for us for a moment, and nobody else's: whoever
-        waits for an answer there waits in vain, and gets an error instead. Those that are idle are opened
-        anew when somebody needs them. Raises TimeoutError if PostgreSQL does not answer at all.
+        """Ends those of our connections on which PostgreSQL has waited for us for a moment: an answer that
+        somebody awaits there will never come, so the waiter gets an error. Idle connections are opened anew
+        when somebody needs them. Raises TimeoutError if PostgreSQL does not answer at all.
         """
         engine = self.engine_beside()
         try:
@@ -163,8 +163,8 @@ class Database:
             await engine.dispose()
 
     async def cut_if_silent(self, after_s: float) -> None:
-        """Lasts until it is cancelled. ``after_s`` seconds from now nobody waits for a silent PostgreSQL any
-        more: what it has not answered by then, or a moment later, fails.
+        """Runs until it is cancelled. From ``after_s`` seconds on, nobody waits for a silent PostgreSQL:
+        queries without an answer by then, or a moment later, fail.
         """
         await asyncio.sleep(after_s)
         while True:
@@ -294,8 +294,8 @@ class Database:
         return [row[0] for row in await self.rows(query)]
 
     async def agree_on_time(self) -> None:
-        """Goes by PostgreSQL's clock, which all processes share: no deadline may depend on whose clock is
-        wrong.
+        """Adopts PostgreSQL's clock, which all processes share, so that no deadline depends on a machine's
+        wrong clock.
         """
         if self.is_sqlite:
             return

@@ -1,7 +1,7 @@
-"""Deleting games with all that was stored about them, and what speaks against it.
+"""Deletes games with everything that was stored about them, or says what still needs them.
 
-Of a deleted game one row of ``deletions`` is left, and the scores of evaluations that used it, without any
-text. A game is deleted only when its batch is over and nothing open needs it.
+A deleted game leaves one row of ``deletions``, and the scores of evaluations that used it, without any text.
+A game is deleted only when its batch is over and nothing open needs it.
 """
 
 from collections import Counter

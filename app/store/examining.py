@@ -1,4 +1,4 @@
-"""Examines a whole database: the file, the schema, every log, every row, and what belongs together."""
+"""Examines a whole database: the file, the schema, every log, every row, and references between rows."""
 
 import asyncio
 import sqlite3
@@ -62,11 +62,11 @@ Tell = Callable[[int, int], None]
 
 
 async def examine(database: Database, tell: Tell, *, mend: bool = False) -> AsyncIterator[DatabaseFinding]:
-    """Everything that is wrong. A service may run meanwhile. ``mend``: what follows from the logs is written
-    anew, and what belongs to nothing is deleted; but in a damaged file nothing is changed.
+    """Everything that is wrong. A service may run meanwhile. ``mend``: rewrites what follows from the logs,
+    and deletes rows that belong to nothing; in a damaged file it changes nothing.
 
-    Of a damaged file everything is examined that can be read. What belongs together is not: it may only look
-    as if it were gone.
+    In a damaged file it examines everything that can be read, except references between rows: a row may only
+    seem to be missing.
     """
     damage = await _of_file(database)
     for finding in damage:

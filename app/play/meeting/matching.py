@@ -1,4 +1,4 @@
-"""Whom a pool's seeks are paired with. Pure: what is to happen is decided here, and stored by the service."""
+"""Decides which seeks of a pool are paired. Pure: the service stores the decision."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,8 +33,8 @@ def match(
 ) -> Match:
     """Decides about the open seeks of one pool, oldest first; ``seats``: how many a full game has.
 
-    A full game begins at once. When the time of somebody is up, a game begins with all who are there, if each
-    of them is content with so few; otherwise the seeks whose time is up end. ``one_per_owner``: of each
+    A full game begins at once. When one seek's time is up, a game begins with all seeks that are there, if
+    each of them accepts so few players; otherwise the seeks whose time is up end. ``one_per_owner``: of each
     owner's seeks only the oldest can be in the game. ``due``: the time is up for all of them.
     """
     there = [seek for seek in waiting if is_there(seek, now)]
@@ -55,7 +55,7 @@ def match(
 
 
 def _content(present: Sequence[SeekRow]) -> list[SeekRow]:
-    """The most of these that are content with as many players as they are together."""
+    """The largest group of these seeks that accept a game with only themselves."""
     content = list(present)
     while True:
         left = [seek for seek in content if _at_least(seek) <= len(content)]

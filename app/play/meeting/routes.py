@@ -34,12 +34,12 @@ HOSTS = [Depends(needs("games:create", writes=True))]
     responses=documented(404, 409, 413, 415, 429),
 )
 async def seek_game(new: NewSeek, meeting: MeetingDep, caller: CallerDep, response: Response) -> SeekView:
-    """Seeks a seat. As soon as enough seek the same, or when the time of one of them is up, a game is made:
-    its roles, seats and names are drawn by the server. The answer to a repeated seek is the open one, so a
-    seek may be sent again when no answer came.
+    """Seeks a seat. The server makes a game as soon as enough seeks have the same terms, or when the time of
+    one of them is up, and draws its roles, seats and names. The answer to a repeated seek is the open one, so
+    send a seek again when no answer came.
 
-    The socket `/ws/lobby` tells your bot of its game; or ask `GET /seeks/{seek}?wait_s=30`. A bot that has
-    neither a socket nor asked for 45 s is left out until it comes back.
+    The socket `/ws/lobby` tells your bot about its game; or ask `GET /seeks/{seek}?wait_s=30`. The server
+    leaves out a bot that has no socket and has not asked for 45 s, until it comes back.
     """
     response.headers.update(NO_STORE)
     return await meeting.seek(new, caller)
@@ -47,7 +47,9 @@ async def seek_game(new: NewSeek, meeting: MeetingDep, caller: CallerDep, respon
 
 @router.get("/seeks", summary="Who waits for a game", response_model=LobbyView, dependencies=PLAYS)
 async def show_lobby(meeting: MeetingDep, caller: CallerDep, response: Response) -> LobbyView:
-    """How many wait for what, games with open seats, and your own open seeks. Nobody learns who waits."""
+    """Shows how many seeks wait for which game, games with open seats, and your own open seeks. Nobody learns
+    who waits.
+    """
     response.headers.update(NO_STORE)
     return await meeting.lobby(caller)
 
@@ -68,7 +70,9 @@ async def show_seek(
         float, Query(ge=0, le=30, description="Answer when it is paired or has ended, at most so much later.")
     ] = 0.0,
 ) -> SeekView:
-    """Once it is paired, `game` has your seat and its token. Asking says that you are there."""
+    """Shows a seek of yours. Once it is paired, `game` has your seat and its token. Asking also tells the
+    server that your bot is there.
+    """
     response.headers.update(NO_STORE)
     return await meeting.show(seek_id, caller, wait_s)
 
@@ -97,8 +101,8 @@ async def withdraw_seek(
     responses=documented(413, 415, 429),
 )
 async def open_game(new: NewOpenGame, meeting: MeetingDep, caller: CallerDep) -> OpenGameView:
-    """A game as `POST /games` makes it, of which others may claim the seats whose agent is `open`. It begins
-    when all of them are claimed, or is filled up with scripted players when `wait_s` is over.
+    """Makes a game as `POST /games` does, but others may claim the seats whose agent is `open`. The game
+    begins when all of these are claimed, or after `wait_s`, when scripted players take the rest.
     """
     return await meeting.open_game(new, caller)
 
@@ -111,8 +115,8 @@ async def open_game(new: NewOpenGame, meeting: MeetingDep, caller: CallerDep) ->
     responses=documented(404),
 )
 async def withdraw_open_game(game_id: GameId, meeting: MeetingDep, caller: CallerDep) -> OpenGameView:
-    """The game does not begin, and the seeks of those who have claimed a seat expire. One that has begun
-    stays as it is: end it with `POST /games/{game}/cancel`.
+    """Gives up a game that has not begun; the seeks of those who claimed a seat expire. To end a game that
+    has begun, use `POST /games/{game}/cancel`.
     """
     return await meeting.withdraw_game(game_id, caller)
 
@@ -132,8 +136,8 @@ async def claim_open_seat(
     response: Response,
     claim: ClaimSeat | None = None,
 ) -> SeekView:
-    """Takes one of the game's open seats, by chance. The claim is a seek that waits for the game to begin:
-    your bot's socket, or `GET /seeks/{seek}`, then has the seat's token.
+    """Takes one of the game's open seats, drawn at random. The claim is a seek that waits for the game to
+    begin; then your bot's socket, or `GET /seeks/{seek}`, has the seat's token.
     """
     response.headers.update(NO_STORE)
     return await meeting.claim(game_id, claim or ClaimSeat(), caller)

@@ -45,14 +45,16 @@ class Seeker(Strict):
 
 
 class NewSeek(Seeker):
-    """A wish for a seat. Seeks with equal profile, players, pace and rated are paired with one another."""
+    """A request to be given a seat. Seeks with equal profile, players, pace and rated are paired with one
+    another.
+    """
 
     profile: Literal["interintent", "official"] = "interintent"
     players: Annotated[int, Field(ge=5, le=10), AS_WHOLE] = 5
     pace: Pace = Field(
         "normal",
-        description="How long you have for an answer: `fast` 10 s, `normal` 60 s for `vote` and `card` and "
-        "120 s for all else, `slow` 600 s.",
+        description="The time for each answer: `fast` 10 s, `normal` 60 s for `vote` and `card` and 120 s "
+        "for everything else, `slow` 600 s.",
     )
     rated: bool = Field(
         False,
@@ -66,7 +68,8 @@ class NewSeek(Seeker):
     )
     at_least: Annotated[int, Field(ge=1, le=10), AS_WHOLE] = Field(
         1,
-        description="How many seekers, you included, must be there to start so; with fewer, your seek ends.",
+        description="If fewer seekers than this are there when the time is up, you included, no game starts "
+        "and your seek expires.",
     )
     rematch_of: GameId | None = Field(
         None,
@@ -128,7 +131,7 @@ class NewOpenGame(NewGames):
 class OpenGameView(Shown):
     game_id: str
     status: Literal["open", "begun", "withdrawn", "expired"] = Field(
-        description="`begun`: it is a game as any other. Before that, `GET /games/{game}` does not know it."
+        description="`begun`: it is now a game like any other. Before that, `GET /games/{game}` answers 404."
     )
     profile: str
     players: int

@@ -1,7 +1,8 @@
 """Where players meet: seeks are paired into games, and open seats are claimed.
 
-A seek is paired in the transaction that stores its game, under the lock of its pool. So it is paired once,
-whichever processes try; and if a process dies on the way, the seek is as before, and any process pairs it.
+A seek is paired in the transaction that stores its game, under the lock of its pool. So it is paired only
+once, however many processes try. If a process dies on the way, the seek stays open, and any process can pair
+it.
 """
 
 import asyncio
@@ -76,7 +77,7 @@ _LABEL: Final = "meeting"
 
 
 def lobby_name(owner: str, bot: str) -> str:
-    """The name of hints to a bot: something has become of one of its seeks."""
+    """The name of hints to a bot that one of its seeks has changed."""
     return f"l_{hashlib.sha256(f'{owner}/{bot}'.encode()).hexdigest()[:32]}"
 
 
@@ -117,8 +118,8 @@ class Meeting:
     # --- seeking ----------------------------------------------------------------------------
 
     async def seek(self, new: NewSeek, caller: Caller) -> SeekView:
-        """Stores a seek and pairs it, if others wait. The same wish of the same bot is the same seek. Raises
-        InvalidRequest, NotFound, RateLimited, QuotaExceeded.
+        """Stores a seek, and pairs it if others wait. A bot's repeated seek with the same terms is the open
+        one. Raises InvalidRequest, NotFound, RateLimited, QuotaExceeded.
         """
         if new.rematch_of is not None:
             return await self._rematch(new, new.rematch_of, caller)
@@ -234,8 +235,8 @@ class Meeting:
         return seek
 
     async def show(self, seek_id: str, caller: Caller, wait_s: float = 0.0) -> SeekView:
-        """A seek of the caller's; with ``wait_s``, once it has ended or the time is up. Who asks is there.
-        Raises NotFound.
+        """A seek of the caller's; with ``wait_s``, once it has ended or the time is up. Asking marks the bot
+        as present. Raises NotFound.
         """
         seek = await self.own(seek_id, caller)
         if seek.status == "open":
@@ -258,7 +259,7 @@ class Meeting:
         return await self._view(await self.own(seek_id, caller), caller)
 
     async def lobby(self, caller: Caller) -> LobbyView:
-        """What everybody may know of who waits, and the caller's own seeks."""
+        """The public counts of waiting seeks, and the caller's own seeks."""
         # First: whoever is read here is counted below, and not the other way round.
         seeks = []
         for seek in await self._store.open_of(caller.owner):

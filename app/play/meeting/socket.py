@@ -1,7 +1,7 @@
-"""A bot's own socket: which games it has been given a seat in, a beat every 10 s, and a snapshot at first.
+"""A bot's own socket: first a snapshot, then each game in which the bot gets a seat, and a beat every 10 s.
 
-The database is the queue: at each hint, and at each beat, the connection compares what its bot has with what
-it has told. So nothing is lost between two connections, on whichever process.
+The database is the queue: at each hint, and at each beat, the connection compares the bot's seeks and games
+with what it has sent. So nothing is lost between two connections, even on different processes.
 """
 
 import time

@@ -152,7 +152,7 @@ def test_a_token_ends_with_its_second() -> None:
 def test_every_other_token_is_refused_with_the_same_words(token: str) -> None:
     with pytest.raises(Unauthenticated) as refused:
         Secrets([NEW]).read(token, NOW)
-    assert str(refused.value) == "this token is not known"
+    assert str(refused.value) == "this key or token is not known"
 
 
 def test_no_changed_character_is_overlooked() -> None:
