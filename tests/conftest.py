@@ -49,6 +49,7 @@ _patience.connect = _patience.read = _patience.write = _patience.pool = 200.0
 
 LONGEST_FIRST = (
     *(
+        "bench/test_bench.py",
         "app/test_schemathesis.py",
         "app/instruments/test_bot_check.py",
         "app/runner/test_kill.py",
