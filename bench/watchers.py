@@ -285,7 +285,7 @@ def idle_rows(scale: float, most: int, database_url: str | None) -> list[Row]:
         fed.call("POST", "/games", {})
         before = fed.helper.rss()
         with contextlib.closing(Crowd()) as crowd:
-            for count in (1_000, 5_000, 10_000):
+            for count in (int(scale * whole) for whole in (1_000, 5_000, 10_000)):
                 if count > most:
                     break
                 more = count - len(crowd.members)
