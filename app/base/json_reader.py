@@ -102,7 +102,11 @@ def read_json(
         _check_texts(written, texts)
     # orjson rounds integers of more than 64 bits, and keeps the last of doubled keys. Every colon of the body
     # is written again, but for those behind keys that were dropped; so is every escaped one.
-    if not _has_long_numbers(body) and _colons(body) == _colons(written) and not _ESCAPED_COLON.search(body):
+    if (
+        not _has_long_numbers(body, value)
+        and _colons(body) == _colons(written)
+        and not _has_escaped_colon(body)
+    ):
         return value
     try:
         return jiter.from_json(body, catch_duplicate_keys=True, cache_mode="keys")
@@ -146,6 +150,12 @@ def _colons(text: bytes) -> int:
     return found if place < 0 else found + text.count(b":", place)
 
 
+def _has_escaped_colon(text: bytes) -> bool:
+    if (begin := text.find(b"\\")) < 0:
+        return False
+    return _ESCAPED_COLON.search(text, begin, text.rfind(b"\\") + len(b"\\u003a")) is not None
+
+
 def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, texts: _Texts | None) -> Any:
     """The value of a body that orjson refuses: one with a lone surrogate or a number beyond a double, if
     texts and numbers are not to be checked. Raises for any other.
@@ -154,7 +164,7 @@ def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, tex
     number = _NUMBER.match(body, place) if fault.msg.startswith("number is infinity") else None
     if texts is not None and (number or ("surrogate" in fault.msg and _SURROGATE.match(body, place))):
         if number:
-            _has_long_numbers(number[0])
+            _has_long_numbers(number[0], 0.0)
         raise _scalar_refused(body, place, texts)
     objects: list[list[tuple[str, Any]]] = []
     decoder = json.JSONDecoder(object_pairs_hook=objects.append, parse_constant=_no_constant)
@@ -177,8 +187,8 @@ def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, tex
     if sum(map(len, objects)) != sum(map(len, map(dict, objects))):
         raise _doubled(body)
     del objects[:]  # the value takes as much memory
-    _has_long_numbers(body)
     value = json.loads(body)
+    _has_long_numbers(body, 0.0)
     _check_structure(value, max_depth)
     return value
 
@@ -223,9 +233,11 @@ def _members(value: Any) -> int:
     return members
 
 
-def _has_long_numbers(body: bytes) -> bool:
-    """Whether the body may have an integer of more than 64 bits. Raises Unparsable for too long a number."""
-    if not _has_digits(body, 19, 9, 4):
+def _has_long_numbers(body: bytes, value: Any) -> bool:
+    """Whether the body may have an integer of more than 64 bits. ``value``: what orjson reads, which makes
+    floats of those. Raises Unparsable for too long a number.
+    """
+    if not _has_digits(body, 19, 9, 4) or not _has_floats(value):
         return False
     if not _has_digits(body, _MAX_DIGITS, 32, 8):
         return True
@@ -235,6 +247,15 @@ def _has_long_numbers(body: bytes) -> bool:
     if _has_digits(joined, _MAX_DIGITS + 1, 1):
         raise _too_long()
     return _has_digits(joined, 19, 1)
+
+
+def _has_floats(value: Any) -> bool:
+    level = [value]
+    while level:
+        if float in map(type, level):
+            return True
+        level = gc.get_referents(*level)
+    return False
 
 
 def _has_digits(body: bytes, count: int, *steps: int) -> bool:
@@ -269,6 +290,7 @@ def _first_refused(text: bytes, texts: _Texts) -> int | None:
             if read.encode().translate(None, texts.taken):
                 break
             begin = end
+    end = min(end, text.rfind(b"\\", begin, end) + len(b"\\u0000"))
     found = texts.refused.search(text[begin:end])
     return found and begin + found.start(1) - 1
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from sqlalchemy.exc import IntegrityError
 
 from app.base.errors import KeyInUse
@@ -16,6 +16,7 @@ from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, matches, needs, service
 from app.edge.headers import REPORT_POLICY
 from app.edge.idempotency import KeptAnswer
+from app.edge.lines import NDJSON, Lines
 from app.edge.queries import comma_list, link_next, listed
 from app.evaluations.reports import Format, Making, read_split
 from app.evaluations.schemas import (
@@ -46,7 +47,6 @@ from evaluators.ground.rows import jsonl, row
 from evaluators.measures.defaults import EXCLUDE_ABOVE
 
 __all__ = [
-    "NDJSON",
     "BatchOf",
     "Cursor",
     "EvaluationsDep",
@@ -63,7 +63,6 @@ router = APIRouter(route_class=BodyRoute)
 
 EvaluationsDep = Annotated[Evaluations, service("evaluations")]
 
-NDJSON = "application/x-ndjson"
 
 GameOf = Annotated[str | None, comma_list("g_[a-z0-9]{1,32}", "Of this finished game.")]
 BatchOf = Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")]
@@ -144,7 +143,7 @@ async def list_items(
     await evaluations.may_see(caller, games, dimension, variant, followed=followed)
     if format_ == "ndjson":
         every = evaluations.all_items(caller, games, dimension, variant, followed=followed)
-        return StreamingResponse(item_lines(every), media_type=NDJSON, headers={"Cache-Control": "no-store"})
+        return Lines(item_lines(every), headers={"Cache-Control": "no-store"})
     page = await evaluations.page(
         caller, games, dimension, variant, followed=followed, limit=limit, cursor=cursor
     )

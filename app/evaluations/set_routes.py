@@ -3,7 +3,6 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from app.base.json_reader import MAX_RECORD
 from app.base.off_loop import off_loop
@@ -11,8 +10,9 @@ from app.base.problems import documented, in_text
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, needs
 from app.edge.idempotency import KeptAnswer
+from app.edge.lines import NDJSON, Lines
 from app.edge.queries import link_next
-from app.evaluations.routes import NDJSON, Cursor, EvaluationsDep, Limit, item_lines, item_views
+from app.evaluations.routes import Cursor, EvaluationsDep, Limit, item_lines, item_views
 from app.evaluations.schemas import ItemsPage, ItemsVariant
 from app.evaluations.set_schemas import (
     EntryView,
@@ -146,7 +146,7 @@ async def list_set_items(
     row, items, excluded, following = await evaluations.sets.items(set_id, caller, limit=limit, cursor=cursor)
     if format_ == "ndjson":
         every = evaluations.sets.all_items(set_id, caller)
-        return StreamingResponse(item_lines(every), media_type=NDJSON, headers={"Cache-Control": "no-store"})
+        return Lines(item_lines(every), headers={"Cache-Control": "no-store"})
     link_next(request, response, None if following is None else str(following))
     variant = Variant(options=row.variant["options"], history=row.variant["history"])
     return ItemsPage(

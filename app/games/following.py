@@ -8,6 +8,7 @@ from typing import Final
 from app.base.errors import BeyondHead
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
+from app.edge.lines import BrokenOff
 from app.games.access import Access
 from app.games.schemas import OVER, BatchView
 from app.store.db import PASSING
@@ -29,7 +30,7 @@ BETWEEN_S: Final = 0.02
 
 
 class Following:
-    """Streams of games and batches over HTTP. A stream ends when its credential is no longer valid."""
+    """Streams of games and batches over HTTP. A stream breaks off when its credential is no longer valid."""
 
     def __init__(
         self,
@@ -83,20 +84,15 @@ class Following:
         with self._feed.watch(game_id) as watch:
             while True:
                 # The status is read first: lines read after it include every event behind that status.
-                try:
-                    row = await self._store.game(game_id)
-                except PASSING as fault:
-                    if trouble_of(fault) is None:
-                        raise
-                    return  # the client's next request is told why
+                row = await self._store.game(game_id)
                 if row is None or not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
-                    return  # the client's next request is told why
+                    raise BrokenOff(f"the game {game_id} or the caller's credential is no longer there")
                 if (
                     caller.key_id is not None
                     and row.taken
                     and not (await self._access.sight(caller, row)).shows(viewer)
                 ):
-                    return  # others have come to the table
+                    raise BrokenOff(f"others play in {game_id} now")
                 over = row.status not in OPEN
                 while page := page or await self._reader.lines(
                     game_id, viewer, place, min(PAGE, left or PAGE)

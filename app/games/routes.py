@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from fastapi.responses import StreamingResponse
 
 from app.base.clock import timestamp
 from app.base.errors import Forbidden, InvalidRequest
@@ -16,6 +15,7 @@ from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, matches, needs
 from app.edge.idempotency import KeptAnswer
+from app.edge.lines import NDJSON, Lines
 from app.games.access import Access, needs_or_watches
 from app.games.deps import AccessDep, AuditDep, BatchId, FollowingDep, GameId, GamesDep, SeatTokensDep
 from app.games.schemas import (
@@ -51,8 +51,6 @@ from engine.view import stream, viewer_name
 __all__ = ["router"]
 
 router = APIRouter(route_class=BodyRoute)
-
-NDJSON = "application/x-ndjson"
 
 
 def _ndjson(description: str) -> dict[int | str, dict[str, Any]]:
@@ -205,7 +203,7 @@ async def show_game(
 @router.get(
     "/games/{game_id}/events",
     summary="A game's events",
-    response_class=StreamingResponse,
+    response_class=Lines,
     responses=documented(404, 416, also=_ndjson("One event per line, in the viewer's own numbering.")),
 )
 async def list_game_events(
@@ -224,12 +222,17 @@ async def list_game_events(
             description="Keep the stream open until the game ends; a blank line is sent when nothing happens."
         ),
     ] = False,
-) -> StreamingResponse:
-    """The viewer's stream as NDJSON. To continue, set `after` to the last `seq` you have."""
+) -> Lines:
+    """The viewer's stream as NDJSON. To continue, set `after` to the last `seq` you have.
+
+    An answer that ends holds every event it should. If the rest cannot be read, because the database is away
+    or the credential was revoked, the connection breaks before the end: ask again, from the last event you
+    have.
+    """
     row = await access.game(caller, game_id)
     viewer = (await access.sight(caller, row)).named(viewer_name, row.players)
     lines = await following.events(caller, game_id, viewer, after=after, limit=limit, follow=follow)
-    return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
+    return Lines(lines, headers={"Cache-Control": "no-store"})
 
 
 @router.post(
@@ -446,7 +449,7 @@ async def _batch_view(access: Access, games: Games, batch_id: str, caller: Calle
 @router.get(
     "/batches/{batch_id}/events",
     summary="A batch's progress as it happens",
-    response_class=StreamingResponse,
+    response_class=Lines,
     responses=documented(404, also=_ndjson("The batch, one line for each change.")),
 )
 async def list_batch_events(
@@ -456,18 +459,18 @@ async def list_batch_events(
     following: FollowingDep,
     caller: CallerDep,
     follow: Annotated[bool, Query(description="Keep the stream open until the batch is over.")] = False,
-) -> StreamingResponse:
+) -> Lines:
     """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
     lines = await following.progress(
         caller, batch_id, lambda: _batch_view(access, games, batch_id, caller), follow=follow
     )
-    return StreamingResponse(lines, media_type=NDJSON)
+    return Lines(lines)
 
 
 @router.get(
     "/batches/{batch_id}/export",
     summary="Export a batch",
-    response_class=StreamingResponse,
+    response_class=Lines,
     responses=documented(404, 409, also=_ndjson("Events, game by game; the last line holds their hash.")),
 )
 async def export_batch(
@@ -483,7 +486,7 @@ async def export_batch(
         int, Query(ge=0, le=2**53, description="The number of lines to leave out at the beginning.")
     ] = 0,
     partial: Annotated[bool, Query(description="Export even while the batch is still running.")] = False,
-) -> StreamingResponse:
+) -> Lines:
     """All events of all games, one per line, ordered by game and position.
 
     Each game opens with a line of the type `provenance`. With `view=full` it names, by seat, the agents with
@@ -513,7 +516,7 @@ async def export_batch(
         async for lines in exported:
             yield b"".join(lines)
 
-    return StreamingResponse(pieces(), media_type=NDJSON)
+    return Lines(pieces())
 
 
 @router.post(
