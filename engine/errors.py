@@ -90,7 +90,7 @@ class IllegalRecord(IllegalInput):
         attempt: int | None = None,
         move: int | None = None,
     ) -> None:
-        where = "set-up" if quest is None else f"quest {quest}, attempt {attempt}"
+        where = "set-up, before quest 1, attempt 1" if quest is None else f"quest {quest}, attempt {attempt}"
         if quest is not None:
             where += ": outcome" if move is None else f", move {move}"
         super().__init__(f"{record}: {where}: {rule}: expected {expected}, found {found}")

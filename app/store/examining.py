@@ -296,6 +296,10 @@ async def _of_batches(database: Database) -> list[DatabaseFinding]:
 
 async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseFinding]:
     todo = "interintent doctor --mend deletes them; a backup may have their game"
+    # Damage may have changed a game's id: then what is stored under the old one is all that there is of it.
+    log = select(events.c.game_id).where(events.c.game_id == games.c.game_id)
+    if await database.rows(select(games.c.game_id).where(~log.exists()).limit(1)):
+        mend, todo = False, "a game has lost its log, and this may be it: " + _FROM_BACKUP
     for table in OF_GAMES:
         column = table.c.game_id
         # A seek that waits, and a token of a whole batch, name no game.

@@ -17,6 +17,7 @@ from sqlalchemy import (
     case,
     cast,
     exists,
+    false,
     func,
     insert,
     literal_column,
@@ -433,7 +434,7 @@ class GameStore:
             select(batches.c.batch_id)
             .where(
                 func.coalesce(laid, 0) < batches.c.count,
-                batches.c.cancelled.is_(False),
+                batches.c.cancelled.is_(false()),
                 batches.c.suspended.is_(None),
             )
             .order_by(batches.c.created_at)
@@ -463,7 +464,7 @@ class GameStore:
         """Suspends a batch until it is resumed. Returns False for one that is suspended or cancelled
         already. ``job``: only while this job drives a game of the batch.
         """
-        open_: list[Any] = [batches.c.suspended.is_(None), batches.c.cancelled.is_(False)]
+        open_: list[Any] = [batches.c.suspended.is_(None), batches.c.cancelled.is_(false())]
         if job is not None:
             open_.append(exists().where(games.c.batch_id == batch_id, games.c.driver == job))
         statement = (
@@ -548,7 +549,7 @@ class GameStore:
 
         async def work(connection: AsyncConnection) -> bool:
             if retry is not None and anew:
-                as_known = batch.where(batches.c.count == retry.count, batches.c.cancelled.is_(False))
+                as_known = batch.where(batches.c.count == retry.count, batches.c.cancelled.is_(false()))
                 counted = await connection.execute(as_known.values(count=retry.count + len(anew)))
                 if not counted.rowcount:
                     return False  # somebody else has just retried or cancelled it

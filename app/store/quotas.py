@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final
 
-from sqlalchemy import case, delete, func, literal, select
+from sqlalchemy import case, delete, false, func, literal, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -135,7 +135,7 @@ class QuotaStore:
             .where(
                 batches.c.owner == owner,
                 batches.c.count > _LAID_AT_ONCE,
-                batches.c.cancelled.is_(False),
+                batches.c.cancelled.is_(false()),
             )
             .scalar_subquery()
         )

@@ -211,7 +211,7 @@ class ColumnSpec:
     """The name in the database, where that differs from the field's."""
 
 
-_TYPES: Final[Mapping[type, Any]] = {int: Integer(), str: String(), bool: Boolean()}
+_TYPES: Final[Mapping[type, Any]] = {int: Integer(), str: String(), bool: BooleanColumn()}
 _TABLES: Final[dict[type, Table]] = {}
 
 
@@ -519,7 +519,7 @@ class JudgementRow:
     kind: RaterKind
     evaluation_id: Id | None = None
     """For a model judge: the evaluation that asked it."""
-    reasonable: Annotated[bool | None, ColumnSpec(BooleanColumn())] = None
+    reasonable: bool | None = None
     think: Annotated[int | None, ColumnSpec(SmallInteger(), values=_SCORES)] = None
     speak: Annotated[int | None, ColumnSpec(SmallInteger(), values=_SCORES)] = None
     comment: Annotated[str | None, ColumnSpec(Text())] = None

@@ -106,6 +106,18 @@ async def test_what_is_broken_is_found_and_mended_if_the_log_says_how(database_u
         assert [one["mended"] for one in await doctor(database_url, "--mend", status=1)] == [False]
 
 
+async def test_what_is_neither_true_nor_false_is_found(tmp_path: Path) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        batch, [game] = await caller.played()
+    await run(url, "UPDATE batches SET cancelled = 7", "UPDATE games SET rated = 7")
+    found = await doctor(url, status=1)
+    assert [one["where"] for one in found if one["kind"] in ("row", "log")] == [
+        game,
+        f"the row {batch} of batches",
+    ]
+
+
 async def test_a_row_of_any_table_that_cannot_be_read_is_found(database_url: str) -> None:
     damaged = await add_damaged(database_url)
     assert {"seeks", "bots", "tokens", "audit", "quotas", "evaluation_sets", "set_answers"} <= damaged.keys()
@@ -125,6 +137,7 @@ async def test_a_game_whose_id_cannot_be_read_is_found_and_its_id_is_not_quoted(
     with closing(sqlite3.connect(tmp_path / "games.sqlite")) as damaging, damaging:
         # As a disk does it: without a look at foreign keys.
         damaging.execute(f"UPDATE {table} SET game_id = {value} WHERE game_id = ?", (game,))
+        before = damaging.execute("SELECT count(*) FROM events").fetchone()
     for words in ((), ("--mend",)):
         found = await doctor(url, *words, status=1)
         [named] = [one for one in found if "cannot be read" in one["what"]]
@@ -134,6 +147,9 @@ async def test_a_game_whose_id_cannot_be_read_is_found_and_its_id_is_not_quoted(
             else ("orphan", "events", False)
         )
         assert CANARY not in json.dumps(found)
+    # What was the game's is all that there is of it.
+    with closing(sqlite3.connect(tmp_path / "games.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM events").fetchone() == before
 
 
 async def test_a_changed_table_and_an_older_schema_are_found(database_url: str) -> None:

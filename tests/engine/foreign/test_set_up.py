@@ -86,7 +86,7 @@ def test_an_impossible_set_up_is_refused_in_the_records_own_words(name: str) -> 
     tried = 0
     for broken, says in set_ups(record):
         refusal = refused(broken)
-        assert str(refusal).startswith(f"{record['id']}: set-up: {says}"), says
+        assert str(refusal).startswith(f"{record['id']}: set-up, before quest 1, attempt 1: {says}"), says
         assert (refusal.move, refusal.quest, refusal.attempt) == (None, None, None)
         tried += 1
     assert tried > 20
