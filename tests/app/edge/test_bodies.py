@@ -715,7 +715,7 @@ def test_a_message_costs_little_more_than_json_does() -> None:
             least.add("any", cpu(harmless))
             least.add("ours", cpu(partial(hear, text)))
             least.add("json", cpu(partial(loads, text.encode()), 4))
-            if least["ours"] <= least["json"] + 2 * least["any"] + 0.0005:
+            if least["ours"] <= least["json"] * BETWEEN_MACHINES + 2 * least["any"] + 0.0005:
                 break
         else:
             over = least["ours"] - least["any"]
