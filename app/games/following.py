@@ -26,7 +26,12 @@ PAGE: Final = 500
 """Events read from the database at a time."""
 
 BETWEEN_S: Final = 0.02
-"""Seconds between two looks at a batch, of which hundreds of games may end in a second."""
+"""The fewest seconds between two looks at a batch, of which hundreds of games may end in a second."""
+
+LOOKING: Final = 10
+"""From one look to the next it takes so many times as long as the look took: large batches are looked at less
+often.
+"""
 
 
 class Following:
@@ -146,6 +151,7 @@ class Following:
                 looked = time.monotonic()
                 try:
                     shown = await view()
+                    next_look = looked + max(BETWEEN_S, LOOKING * (time.monotonic() - looked))
                 except PASSING as fault:
                     if trouble_of(fault) is None:
                         raise
@@ -157,7 +163,7 @@ class Following:
                 if self._lifecycle.draining or shown.status in OVER:
                     return
                 await watch.wait(self._blank_s)
-                await asyncio.sleep(looked + BETWEEN_S - time.monotonic())
+                await asyncio.sleep(next_look - time.monotonic())
                 if time.monotonic() - sent >= self._blank_s:
                     sent = time.monotonic()
                     yield b"\n"
