@@ -16,12 +16,8 @@ log = structlog.get_logger()
 NDJSON: Final = "application/x-ndjson"
 
 
-class BrokenOff(AvalonError):
-    """The rest of an answer cannot be sent; the client's next request is told why."""
-
-
-class _Told(Exception):
-    """A fault that the log names already."""
+class BrokenOff(Exception):
+    """The rest of an answer cannot be sent. The log says why, and the client's next request is told."""
 
 
 class Lines(StreamingResponse):
@@ -32,20 +28,20 @@ class Lines(StreamingResponse):
     media_type = NDJSON
 
     async def stream_response(self, send: Send) -> None:
-        self.body_iterator = _or_told(self.body_iterator)
+        self.body_iterator = _or_broken_off(self.body_iterator)
         try:
             await super().stream_response(send)
-        except _Told:
+        except BrokenOff:
             return  # without the last message, so that the server closes the connection
 
 
-async def _or_told(lines: AsyncContentStream) -> AsyncContentStream:
+async def _or_broken_off(lines: AsyncContentStream) -> AsyncContentStream:
     try:
         async for line in lines:
             yield line
     except Exception as fault:
         trouble = trouble_of(fault)
-        if trouble is None and not isinstance(fault, AvalonError):
+        if trouble is None and not isinstance(fault, AvalonError | BrokenOff):
             raise
         log.warning("an answer of many lines breaks off", cause=trouble.advice if trouble else str(fault))
-        raise _Told from fault
+        raise BrokenOff from fault

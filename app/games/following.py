@@ -14,6 +14,7 @@ from app.games.schemas import OVER, BatchView
 from app.store.db import PASSING
 from app.store.games import OPEN, GameStore
 from app.store.log import LogLine, LogReader, line_text
+from app.store.rows import GameRow
 from app.store.trouble import trouble_of
 from app.stream.feed import Feed
 from app.stream.positions import Positions
@@ -35,7 +36,7 @@ often.
 
 
 class Following:
-    """Streams of games and batches over HTTP. A stream breaks off when its credential is no longer valid."""
+    """Streams of games and batches over HTTP. A stream ends when its credential is no longer valid."""
 
     def __init__(
         self,
@@ -90,14 +91,10 @@ class Following:
             while True:
                 # The status is read first: lines read after it include every event behind that status.
                 row = await self._store.game(game_id)
-                if row is None or not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
-                    raise BrokenOff(f"the game {game_id} or the caller's credential is no longer there")
-                if (
-                    caller.key_id is not None
-                    and row.taken
-                    and not (await self._access.sight(caller, row)).shows(viewer)
-                ):
-                    raise BrokenOff(f"others play in {game_id} now")
+                if row is None or not await self._may_read_on(caller, row, viewer):
+                    if follow:
+                        return  # the end of a game is an event, and the next request is told why
+                    raise BrokenOff(f"{game_id} is gone, or its reader may read no more of it")
                 over = row.status not in OPEN
                 while page := page or await self._reader.lines(
                     game_id, viewer, place, min(PAGE, left or PAGE)
@@ -122,6 +119,12 @@ class Following:
                 if time.monotonic() - sent >= self._blank_s:
                     sent = time.monotonic()
                     yield b"\n"
+
+    async def _may_read_on(self, caller: Caller, row: GameRow, viewer: Viewer) -> bool:
+        if not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
+            return False
+        # Others may have come to the table since.
+        return caller.key_id is None or not row.taken or (await self._access.sight(caller, row)).shows(viewer)
 
     async def progress(
         self, caller: Caller, batch_id: str, view: Callable[[], Awaitable[BatchView]], *, follow: bool

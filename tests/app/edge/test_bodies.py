@@ -328,7 +328,6 @@ def rounds() -> Iterator[Least]:
 @pytest.mark.parametrize("size", [30_000, 300_000])
 def test_reading_takes_at_most_48_bytes_a_byte(size: int) -> None:
     for name, body in shapes(size).items():
-        gc.collect()
         tracemalloc.start()
         read(body)
         room = tracemalloc.get_traced_memory()[1] / len(body)
@@ -720,7 +719,6 @@ def test_a_message_costs_little_more_than_json_does() -> None:
         else:
             over = least["ours"] - least["any"]
             pytest.fail(f"{name}: {over / least['json'] * 4:.1f} times json.loads, {over * 1e3:.2f} ms")
-        gc.collect()
         tracemalloc.start()
         hear(text)
         room = tracemalloc.get_traced_memory()[1] / len(text)
