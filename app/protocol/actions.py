@@ -192,7 +192,7 @@ class SummariseAction(Strict):
     def _each_once(cls, value: object, read: ValidatorFunctionWrapHandler) -> dict[str, str]:
         answers: dict[str, str] = read(value)
         if isinstance(value, dict) and len(answers) != len(value):
-            raise ValueError("an object repeats a key; CRLF counts as LF")
+            raise PydanticCustomError("text", "an object repeats a key; CRLF counts as LF")
         return answers
 
 

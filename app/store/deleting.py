@@ -5,7 +5,7 @@ A game is deleted only when its batch is over and nothing open needs it.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from sqlalchemy.sql.elements import ColumnElement, literal_column
 from app.base.clock import timestamp
 from app.base.errors import StillNeeded
 from app.store.db import Database
-from app.store.games import OPEN
+from app.store.games import OPEN, parent_of
 from app.store.rows import Damaged
 from app.store.tables import (
     answers,
@@ -189,13 +189,16 @@ class Deleting:
     async def _delete(self, connection: AsyncConnection, game_ids: Sequence[str], by: str) -> Deleted:
         found = (
             await connection.execute(
-                select(games.c.game_id, games.c.batch_id, games.c.head)
+                select(games.c.game_id, games.c.batch_id, games.c.head, games.c.forked_from)
                 .where(games.c.game_id.in_(game_ids))
                 .order_by(games.c.game_id)
                 .with_for_update()
             )
         ).all()
         await _check(connection, game_ids)
+        for row in found:
+            if row.forked_from is not None:
+                await self._pass_on(connection, row.game_id)
         deleted = Deleted(len(found))
         for table in (*OF_GAMES, games):
             deleted.sizes[table.name] += await _bytes(connection, table, game_ids)
@@ -222,6 +225,20 @@ class Deleting:
                 ],
             )
         return deleted
+
+    async def _pass_on(self, connection: AsyncConnection, game_id: str) -> None:
+        """Makes the forks of a fork that is to be deleted forks of its source, since who sees them depends on
+        whether that one may go on.
+        """
+        c = games.c
+        source = (await connection.execute(select(c.forked_from).where(c.game_id == game_id))).scalar_one()
+        if not _is_origin(source):
+            return
+        forks = select(c.game_id, c.forked_from).where(parent_of(c.forked_from, self._database) == game_id)
+        for fork, origin in (await connection.execute(forks)).all():
+            if _is_origin(origin):
+                passed = {**source, "events": min(origin["events"], source["events"])}
+                await connection.execute(update(games).where(c.game_id == fork).values(forked_from=passed))
 
     async def _forget_texts(self, game_ids: Sequence[str]) -> None:
         """Removes what judges were asked and answered about these games; scores, tokens and costs stay."""
@@ -257,6 +274,10 @@ class Deleting:
 
 def _parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
     return (names[first : first + TOGETHER] for first in range(0, len(names), TOGETHER))
+
+
+def _is_origin(forked_from: Any) -> bool:
+    return isinstance(forked_from, Mapping) and type(forked_from.get("events")) is int
 
 
 def _judged(spec: Any) -> set[str]:

@@ -26,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.elements import ColumnElement
 
 from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
@@ -50,6 +51,7 @@ __all__ = [
     "Suspension",
     "Tallied",
     "new_id",
+    "parent_of",
     "random_signs",
 ]
 
@@ -223,6 +225,13 @@ def _first_rows(new: Sequence[NewGame], at: int) -> Iterator[dict[str, Any]]:
 _GAME: Final = select(games).where(games.c.game_id == bindparam("game"))
 
 
+def parent_of(forked_from: ColumnElement[Any], database: Database) -> ColumnElement[Any]:
+    """The id of the game that a fork was forked off."""
+    parent = forked_from["game_id"].as_string()
+    # SQLite ends a whole query at a value that is no JSON.
+    return case((func.json_valid(forked_from), parent), else_=None) if database.is_sqlite else parent
+
+
 class GameStore:
     """Everything about games and batches except their logs."""
 
@@ -332,10 +341,7 @@ class GameStore:
     def _line(self, game_ids: Sequence[str] | Select[Any]) -> CTE:
         """Pairs of ``fork``, one of these games, and ``source``, a game whose past it carries."""
         forks = games.alias()
-        parent = forks.c.forked_from["game_id"].as_string()
-        if self._database.is_sqlite:
-            # A value that is no JSON would end the whole query.
-            parent = case((func.json_valid(forks.c.forked_from), parent), else_=None)
+        parent = parent_of(forks.c.forked_from, self._database)
         line = (
             select(forks.c.game_id.label("fork"), parent.label("source"))
             .where(forks.c.game_id.in_(game_ids), forks.c.forked_from.is_not(None))

@@ -261,8 +261,9 @@ async def test_who_leaves_or_is_cancelled_waits_for_nothing() -> None:
 async def test_what_is_no_json_and_a_name_in_use_are_refused_at_once() -> None:
     async with misbehaving(nothing, asked("1.1.vote.1")) as seat:
         request = await first_of(seat)
-        with pytest.raises(ValueError, match="JSON"):
-            await seat.act(request, {"approve": float("nan")})
+        for value in (float("nan"), b"yes"):
+            with pytest.raises(ValueError, match="JSON"):
+                await seat.act(request, {"approve": value})
         first = asyncio.create_task(seat.act(request, {"approve": True}, message_id="a"))
         await asyncio.sleep(0.1)
         with pytest.raises(ValueError, match="waiting"):

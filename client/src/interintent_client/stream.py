@@ -162,8 +162,11 @@ class Stream:
 
 
 def wire(message: Json) -> str:
-    """The text of a message, as short as it may be. Raises ValueError or TypeError for what is not JSON."""
-    text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+    """The text of a message, as short as it may be. Raises ValueError for what is not JSON."""
+    try:
+        text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+    except TypeError as fault:
+        raise ValueError(str(fault)) from None
     try:
         text.encode()
     except UnicodeEncodeError:

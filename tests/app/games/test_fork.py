@@ -392,6 +392,33 @@ async def test_a_strangers_fork_repeats_no_answers_of_its_source_which_can_be_de
         assert (await caller.get(f"/games/{of_stranger}")).json()["status"] == "created"
 
 
+async def test_a_fork_stays_unseen_while_its_first_source_runs_when_the_fork_between_them_is_deleted(
+    database_url: str,
+) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.create(reveal="all", drive="manual")
+        await caller.post(f"/games/{origin}/step", json={"until": "round"})
+        made = [origin]
+        wish: dict[str, Any] = {"drive": "manual"}
+        for after in ("1.1.vote.2", "1.1.vote.2", "1.1.propose_team.1"):
+            wish["after"] = {"request": after}
+            made.append((await caller.post(f"/games/{made[-1]}/fork", json=wish)).json()["game_id"])
+            await caller.post(f"/games/{made[-1]}/step", json={"until": "end"})
+        _, first, second, last = made
+        of_first = (await caller.get(f"/games/{first}")).json()["forked_from"]
+        of_last = (await caller.get(f"/games/{last}")).json()["forked_from"]
+        assert of_last["events"] < of_first["events"]
+        for gone in (second, first):
+            assert (await caller.delete(f"/games/{gone}")).status_code == 200
+        key = await _with_scopes(caller, "games:create", "games:read")
+        problem(await caller.get(f"/games/{last}", headers=key), 404, "not-found")
+        problem(await caller.post(f"/games/{last}/fork", json=wish, headers=key), 404, "not-found")
+        view = (await caller.get(f"/games/{last}")).json()
+        assert view["forked_from"] == {"game_id": origin, "events": of_last["events"]}
+        await caller.post(f"/games/{origin}/cancel")
+        assert (await caller.get(f"/games/{last}", headers=key)).status_code == 200
+
+
 async def test_a_fork_of_a_game_that_still_runs_is_seen_by_who_sees_all(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, [origin] = await caller.create(drive="manual")

@@ -152,6 +152,11 @@ def test_an_invalid_action_is_refused_with_its_place(kind: Kind, sent: Any, poin
     assert refusal.value.pointer == pointer
 
 
+def test_a_key_that_comes_twice_is_refused_in_our_own_words() -> None:
+    with pytest.raises(InvalidAction, match=r"^an object repeats a key; CRLF counts as LF$"):
+        read_action(Kind.SUMMARISE, {"answers": {"a\n": "1", "a\r\n": "2"}})
+
+
 def test_limits_of_an_action_are_within_it() -> None:
     answers = {"x" * 64: "y" * 4_000, **{str(n): "" for n in range(19)}}
     assert read_action(Kind.SUMMARISE, {"answers": answers}) == SummariseAction(answers=answers)
