@@ -237,6 +237,24 @@ async def test_submissions_and_bytes_are_counted(caller: Caller) -> None:
     assert stored["bytes_a_day"] == used
 
 
+async def test_what_a_tokens_holder_sends_uses_up_nothing_of_its_owners(caller: Caller) -> None:
+    owner, headers = await limited(caller, bytes_a_day=2_000)
+    game = {"seats": [{"agent": "remote"}]}
+    made = (await caller.post("/games", json=game, headers=headers)).json()["games"][0]
+    code = await caller.post(f"/games/{made['game_id']}/seats/1/claim-code", json={}, headers=headers)
+    claimed = (await caller.post("/claims", json={"code": code.json()["code"]})).json()
+    path, answer = f"/games/{made['game_id']}/requests/1.1.vote.1/action", {"action": {"text": "x" * 900}}
+    used = (await mine(caller, headers))["bytes_a_day"]["used"]
+    answers = [await caller.post(path, json=answer, headers=bearer(claimed["token"])) for _ in range(4)]
+    assert [one.status_code for one in answers[:2]] == [404, 404]
+    over(answers[-1], "bytes_a_day")
+    assert (await mine(caller, headers))["bytes_a_day"]["used"] == used
+    assert (await caller.post("/games", json=game, headers=headers)).status_code == 201
+    await caller.services.quotas.stop()
+    stored = await QuotaStore(caller.services.database).used(owner, now_ms() // DAY_MS)
+    assert stored["token_bytes_a_day"] > 1_800 > stored["bytes_a_day"]
+
+
 async def test_beyond_a_days_submissions_nothing_is_scored_and_no_judge_begins(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
