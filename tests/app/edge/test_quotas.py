@@ -141,6 +141,22 @@ async def test_what_waits_for_players_and_what_was_paired_is_open_too(caller: Ca
     assert (await post("/seeks", {"bot": "owl"})).status_code == 201
 
 
+async def test_a_host_that_pauses_its_game_keeps_no_place_of_its_guests(caller: Caller) -> None:
+    _, host = await limited(caller)
+    _, guest = await limited(caller, open_games=1)
+    opened = {"seats": [{"agent": "open"}, *[{}] * 4]}
+    hosted = (await caller.post("/games/open", json=opened, headers=host)).json()["game_id"]
+    await caller.post(f"/games/{hosted}/seats/open/claim", json={"bot": "owl"}, headers=guest)
+    batch = (await caller.get(f"/games/{hosted}", headers=guest)).json()["batch_id"]
+    over(await caller.post("/seeks", json={"bot": "owl"}, headers=guest), "open_games")
+    assert (await caller.post(f"/batches/{batch}/pause", headers=host)).status_code == 202
+    async with asyncio.timeout(60):
+        while (await caller.get(f"/batches/{batch}", headers=host)).json()["status"] != "suspended":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert (await mine(caller, host))["open_games"]["used"] == 1
+    assert (await caller.post("/seeks", json={"bot": "owl"}, headers=guest)).status_code == 201
+
+
 async def test_games_that_are_played_anew_are_open_games(caller: Caller) -> None:
     _, headers = await limited(caller, open_games=1)
     scripts = {"seats": [{"agent": "scripted"}]}
