@@ -126,7 +126,7 @@ class BodyRoute(APIRoute):
             body = await _read(request, bounds.size, request.app.state.settings)
             if caller is not None and body:
                 quotas: Quotas = request.app.state.quotas
-                quotas.receive(caller.owner, len(body))
+                quotas.receive(caller.owner, len(body), by_token=caller.grant is not None)
             if time.monotonic() - began > _RECHECK_S:
                 forget_caller(request)
             value = None

@@ -44,6 +44,10 @@ BURST_S: Final = 1.0
 FOR_TOKENS: Final = 3
 """How many times the quota ``requests`` all tokens of an owner have together."""
 
+OF_KEYS: Final = "bytes_a_day"
+OF_TOKENS: Final = "token_bytes_a_day"
+"""The names under which the bytes are stored that an owner's keys send, and those that its tokens send."""
+
 EXEMPT: Final = frozenset({"", "keyless", "operator", "server"})
 """Owners for which the settings' quotas do not hold."""
 
@@ -134,10 +138,10 @@ class Quotas:
         self._allowances: dict[tuple[str, bool], tuple[float, Allowance]] = {}
         """By owner, and whether for its tokens: the limit, and what is left of it."""
         self._open: Counter[tuple[str, bool]] = Counter()
-        self._received: Counter[str] = Counter()
-        """Bytes by owner that are not stored yet."""
-        self._stored: dict[str, tuple[int, int]] = {}
-        """By owner: the day, and the bytes that are stored for it."""
+        self._received: Counter[tuple[str, str]] = Counter()
+        """Bytes that are not stored yet, by owner and name."""
+        self._stored: dict[tuple[str, str], tuple[int, int]] = {}
+        """By owner and name: the day, and the bytes that are stored for it."""
         self._models_checked: dict[str, tuple[float, str | None]] = {}
         """By owner: when it was looked what models have cost, and which quota was used up."""
         self._looking = WeakValueDictionary[str, asyncio.Lock]()
@@ -245,34 +249,33 @@ class Quotas:
 
     # --- bytes: in memory at first, and stored soon -----------------------------------------
 
-    def receive(self, owner: str, count: int) -> None:
+    def receive(self, owner: str, count: int, *, by_token: bool = False) -> None:
         """Counts bytes that the owner sends. Raises QuotaExceeded if it has sent too many today. What other
-        processes received in the last seconds is not among them.
+        processes received in the last seconds is not among them. ``by_token``: as for ``admit``.
         """
         limit = self.limit(owner, "bytes_a_day")
         if limit is None:
             return
-        if self._received_today(owner) + count > limit:
+        sender = owner, OF_TOKENS if by_token else OF_KEYS
+        if self._received_today(sender) + count > limit:
             raise self._exceeded("bytes_a_day", limit)
-        self._received[owner] += count
+        self._received[sender] += count
 
-    def _received_today(self, owner: str) -> int:
-        day, stored = self._stored.get(owner, (0, 0))
-        return self._received.get(owner, 0) + (stored if day == now_ms() // DAY_MS else 0)
+    def _received_today(self, sender: tuple[str, str]) -> int:
+        day, stored = self._stored.get(sender, (0, 0))
+        return self._received.get(sender, 0) + (stored if day == now_ms() // DAY_MS else 0)
 
     async def _store_received(self) -> None:
         received, day = +self._received, now_ms() // DAY_MS
         if not received:
             return
-        totals = await self._store.add_all(
-            day, {(owner, "bytes_a_day"): count for owner, count in received.items()}
-        )
+        totals = await self._store.add_all(day, received)
         # What came in meanwhile stays for the next time.
         self._received.subtract(received)
         self._received = +self._received
-        self._stored |= {owner: (day, total) for (owner, _), total in totals.items()}
+        self._stored |= {sender: (day, total) for sender, total in totals.items()}
         if len(self._stored) >= _FORGET_AT:
-            self._stored = {owner: known for owner, known in self._stored.items() if known[0] == day}
+            self._stored = {sender: known for sender, known in self._stored.items() if known[0] == day}
 
     # --- what all processes count together --------------------------------------------------
 
@@ -361,7 +364,7 @@ class Quotas:
             if known is None or limit is None
             else limit * BURST_S - known[1].left(time.monotonic()),
             "sockets": self._open.get((owner, False), 0),
-            "bytes_a_day": counts.get("bytes_a_day", 0) + self._received.get(owner, 0),
+            "bytes_a_day": counts.get("bytes_a_day", 0) + self._received.get((owner, OF_KEYS), 0),
             "batch_size": 0,
             "open_games": await self._store.open_games(owner),
             "model_tokens_a_day": spent.tokens,

@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from app.base.errors import KeyInUse
 from app.base.off_loop import off_loop
 from app.base.problems import documented, in_text
-from app.base.schemas import Cancelled
+from app.base.schemas import IS_NAME, Cancelled
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, matches, needs, service
 from app.edge.headers import REPORT_POLICY
@@ -405,7 +405,7 @@ async def cancel_evaluation(
     return Cancelled()
 
 
-RaterOf = Annotated[str, Query(pattern=f"^{RATER}$", description="The rater's name.")]
+RaterOf = Annotated[str, Query(pattern=f"^{RATER}$", description="The rater's name."), IS_NAME]
 
 
 @router.get(

@@ -48,14 +48,14 @@ async def list_bots(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> BotPage:
-    """Every registered bot with its owner and its check, newest first. Open to every caller."""
-    return await bots.page(owner=owner, limit=limit, cursor=cursor)
+    """Every registered bot with its owner, newest first; your own with their checks. Open to every caller."""
+    return await bots.page(caller, owner=owner, limit=limit, cursor=cursor)
 
 
 @router.get("/bots/{bot_id}", summary="One bot", response_model=BotView, responses=documented(404))
 async def show_bot(bot_id: BotId, bots: BotsDep, caller: CallerDep) -> BotView:
-    """A bot, and what its latest check has shown so far. Open to every caller."""
-    return await bots.show(bot_id)
+    """A bot; if it is yours, with what its latest check has shown so far. Open to every caller."""
+    return await bots.show(bot_id, caller)
 
 
 @router.post(

@@ -65,7 +65,9 @@ class BotView(Shown):
     checked_at: str | None = Field(
         description="When it first passed a check. Null: it has passed none, and plays no rated games."
     )
-    check: CheckResult | None = Field(description="The latest check. Null: none, or its game was deleted.")
+    check: CheckResult | None = Field(
+        description="The latest check. Null: none, its game was deleted, or the bot is another's."
+    )
 
 
 class BotPage(Shown):

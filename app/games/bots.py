@@ -51,20 +51,20 @@ class Bots:
         """
         known = await self._store.named(caller.owner, new.name, new.version)
         if known is not None:
-            return await self._view(known), False
+            return await self._view(known, caller), False
         bot = BotRow(new_id("p"), caller.owner, new.name, new.version, now_ms())
         if await self._store.add(bot, MOST_BOTS):
-            return await self._view(bot), True
+            return await self._view(bot, caller), True
         return await self.register(new, caller)
 
-    async def page(self, *, owner: str | None, limit: int, cursor: str | None) -> BotPage:
+    async def page(self, caller: Caller, *, owner: str | None, limit: int, cursor: str | None) -> BotPage:
         """A page of bots, newest first."""
         found, following = await self._store.page(owner=owner, limit=limit, cursor=cursor)
-        return BotPage(bots=[await self._view(bot) for bot in found], next=following)
+        return BotPage(bots=[await self._view(bot, caller) for bot in found], next=following)
 
-    async def show(self, bot_id: str) -> BotView:
-        """One bot with the result of its latest check. Raises NotFound."""
-        return await self._view(await self._bot(bot_id))
+    async def show(self, bot_id: str, caller: Caller) -> BotView:
+        """One bot; to its owner with the result of its latest check. Raises NotFound."""
+        return await self._view(await self._bot(bot_id), caller)
 
     async def own(self, bot_id: str, caller: Caller) -> BotRow:
         """A bot of the caller, its latest check taken into account: ``checked_at`` says whether it has passed
@@ -104,8 +104,9 @@ class Bots:
             raise NotFound("no such bot")
         return bot
 
-    async def _view(self, bot: BotRow) -> BotView:
+    async def _view(self, bot: BotRow, caller: Caller) -> BotView:
         bot, check = await self._settled(bot)
+        is_own = caller.grant is None and caller.owner == bot.owner
         return BotView(
             bot_id=bot.bot_id,
             owner=bot.owner,
@@ -113,7 +114,8 @@ class Bots:
             version=bot.version,
             created_at=timestamp(bot.created_at),
             checked_at=None if bot.checked_at is None else timestamp(bot.checked_at),
-            check=check,
+            # The check's game shows how the bot plays and talks.
+            check=check if is_own or caller.sees_all else None,
         )
 
     async def _settled(self, bot: BotRow) -> tuple[BotRow, CheckResult | None]:

@@ -225,7 +225,7 @@ class SocketTalk:
             self._counted.enter_context(quotas.open(caller.owner, by_token=by_token))
         except QuotaExceeded as refused:
             raise _over_quota(refused) from None
-        self._receives = partial(quotas.receive, caller.owner)
+        self._receives = partial(quotas.receive, caller.owner, by_token=by_token)
         whose.set(caller.owner)
         return caller
 

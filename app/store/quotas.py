@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any, Final
 
-from sqlalchemy import case, delete, false, func, literal, select
+from sqlalchemy import case, delete, false, func, literal, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -112,8 +112,8 @@ class QuotaStore:
 
     async def open_games(self, owner: str, connection: AsyncConnection | None = None) -> int:
         """How many of the owner's games are not over, those that are still to be created included; and the
-        games of others in which it was paired for a seat, and what it waits for: its open seeks and its games
-        with open seats. ``connection``: counts as its transaction sees it.
+        games of others in which it was paired for a seat, unless they are suspended, and what it waits for:
+        its open seeks and its games with open seats. ``connection``: counts as its transaction sees it.
         """
         stored = (
             select(func.count())
@@ -142,11 +142,13 @@ class QuotaStore:
         plays = select(game_players.c.seat).where(
             game_players.c.game_id == games.c.game_id, game_players.c.owner == owner
         )
+        # Else a host that pauses a game for ever would keep a place of each guest.
+        halted = or_(games.c.status == "suspended", batches.c.suspended.is_not(None))
         paired = (
             select(func.count())
             .select_from(games)
             .join(batches, batches.c.batch_id == games.c.batch_id)
-            .where(IS_OPEN, batches.c.owner != owner, plays.exists())
+            .where(IS_OPEN, ~halted, batches.c.owner != owner, plays.exists())
             .scalar_subquery()
         )
         # Who claims a seat of its own game waits for one game, not for two.

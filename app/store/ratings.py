@@ -29,7 +29,8 @@ class PairedState(NamedTuple):
     finished: int
     last: int | None
     rated: int
-    invalid: int
+    invalid: frozenset[str]
+    """Which: the mark may be taken from one game and given to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,10 @@ class RatingStore:
             func.count(),
             func.max(games.c.finished_at),
             func.count().filter(games.c.rated),
-            func.count().filter(games.c.invalid.is_not(None)),
         ).where(_FINISHED, _PAIRED)
-        return PairedState(*(await self._database.rows(query))[0])
+        finished, last, rated = (await self._database.rows(query))[0]
+        marked = select(games.c.game_id).where(_FINISHED, _PAIRED, games.c.invalid.is_not(None))
+        return PairedState(finished, last, rated, frozenset(await self._database.column(marked)))
 
     async def paired(self) -> list[PairedGame]:
         """Every finished game that was made by pairing, in the order of their ids."""

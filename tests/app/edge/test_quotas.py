@@ -141,6 +141,22 @@ async def test_what_waits_for_players_and_what_was_paired_is_open_too(caller: Ca
     assert (await post("/seeks", {"bot": "owl"})).status_code == 201
 
 
+async def test_a_host_that_pauses_its_game_keeps_no_place_of_its_guests(caller: Caller) -> None:
+    _, host = await limited(caller)
+    _, guest = await limited(caller, open_games=1)
+    opened = {"seats": [{"agent": "open"}, *[{}] * 4]}
+    hosted = (await caller.post("/games/open", json=opened, headers=host)).json()["game_id"]
+    await caller.post(f"/games/{hosted}/seats/open/claim", json={"bot": "owl"}, headers=guest)
+    batch = (await caller.get(f"/games/{hosted}", headers=guest)).json()["batch_id"]
+    over(await caller.post("/seeks", json={"bot": "owl"}, headers=guest), "open_games")
+    assert (await caller.post(f"/batches/{batch}/pause", headers=host)).status_code == 202
+    async with asyncio.timeout(60):
+        while (await caller.get(f"/batches/{batch}", headers=host)).json()["status"] != "suspended":  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    assert (await mine(caller, host))["open_games"]["used"] == 1
+    assert (await caller.post("/seeks", json={"bot": "owl"}, headers=guest)).status_code == 201
+
+
 async def test_games_that_are_played_anew_are_open_games(caller: Caller) -> None:
     _, headers = await limited(caller, open_games=1)
     scripts = {"seats": [{"agent": "scripted"}]}
@@ -235,6 +251,24 @@ async def test_submissions_and_bytes_are_counted(caller: Caller) -> None:
     await caller.services.quotas.stop()
     stored = await QuotaStore(caller.services.database).used(owner, now_ms() // DAY_MS)
     assert stored["bytes_a_day"] == used
+
+
+async def test_what_a_tokens_holder_sends_uses_up_nothing_of_its_owners(caller: Caller) -> None:
+    owner, headers = await limited(caller, bytes_a_day=2_000)
+    game = {"seats": [{"agent": "remote"}]}
+    made = (await caller.post("/games", json=game, headers=headers)).json()["games"][0]
+    code = await caller.post(f"/games/{made['game_id']}/seats/1/claim-code", json={}, headers=headers)
+    claimed = (await caller.post("/claims", json={"code": code.json()["code"]})).json()
+    path, answer = f"/games/{made['game_id']}/requests/1.1.vote.1/action", {"action": {"text": "x" * 900}}
+    used = (await mine(caller, headers))["bytes_a_day"]["used"]
+    answers = [await caller.post(path, json=answer, headers=bearer(claimed["token"])) for _ in range(4)]
+    assert [one.status_code for one in answers[:2]] == [404, 404]
+    over(answers[-1], "bytes_a_day")
+    assert (await mine(caller, headers))["bytes_a_day"]["used"] == used
+    assert (await caller.post("/games", json=game, headers=headers)).status_code == 201
+    await caller.services.quotas.stop()
+    stored = await QuotaStore(caller.services.database).used(owner, now_ms() // DAY_MS)
+    assert stored["token_bytes_a_day"] > 1_800 > stored["bytes_a_day"]
 
 
 async def test_beyond_a_days_submissions_nothing_is_scored_and_no_judge_begins(

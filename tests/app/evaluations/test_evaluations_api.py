@@ -257,6 +257,13 @@ async def deal(caller: Caller, rater: str, **query: Any) -> Any:
     return answer.json()
 
 
+async def test_a_rater_is_dealt_tasks_under_no_name_that_it_cannot_hand_in_under(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
+        for name in ("ann ", "ann  lee"):
+            query = {"rater": name, "game": "g_none"}
+            problem(await caller.get("/annotations/tasks", params=query), 422, "invalid-request", "/rater")
+
+
 def judged(task: dict[str, Any], score: int = 4) -> list[dict[str, Any]]:
     """Every judgement that a task asks for."""
     found: list[dict[str, Any]] = []

@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from app.games import bots as bots_module
 from tests.app.calling import Caller, calling, problem
+from tests.app.play.meeting.seekers import owner
 from tests.app.real_server import local_settings, running_server
 from tests.app.seated import Bot, HttpBot, http_to, remote_game
 
@@ -145,3 +146,22 @@ async def test_nobody_checks_anothers_bot(database_url: str) -> None:
     async with calling(database_url, api_key=KEY) as keyed:
         problem(await keyed.post(f"/bots/{bot}/check", json={}, headers=BEARER), 404, "not-found")
         assert (await keyed.get(f"/bots/{bot}", headers=BEARER)).json()["owner"] == "keyless"
+
+
+async def test_nobody_is_told_of_the_check_of_anothers_bot(database_url: str) -> None:
+    async with calling(database_url, api_key=KEY) as caller:
+        ours, theirs = [await owner(caller.services) for _ in range(2)]
+        bot = (await caller.post("/bots", json={"name": "owl", "version": "1"}, headers=ours)).json()[
+            "bot_id"
+        ]
+        check = (await caller.post(f"/bots/{bot}/check", json={}, headers=ours)).json()
+        seat = {"authorization": f"Bearer {check['seats'][0]['token']}"}
+        # Nor is whoever was handed a seat by the owner.
+        for headers in (theirs, seat):
+            for path in ("/bots", f"/bots/{bot}"):
+                answer = await caller.get(path, headers=headers)
+                assert answer.status_code == 200
+                assert check["game_id"] not in answer.text
+        for headers in (ours, BEARER):
+            shown = (await caller.get(f"/bots/{bot}", headers=headers)).json()
+            assert shown["check"]["game_id"] == check["game_id"]
