@@ -11,7 +11,7 @@ from app.base.errors import NotFound, Unfinished
 from app.base.off_loop import off_loop
 from app.games.access import known_batch, known_game
 from app.games.schemas import OVER
-from app.games.status import batch_status
+from app.games.status import batch_status, lost_games
 from app.models.registry import ModelRegistry
 from app.store.games import GameStore
 from app.store.log import EXPORT_DAMAGED, SHORT_LOG, LogReader, export_texts
@@ -46,11 +46,12 @@ class Exporter:
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
         lines; the last line holds their number and their hash. Each game opens with its provenance. A game
-        that cannot be read gives one line that names it, without a name if its id is damaged; one that is
-        deleted meanwhile gives none. Raises Unfinished before it yields anything.
+        that cannot be read gives one line that names it, without a name if its id is damaged or it is lost;
+        one that is deleted meanwhile gives none. Raises Unfinished before it yields anything.
         """
-        row = known_batch(await self._store.batch(batch_id))
+        # In this order: a game that is deleted in between does not look lost.
         tallied = await self._store.tally(batch_id)
+        row = known_batch(await self._store.batch(batch_id))
         if not partial and batch_status(row, tallied) not in OVER:
             raise Unfinished(
                 "the batch still runs: wait for its end, or export what there is (partial=true, --partial)"
@@ -58,7 +59,8 @@ class Exporter:
         digest = hashlib.sha256()
         line_count = games = events = 0
         damaged: list[str] = []
-        for game_id in await self._store.ids_as_stored(batch_id):
+        lost = [None] * lost_games(row, tallied)  # at the end: nothing tells their places
+        for game_id in [*await self._store.ids_as_stored(batch_id), *lost]:
             try:
                 if not is_text(game_id):
                     raise CorruptLog("the row of a game cannot be read (game_id)")

@@ -498,7 +498,8 @@ async def export_batch(
 
     The last line is `{"t":"export.end","games":…,"events":…,"sha256":…}` over all lines before it, also those
     that `after` leaves out, so that truncation is detected. In place of a game whose log is damaged there is
-    one line `{"t":"export.damaged","game":…}`, and the last line counts those games as `damaged`.
+    one line `{"t":"export.damaged","game":…}`, and the last line counts those games as `damaged`. A
+    game that is lost has an empty `game`.
     """
     needs_or_watches("games:read", caller)
     viewer = FULL if view == "full" else PUBLIC

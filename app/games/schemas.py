@@ -611,7 +611,8 @@ GamesByStatus = Annotated[
     dict[GameStatus | Literal["damaged"], int],
     Field(
         description="How many games have each status; together `count`. Games of a large batch that are not "
-        "stored yet count as created. `damaged`, only if there are any: games whose status cannot be read."
+        "stored yet count as created. `damaged`, only if there are any: games that are lost, "
+        "or whose status cannot be read."
     ),
 ]
 

@@ -321,8 +321,8 @@ class Games:
         if has_models(spec.get("seats") or ()) or spec.get("origin") == "fork":
             await self._models.endpoints.read_again()
         queue(await self._store.to_drive(batch_id))
-        laid = await self._store.rows_laid(batch_id)
-        if laid == row.count:
+        laid = await self._store.laid(batch_id)
+        if laid >= row.count:
             return
         new = stored_request(row)
         models = self.dealer.model_seats(new)

@@ -17,7 +17,7 @@ from sqlalchemy.sql.elements import ColumnElement, literal_column
 from app.base.clock import timestamp
 from app.base.errors import StillNeeded
 from app.store.db import Database
-from app.store.games import OPEN, parent_of
+from app.store.games import OPEN, laid_of, parent_of
 from app.store.rows import Damaged
 from app.store.tables import (
     answers,
@@ -351,9 +351,10 @@ async def _check_batch(connection: AsyncConnection, batch_id: str) -> None:
     if batch is None:
         return  # an orphan
     count, cancelled = batch
-    stored = select(func.count()).where(games.c.batch_id == batch_id)
-    still = stored.where(games.c.status.in_(OPEN))
-    laid = (await connection.execute(stored)).scalar_one()
+    this = games.c.batch_id == batch_id
+    still = select(func.count()).where(this, games.c.status.in_(OPEN))
+    stored = await connection.execute(select(func.count(), func.max(games.c.position)).where(this))
+    laid = laid_of(*stored.one())
     if (await connection.execute(still)).scalar_one() or (laid < count and not cancelled):
         # Budgets and progress count all games of a batch, so nothing is taken from one that goes on.
         raise StillNeeded(f"its batch {batch_id} is not over: cancel it first, or wait for its end")

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from app.base.off_loop import off_loop
 from app.store.db import Database
 from app.store.deleting import OF_GAMES
-from app.store.games import OPEN, GameStore
+from app.store.games import OPEN, GameStore, laid_of
 from app.store.log import LogReader
 from app.store.rows import METADATA, Damaged, GameRow, has_form, is_whole, row_name
 from app.store.schema import UnknownSchema
@@ -282,15 +282,17 @@ async def _of_rows(database: Database, table: Table) -> AsyncIterator[DatabaseFi
 
 
 async def _of_batches(database: Database) -> list[DatabaseFinding]:
-    laid = select(games.c.batch_id, func.count().label("n")).group_by(games.c.batch_id).subquery()
+    last = func.max(games.c.position).label("last")
+    laid = select(games.c.batch_id, func.count().label("n"), last).group_by(games.c.batch_id).subquery()
     query = (
-        select(batches.c.batch_id, batches.c.count, laid.c.n)
+        select(batches.c.batch_id, batches.c.count, laid.c.n, laid.c.last)
         .join(laid, laid.c.batch_id == batches.c.batch_id)
-        .where(laid.c.n > batches.c.count)
+        .where(laid.c.n != batches.c.count)
     )
     return [
         DatabaseFinding("batch", batch_id, f"it has {n} games and says {count}", _FROM_BACKUP)
-        for batch_id, count, n in await database.rows(query)
+        for batch_id, count, n, last in await database.rows(query)
+        if type(count) is int and laid_of(n, last) >= count
     ]
 
 

@@ -50,6 +50,7 @@ __all__ = [
     "NewGame",
     "Suspension",
     "Tallied",
+    "laid_of",
     "new_id",
     "parent_of",
     "random_signs",
@@ -363,10 +364,9 @@ class GameStore:
         query = select(games).where(c.batch_id == batch_id, c.taken.is_not(None), c.status.not_in(ENDED))
         return [read_row(GameRow, row) for row in await self._database.mappings(query)]
 
-    async def rows_laid(self, batch_id: str) -> int:
-        """How many games of the batch have been stored."""
-        query = select(func.count()).where(games.c.batch_id == batch_id)
-        return int((await self._database.column(query))[0])
+    async def laid(self, batch_id: str) -> int:
+        """How many games of the batch have been stored, as ``Tallied.laid``."""
+        return (await self.tally(batch_id)).laid
 
     async def free_position(self, batch_id: str) -> int:
         """The first position after those of the batch's games, of which some may have been deleted."""
@@ -527,7 +527,7 @@ class GameStore:
         played anew. Empty for forks and imports.
         """
         row = await self.batch(batch_id)
-        if row is None or "origin" in whole(row.spec) or await self.rows_laid(batch_id) < row.count:
+        if row is None or "origin" in whole(row.spec) or await self.laid(batch_id) < row.count:
             return []
         ids = await self.ids(batch_id)
         rows: dict[str, GameRow] = {}
@@ -651,13 +651,15 @@ class GameStore:
                 games.c.ending,
                 func.count(),
                 func.max(games.c.finished_at),
+                func.max(games.c.position),
             )
             .where(games.c.batch_id.in_(batch_ids))
             .group_by(games.c.batch_id, games.c.status, games.c.winner, games.c.ending)
         )
         tallies = {batch_id: Tallied(Counter(), Counter(), Counter()) for batch_id in batch_ids}
-        for batch_id, state, winner, ending, count, finished in await self._database.rows(query):
+        for batch_id, state, winner, ending, count, finished, last in await self._database.rows(query):
             tally = tallies[batch_id]
+            tally.last_position = max(tally.last_position, last if type(last) is int else -1)
             # Damaged values are counted, but not shown.
             tally.status[state if state in get_args(GameStatus) else "damaged"] += count
             if winner in list(Side):
@@ -677,6 +679,19 @@ class Tallied:
     winners: Counter[str]
     endings: Counter[str]
     last_finished: int | None = None
+    last_position: int = -1
+
+    @property
+    def laid(self) -> int:
+        """How many games have been stored, as ``laid_of``."""
+        return laid_of(self.status.total(), self.last_position)
+
+
+def laid_of(found: int, last: object) -> int:
+    """How many games a batch has been given, if so many are found and this is their last position. Positions
+    are given one after the other, so the last one also counts games whose rows are lost or name no batch.
+    """
+    return max(found, last + 1 if type(last) is int else 0)
 
 
 async def _change_spec(

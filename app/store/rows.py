@@ -790,7 +790,7 @@ _IDS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """The forms of ids. Nothing that a player says has one of them."""
 
-_FORMS_CHECKED: Final = frozenset({"answers", "judgements", "seeks", "statement_judgements"})
+_FORMS_CHECKED: Final = frozenset({"answers", "judgements", "seeks", "set_items", "statement_judgements"})
 """Tables in which every id must have its form."""
 
 

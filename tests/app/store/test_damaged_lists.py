@@ -12,11 +12,21 @@ from sqlalchemy import text
 from app.base.clock import now_ms
 from app.store.model_calls import CallStore
 from app.store.quotas import QuotaStore, SpentToday
-from app.store.tables import open_games, owner_spending, seeks, set_answers, set_entries, sets, tasks
+from app.store.tables import (
+    open_games,
+    owner_spending,
+    seeks,
+    set_answers,
+    set_entries,
+    set_items,
+    sets,
+    tasks,
+)
 from tests.app.calling import WITHIN_S, Caller, calling
 from tests.app.evaluations.test_judging import SENSIBLE, judging, over
 from tests.app.modelling import calling_with, faking
 from tests.app.store.one_of_each import add, row
+from tests.app.typed import interintent
 
 CANARY = "canary5b0c"
 
@@ -124,6 +134,17 @@ async def test_a_damaged_set_or_entry_hides_no_other(database_url: str) -> None:
             "r_2": False,
             "r_3": True,
         }
+
+
+async def test_a_damaged_item_of_a_set_is_left_out_and_not_quoted(database_url: str) -> None:
+    past = {"closes_at": 1, "opened_at": 2, "scored_at": 3, "withdrawn_at": None, "withdrawn": None}
+    one = row(sets, 0, **past, excluded=None, dimension="guessing")
+    await add(database_url, [(sets, one), *((set_items, row(set_items, number)) for number in (0, 1))])
+    async with calling(database_url) as caller:
+        await execute(caller, f"UPDATE set_items SET item_id = '{CANARY}' WHERE position = 1")
+        answer = await caller.get("/evaluations/sets/s_0/gold")
+        assert answer.status_code == 200, answer.text
+        assert len(answer.json()["items"]) == 1
 
 
 async def test_what_cannot_be_summed_counts_as_the_most(tmp_path: Any) -> None:
@@ -289,3 +310,37 @@ async def test_a_judges_damaged_result_is_known_as_such(unusable: str, tmp_path:
         await execute(caller, change, unusable=unusable)
         answer = await caller.get(f"/evaluations/{evaluation}?per_item=true")
         assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
+
+
+@pytest.mark.parametrize("lost", ["batch", "row"])
+async def test_a_batch_that_lost_a_game_is_over_and_says_how_many_it_lost(
+    lost: str, database_url: str
+) -> None:
+    if lost == "batch" and not database_url.startswith("sqlite"):
+        pytest.skip("PostgreSQL keeps a game in a batch that exists")
+    async with calling(database_url) as caller:
+        batch, games = await caller.played(count=3, seats=[{"agent": "random"}])
+        if lost == "row":
+            await execute(caller, "DELETE FROM games WHERE game_id = :game", game=games[1])
+        else:
+            file = caller.services.database.url.partition(":///")[2]
+            with contextlib.closing(sqlite3.connect(file)) as damaging, damaging:
+                # As a disk does it: without a look at foreign keys.
+                damaging.execute("UPDATE games SET batch_id = x'ff00' WHERE game_id = ?", (games[1],))
+        view = (await caller.get(f"/batches/{batch}")).json()
+        assert (view["status"], view["count"], view["games"]["damaged"]) == ("done", 3, 1)
+        assert (await caller.get("/batches")).json()["batches"][0]["status"] == "done"
+        # Whoever waits for the end of the batch learns of it, and its games are not made anew.
+        async with asyncio.timeout(WITHIN_S):
+            [line] = await caller.lines(f"/batches/{batch}/events", follow=True)
+        assert line["games"]["damaged"] == 1
+        await caller.services.games.lay_out(batch)
+        lines = await caller.lines(f"/batches/{batch}/export", view="full")
+        assert [one["game"] for one in lines if one.get("t") == "export.damaged"] == [""]
+        assert (lines[-1]["games"], lines[-1]["damaged"]) == (2, 1)
+        done = await asyncio.to_thread(interintent, "doctor", "--database-url", database_url)
+        assert f"batch: {batch}: it has 2 games and says 3" in done.stdout
+        assert (await caller.delete(f"/games/{games[0]}")).status_code == 200
+        assert (await caller.get(f"/batches/{batch}")).json()["games"]["damaged"] == 1
+        assert (await caller.delete(f"/batches/{batch}")).status_code == 200
+        assert (await caller.get(f"/batches/{batch}")).status_code == 404
