@@ -545,7 +545,7 @@ async def pause_batch(
     summary="Resume a suspended batch",
     response_model=Resumed,
     dependencies=[Depends(needs("games:create"))],
-    responses=documented(404, 409),
+    responses=documented(404, 409, 413, 415),
 )
 async def resume_batch(
     batch_id: BatchId,
@@ -569,7 +569,7 @@ async def resume_batch(
     summary="Play failed games of a batch on, and excluded ones anew",
     response_model=Retried,
     dependencies=[Depends(needs("games:create"))],
-    responses=documented(404, 409),
+    responses=documented(404, 409, 413, 415),
 )
 async def retry_batch(
     batch_id: BatchId,

@@ -77,6 +77,13 @@ def test_every_error_answer_is_a_problem_document(document: Any) -> None:
             assert "422" in operation["responses"], path
 
 
+def test_every_operation_with_a_body_says_how_a_body_is_refused(document: Any) -> None:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            if "requestBody" in operation:
+                assert {"400", "408", "413", "415", "422"} <= set(operation["responses"]), (method, path)
+
+
 def test_operations_have_readable_names_of_their_own(document: Any) -> None:
     names = [one["operationId"] for methods in document["paths"].values() for one in methods.values()]
     assert len(set(names)) == len(names) >= 36
