@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import structlog
@@ -435,8 +435,9 @@ class Judges:
     async def _keep(
         self, row: EvaluationRow, work: JudgeWork, progress: _Progress, outcome: _Outcome
     ) -> _Progress:
-        """Commits one game's judgements and the progress after it, and returns this progress."""
-        after = progress.after(outcome)
+        """Commits one game's judgements and the progress after it, and returns this progress. Of games that
+        were deleted meanwhile, nothing is kept.
+        """
         rows = [judged_row for result in outcome.judged if result.usable for judged_row in result.rows]
 
         shown: set[Turn] = set()
@@ -445,18 +446,31 @@ class Judges:
             # where no answer could be used: it may no longer guess that.
             shown = await self._gold.played(outcome.turns)
 
-        async def write(connection: AsyncConnection) -> None:
+        async def write(connection: AsyncConnection) -> _Progress:
+            after = progress.after(outcome)
+            quoted = {_game_of(sample) for sample in after.samples}
+            there = await self._store.still_there(connection, {outcome.game_id, *quoted})
+            is_there = outcome.game_id in there
+            if not is_there:
+                await self._store.forget_calls(connection, row.evaluation_id, outcome.game_id)
+                why = outcome.left_out or "it was deleted"
+                after = progress.after(_Outcome(outcome.game_id, left_out=why))
+            after = replace(after, samples=[one for one in after.samples if _game_of(one) in there])
             if not await self._store.advance(
                 connection, row.evaluation_id, progress.games_done, after.result
             ):
                 raise _Ended
             await self._store.lock_rater(connection, row.caller, row.rater)
             at = self._database.writer.stamp()
-            await work.store(connection, self._store, row, outcome.game_id, rows, at)
+            await work.store(connection, self._store, row, outcome.game_id, rows if is_there else [], at)
             await self._store.mark_seen_in(connection, row.owner or row.caller, shown)
+            return after
 
-        await self._database.writer.run(write)
-        return after
+        return await self._database.writer.run(write)
+
+
+def _game_of(sample: Mapping[str, Any]) -> str:
+    return str(sample["item_id"]).partition("/")[0]
 
 
 def _progress_of(row: EvaluationRow) -> _Progress:

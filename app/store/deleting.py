@@ -18,6 +18,7 @@ from app.base.clock import timestamp
 from app.base.errors import StillNeeded
 from app.store.db import Database
 from app.store.games import OPEN, laid_of, parent_of
+from app.store.keys import KEY, PROJECT
 from app.store.rows import Damaged
 from app.store.tables import (
     answers,
@@ -309,11 +310,17 @@ async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
         of = select(games.c.batch_id).where(games.c.game_id.in_(some))
         for batch_id in (await connection.execute(of.distinct())).scalars().all():
             await _check_batch(connection, batch_id)
-    judging = select(evaluations.c.evaluation_id, evaluations.c.spec).where(
+    owners: dict[str, str] = {}
+    for some in _parts(list(game_ids)):
+        of = select(games.c.game_id, batches.c.owner).join(batches, batches.c.batch_id == games.c.batch_id)
+        for game_id, owner in await connection.execute(of.where(games.c.game_id.in_(some))):
+            owners[game_id] = owner
+    judging = select(evaluations.c.evaluation_id, evaluations.c.spec, evaluations.c.owner).where(
         evaluations.c.finished_at.is_(None), evaluations.c.status.in_(("judging", "cancelled"))
     )
-    for evaluation_id, spec in (await connection.execute(judging)).all():
-        if needed := _judged(spec) & wanted:
+    for evaluation_id, spec, owner in (await connection.execute(judging)).all():
+        # A stranger who judges a public game does not keep it, nor is anybody told of it.
+        if needed := {g for g in _judged(spec) & wanted if not _are_strangers(owner, owners.get(g))}:
             first = min(needed)
             raise StillNeeded(
                 f"the evaluation {evaluation_id} is judging {first}: cancel it first, or wait for its end"
@@ -343,6 +350,11 @@ async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
             raise StillNeeded(
                 f"{fork}, a fork of {min(needed)} that repeats its model's answers, is not over"
             )
+
+
+def _are_strangers(one: Any, other: Any) -> bool:
+    """Whether these are two owners of keys."""
+    return one != other and all(str(owner).startswith((KEY, PROJECT)) for owner in (one, other))
 
 
 async def _check_batch(connection: AsyncConnection, batch_id: str) -> None:

@@ -38,7 +38,7 @@ from app.store.rows import (
     typed_row,
     values_of,
 )
-from app.store.tables import answers, evaluations, games, judgements, seen, statements, tasks
+from app.store.tables import answers, evaluations, games, judgements, model_calls, seen, statements, tasks
 from engine.errors import CorruptLog
 
 __all__ = ["DamagedRow", "EvaluationStore", "Rows", "Whose"]
@@ -467,6 +467,23 @@ class EvaluationStore:
         shown = set(turns)
         if shown:
             await self._database.writer.run(lambda connection: self.mark_seen_in(connection, owner, shown))
+
+    async def still_there(self, connection: AsyncConnection, game_ids: Collection[str]) -> set[str]:
+        """Those of these games that were not deleted; nobody deletes them before the caller's transaction
+        ends.
+        """
+        query = select(games.c.game_id).where(games.c.game_id.in_(sorted(game_ids))).order_by(games.c.game_id)
+        return set((await connection.execute(query.with_for_update(read=True))).scalars())
+
+    async def forget_calls(self, connection: AsyncConnection, evaluation_id: str, game_id: str) -> None:
+        """Removes what a judge was asked and answered about this game, in the caller's transaction."""
+        c = model_calls.c
+        of_game = c.about.startswith(f"{game_id}/", autoescape=True)
+        await connection.execute(
+            update(model_calls)
+            .where(c.game_id == evaluation_id, of_game)
+            .values(messages=None, text=None, value=None, reasoning=None)
+        )
 
     async def mark_seen_in(
         self, connection: AsyncConnection, owner: str, turns: Iterable[tuple[str, str]]

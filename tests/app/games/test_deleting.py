@@ -14,7 +14,7 @@ from app.store.rows import METADATA
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.test_evaluations_api import games_of
-from tests.app.evaluations.test_judging import judging, over
+from tests.app.evaluations.test_judging import MODEL, judging, over
 from tests.app.evaluations.test_judging_robust import SLOW
 from tests.app.modelling import calling_with, faking
 from tests.app.real_server import local_settings, running_server
@@ -226,6 +226,27 @@ async def test_games_that_are_judged_are_kept_until_the_judge_is_done_and_then_i
         assert not any("reasonable" in call for call in calls)
         assert any("reasonable" in call for call in rows["model_calls"])
         assert (await caller.get(f"/evaluations/{evaluation}")).json()["totals"] == view["totals"]
+
+
+async def test_a_stranger_who_judges_a_public_game_does_not_keep_it(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with faking(SLOW) as fake, calling_with(fake, url) as caller:
+        scopes = ("games:create", "games:read", "games:step", "admin", "eval:read", "eval:submit", "annotate")
+        owner, stranger = [bearer((await make_key(store_of(caller), *scopes))[1]) for _ in range(2)]
+        caller.headers.update(owner)
+        batch, [game] = await caller.played(reveal="all", seats=[{"agent": "scripted"}])
+        asked = {"dimension": "statements", "judge": MODEL, "game": game}
+        begun = await caller.post("/evaluations", json=asked, headers=stranger)
+        assert begun.status_code == 202, begun.text
+        deleted = await caller.delete(f"/batches/{batch}")
+        assert deleted.status_code == 200, deleted.text
+        view = await over(caller, begun.json()["evaluation_id"], stranger)
+        assert [one["game_id"] for one in view["left_out"]] == [game]
+        rows = await everything(url.replace("sqlite:", "sqlite+aiosqlite:"))
+        assert named(rows, game) <= {"audit", "deletions", "evaluations", "model_calls"}
+        calls = [row for row in rows["model_calls"] if game in row]
+        assert calls
+        assert not any('"statements"' in call for call in calls)
 
 
 async def test_the_client_deletes(database_url: str) -> None:
