@@ -21,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 
 from agents.model.capability import PROVIDERS, UNKNOWN, Provider
 from agents.model.limits import Parallel
@@ -44,6 +46,12 @@ __all__ = [
 
 MIN_SECRET: Final = 32
 """The fewest characters of a secret: HS256 needs a key as long as its hash."""
+
+_URL_PARAMETERS: Final = (
+    *("host", "passfile", "port", "service", "servicefile", "ssl", "target_session_attrs"),
+    *("gsslib", "krbsrvname", "prepared_statement_cache_size"),
+)
+"""What may follow the ``?`` of PostgreSQL's URL: what the driver understands as text."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -468,4 +476,16 @@ class Settings(BaseSettings):
         }
         if not separator or drivers.get(scheme, scheme) not in drivers.values():
             raise ValueError("DATABASE_URL starts with sqlite:/// or postgresql://")
-        return f"{drivers.get(scheme, scheme)}://{rest}"
+        made = f"{drivers.get(scheme, scheme)}://{rest}"
+        try:
+            read = make_url(made)
+        except (ArgumentError, ValueError):  # whose messages quote it
+            raise ValueError("DATABASE_URL reads postgresql://user:password@host:5432/name") from None
+        # libpq's name for it, which most hosts of databases give
+        query = {"ssl" if name == "sslmode" else name: value for name, value in read.query.items()}
+        known = _URL_PARAMETERS if scheme.startswith("postgres") else ()
+        if unknown := sorted(set(query) - set(known)):
+            raise ValueError(f"DATABASE_URL has parameters that are not understood: {', '.join(unknown)}")
+        if "sslmode" not in read.query:
+            return made
+        return read.set(query=query).render_as_string(hide_password=False)

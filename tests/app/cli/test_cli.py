@@ -143,6 +143,11 @@ REFUSED = [
     (["export", "b_nobody"], "no database"),
     (["export", "b_nobody", "--database-url", "mysql://x"], "DATABASE_URL"),
     (["export", "b_nobody", "--database-url", "postgresql://127.0.0.1:1/x"], "database"),
+    (["serve", "--database-url", "postgresql://u:p@127.0.0.1:port/x"], "user:password@host:5432"),
+    (["migrate", "--database-url", "postgresql://u:p@[::1/x"], "user:password@host:5432"),
+    (["migrate", "--database-url", "postgresql://u:p@127.0.0.1:1/x?sslmode=require"], "does not answer"),
+    (["migrate", "--database-url", "postgresql://u:p@127.0.0.1:1/x?ssl=require&odd=1"], "understood: odd"),
+    (["migrate", "--database-url", "sqlite:///x.db?mode=ro"], "understood: mode"),
     (["nonsense"], "nonsense"),
 ]
 
