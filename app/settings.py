@@ -21,8 +21,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
 
 from agents.model.capability import PROVIDERS, UNKNOWN, Provider
 from agents.model.limits import Parallel
@@ -468,6 +466,10 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _with_driver(cls, url: str) -> str:
+        # Imported here: commands that need no database should not wait for it.
+        from sqlalchemy.engine import make_url
+        from sqlalchemy.exc import ArgumentError
+
         scheme, separator, rest = url.partition("://")
         drivers = {
             "postgres": "postgresql+asyncpg",
