@@ -45,6 +45,12 @@ __all__ = [
 MIN_SECRET: Final = 32
 """The fewest characters of a secret: HS256 needs a key as long as its hash."""
 
+_URL_PARAMETERS: Final = (
+    *("host", "passfile", "port", "service", "servicefile", "ssl", "target_session_attrs"),
+    *("gsslib", "krbsrvname", "prepared_statement_cache_size"),
+)
+"""What may follow the ``?`` of PostgreSQL's URL: what the driver understands as text."""
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -460,6 +466,10 @@ class Settings(BaseSettings):
     @field_validator("database_url")
     @classmethod
     def _with_driver(cls, url: str) -> str:
+        # Imported here: commands that need no database should not wait for it.
+        from sqlalchemy.engine import make_url
+        from sqlalchemy.exc import ArgumentError
+
         scheme, separator, rest = url.partition("://")
         drivers = {
             "postgres": "postgresql+asyncpg",
@@ -468,4 +478,16 @@ class Settings(BaseSettings):
         }
         if not separator or drivers.get(scheme, scheme) not in drivers.values():
             raise ValueError("DATABASE_URL starts with sqlite:/// or postgresql://")
-        return f"{drivers.get(scheme, scheme)}://{rest}"
+        made = f"{drivers.get(scheme, scheme)}://{rest}"
+        try:
+            read = make_url(made)
+        except (ArgumentError, ValueError):  # whose messages quote it
+            raise ValueError("DATABASE_URL reads postgresql://user:password@host:5432/name") from None
+        # libpq's name for it, which most hosts of databases give
+        query = {"ssl" if name == "sslmode" else name: value for name, value in read.query.items()}
+        known = _URL_PARAMETERS if scheme.startswith("postgres") else ()
+        if unknown := sorted(set(query) - set(known)):
+            raise ValueError(f"DATABASE_URL has parameters that are not understood: {', '.join(unknown)}")
+        if "sslmode" not in read.query:
+            return made
+        return read.set(query=query).render_as_string(hide_password=False)

@@ -161,4 +161,7 @@ def _not_first() -> None:
 
 def main() -> None:
     """The entry point."""
-    guarded(command_line(sys.argv[1] if len(sys.argv) > 1 else ""))
+    try:
+        guarded(command_line(sys.argv[1] if len(sys.argv) > 1 else ""))
+    except KeyboardInterrupt:  # while the command's module was imported
+        raise SystemExit(130) from None

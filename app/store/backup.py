@@ -284,6 +284,14 @@ def _opened(file: Path) -> Iterator[tuple[zipfile.ZipFile, BackupManifest]]:
         ) from None
 
 
+def _refuse_unknown_schema(manifest: BackupManifest) -> None:
+    if manifest.revision not in {revision.name for revision in revisions()}:
+        raise CannotRestore(
+            f"the backup has the schema {manifest.revision}, which this release does not know: "
+            f"{manifest.program} made it; restore it with that release"
+        )
+
+
 class _Checked:
     """A member that is being read. Its last piece is refused unless the whole is what the manifest says."""
 
@@ -309,6 +317,7 @@ def read_backup(file: Path, tell: Progress) -> BackupManifest:
     """What is in a backup, after reading and checking all of it. Raises CannotRestore."""
     meter = _Meter(tell)
     with _opened(file) as (members, manifest):
+        _refuse_unknown_schema(manifest)
         meter.expected = sum(part.bytes for part in manifest.parts.values())
         for name, part in manifest.parts.items():
             for _ in _Checked(members, name, part, meter):
@@ -325,11 +334,7 @@ async def restore(database: Database, file: Path, tell: Progress, *, replace: bo
         kind = "sqlite" if database.is_sqlite else "postgresql"
         if manifest.database != kind:
             raise CannotRestore(f"this is a backup of {manifest.database}, the database is {kind}")
-        if manifest.revision not in {revision.name for revision in revisions()}:
-            raise CannotRestore(
-                f"the backup has the schema {manifest.revision}, which this release does not know: "
-                f"{manifest.program} made it; restore it with that release"
-            )
+        _refuse_unknown_schema(manifest)
         meter = _Meter(tell)
         meter.expected = sum(part.bytes for part in manifest.parts.values())
         if database.is_sqlite:

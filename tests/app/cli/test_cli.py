@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from app.cli.main import COMMANDS as COMMANDS_BY_WORD
-from app.cli.main import command_line
+from app.cli.main import command_line, main
 from tests import forked
 from tests.app.calling import (
     PROJECT,
@@ -115,6 +115,19 @@ def test_a_command_imports_no_server_and_no_database_that_it_does_not_need(
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+def test_ctrl_c_while_a_command_is_imported_ends_it_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("app.cli.main.import_module", interrupted)
+    monkeypatch.setattr("sys.argv", ["interintent", "serve"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
 def test_nothing_comes_before_the_command() -> None:
     assert "the command comes first" in _run("--", "keys", status=2).stderr
 
@@ -143,6 +156,11 @@ REFUSED = [
     (["export", "b_nobody"], "no database"),
     (["export", "b_nobody", "--database-url", "mysql://x"], "DATABASE_URL"),
     (["export", "b_nobody", "--database-url", "postgresql://127.0.0.1:1/x"], "database"),
+    (["serve", "--database-url", "postgresql://u:p@127.0.0.1:port/x"], "user:password@host:5432"),
+    (["migrate", "--database-url", "postgresql://u:p@[::1/x"], "user:password@host:5432"),
+    (["migrate", "--database-url", "postgresql://u:p@127.0.0.1:1/x?sslmode=require"], "does not answer"),
+    (["migrate", "--database-url", "postgresql://u:p@127.0.0.1:1/x?ssl=require&odd=1"], "understood: odd"),
+    (["migrate", "--database-url", "sqlite:///x.db?mode=ro"], "understood: mode"),
     (["nonsense"], "nonsense"),
 ]
 

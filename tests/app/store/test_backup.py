@@ -160,7 +160,9 @@ async def test_what_is_no_whole_backup_changes_nothing(
     with zipfile.ZipFile(tmp_path / "whole.zip") as old, zipfile.ZipFile(file, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name).replace(newest().encode(), b"ffffffffffff"))
-    assert "this release does not know" in await refused("restore", file, "--database-url", other_url)
+    for check in ([], ["--check"]):
+        said = await refused("restore", file, *check, "--database-url", other_url)
+        assert "this release does not know" in said
 
 
 async def test_a_backup_of_an_earlier_schema_is_migrated(
