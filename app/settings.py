@@ -49,7 +49,9 @@ _URL_PARAMETERS: Final = (
     *("host", "passfile", "port", "service", "servicefile", "ssl", "target_session_attrs"),
     *("gsslib", "krbsrvname", "prepared_statement_cache_size"),
 )
-"""What may follow the ``?`` of PostgreSQL's URL: what the driver understands as text."""
+"""What may follow the ``?`` of PostgreSQL's URL: what the driver understands as text. With ``uri``, a URL
+of SQLite may have anything, since SQLite itself reads it.
+"""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -485,7 +487,7 @@ class Settings(BaseSettings):
             raise ValueError("DATABASE_URL reads postgresql://user:password@host:5432/name") from None
         # libpq's name for it, which most hosts of databases give
         query = {"ssl" if name == "sslmode" else name: value for name, value in read.query.items()}
-        known = _URL_PARAMETERS if scheme.startswith("postgres") else ()
+        known = _URL_PARAMETERS if scheme.startswith("postgres") else query if "uri" in query else ()
         if unknown := sorted(set(query) - set(known)):
             raise ValueError(f"DATABASE_URL has parameters that are not understood: {', '.join(unknown)}")
         if "sslmode" not in read.query:
