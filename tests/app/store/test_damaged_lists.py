@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -312,35 +313,42 @@ async def test_a_judges_damaged_result_is_known_as_such(unusable: str, tmp_path:
         assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), answer.text
 
 
-@pytest.mark.parametrize("lost", ["batch", "row"])
-async def test_a_batch_that_lost_a_game_is_over_and_says_how_many_it_lost(
-    lost: str, database_url: str
-) -> None:
-    if lost == "batch" and not database_url.startswith("sqlite"):
-        pytest.skip("PostgreSQL keeps a game in a batch that exists")
+async def test_a_batch_whose_game_is_gone_is_over_and_says_how_many_it_lost(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, games = await caller.played(count=3, seats=[{"agent": "random"}])
-        if lost == "row":
-            await execute(caller, "DELETE FROM games WHERE game_id = :game", game=games[1])
-        else:
-            file = caller.services.database.url.partition(":///")[2]
-            with contextlib.closing(sqlite3.connect(file)) as damaging, damaging:
-                # As a disk does it: without a look at foreign keys.
-                damaging.execute("UPDATE games SET batch_id = x'ff00' WHERE game_id = ?", (games[1],))
-        view = (await caller.get(f"/batches/{batch}")).json()
-        assert (view["status"], view["count"], view["games"]["damaged"]) == ("done", 3, 1)
-        assert (await caller.get("/batches")).json()["batches"][0]["status"] == "done"
-        # Whoever waits for the end of the batch learns of it, and its games are not made anew.
-        async with asyncio.timeout(WITHIN_S):
-            [line] = await caller.lines(f"/batches/{batch}/events", follow=True)
-        assert line["games"]["damaged"] == 1
-        await caller.services.games.lay_out(batch)
-        lines = await caller.lines(f"/batches/{batch}/export", view="full")
-        assert [one["game"] for one in lines if one.get("t") == "export.damaged"] == [""]
-        assert (lines[-1]["games"], lines[-1]["damaged"]) == (2, 1)
-        done = await asyncio.to_thread(interintent, "doctor", "--database-url", database_url)
-        assert f"batch: {batch}: it has 2 games and says 3" in done.stdout
-        assert (await caller.delete(f"/games/{games[0]}")).status_code == 200
-        assert (await caller.get(f"/batches/{batch}")).json()["games"]["damaged"] == 1
-        assert (await caller.delete(f"/batches/{batch}")).status_code == 200
-        assert (await caller.get(f"/batches/{batch}")).status_code == 404
+        await execute(caller, "DELETE FROM games WHERE game_id = :game", game=games[1])
+        await is_over_and_says_what_it_lost(caller, batch, games[0])
+
+
+async def test_a_batch_whose_game_no_longer_names_it_is_over_and_says_how_many_it_lost(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "games.sqlite"
+    async with calling(f"sqlite:///{file}") as caller:
+        batch, games = await caller.played(count=3, seats=[{"agent": "random"}])
+        with contextlib.closing(sqlite3.connect(file)) as damaging, damaging:
+            # As a disk does it: without a look at foreign keys.
+            damaging.execute("UPDATE games SET batch_id = x'ff00' WHERE game_id = ?", (games[1],))
+        await is_over_and_says_what_it_lost(caller, batch, games[0])
+
+
+async def is_over_and_says_what_it_lost(caller: Caller, batch: str, left: str) -> None:
+    view = (await caller.get(f"/batches/{batch}")).json()
+    assert (view["status"], view["count"], view["games"]["damaged"]) == ("done", 3, 1)
+    assert (await caller.get("/batches")).json()["batches"][0]["status"] == "done"
+    # Whoever waits for the end of the batch learns of it, and its games are not made anew.
+    async with asyncio.timeout(WITHIN_S):
+        [line] = await caller.lines(f"/batches/{batch}/events", follow=True)
+    assert line["games"]["damaged"] == 1
+    await caller.services.games.lay_out(batch)
+    lines = await caller.lines(f"/batches/{batch}/export", view="full")
+    assert [one["game"] for one in lines if one.get("t") == "export.damaged"] == [""]
+    assert (lines[-1]["games"], lines[-1]["damaged"]) == (2, 1)
+    done = await asyncio.to_thread(
+        interintent, "doctor", "--database-url", caller.services.settings.database_url
+    )
+    assert f"batch: {batch}: it has 2 games and says 3" in done.stdout
+    assert (await caller.delete(f"/games/{left}")).status_code == 200
+    assert (await caller.get(f"/batches/{batch}")).json()["games"]["damaged"] == 1
+    assert (await caller.delete(f"/batches/{batch}")).status_code == 200
+    assert (await caller.get(f"/batches/{batch}")).status_code == 404
