@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from app.base.errors import BeyondHead
+from app.base.errors import BeyondHead, Forbidden
 from app.base.lifecycle import Lifecycle
 from app.edge.auth import Caller, Keys
 from app.edge.lines import BrokenOff
@@ -60,11 +60,14 @@ class Following:
         """Seconds of silence after which a stream gets a blank line."""
 
     async def events(
-        self, caller: Caller, game_id: str, viewer: Viewer, *, after: int, limit: int | None, follow: bool
+        self, caller: Caller, row: GameRow, viewer: Viewer, *, after: int, limit: int | None, follow: bool
     ) -> AsyncIterator[bytes]:
-        """The viewer's events after position ``after``, one per line. Raises BeyondHead, and CorruptLog for a
-        log that cannot be read, before the first line.
+        """The viewer's events after position ``after``, one per line. Raises Forbidden, BeyondHead, and
+        CorruptLog for a log that cannot be read, before the first line.
         """
+        if not await self._may_read_on(caller, row, viewer):
+            raise Forbidden("this credential may read no more of the game")
+        game_id = row.game_id
         head, place = await self._positions.place(game_id, viewer, after) if after else (0, 0)
         if place is None:
             raise BeyondHead(f"the stream has {head} events, after is {after}")

@@ -231,7 +231,7 @@ async def list_game_events(
     """
     row = await access.game(caller, game_id)
     viewer = (await access.sight(caller, row)).named(viewer_name, row.players)
-    lines = await following.events(caller, game_id, viewer, after=after, limit=limit, follow=follow)
+    lines = await following.events(caller, row, viewer, after=after, limit=limit, follow=follow)
     return Lines(lines, headers={"Cache-Control": "no-store"})
 
 
