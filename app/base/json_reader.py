@@ -103,7 +103,7 @@ def read_json(
     # orjson rounds integers of more than 64 bits, and keeps the last of doubled keys. Every colon of the body
     # is written again, but for those behind keys that were dropped; so is every escaped one.
     if (
-        not _has_long_numbers(body, value)
+        not (_has_digits(body, 19, 9, 4) and _has_floats(value) and _has_long_numbers(body))
         and _colons(body) == _colons(written)
         and not _has_escaped_colon(body)
     ):
@@ -164,7 +164,7 @@ def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, tex
     number = _NUMBER.match(body, place) if fault.msg.startswith("number is infinity") else None
     if texts is not None and (number or ("surrogate" in fault.msg and _SURROGATE.match(body, place))):
         if number:
-            _has_long_numbers(number[0], 0.0)
+            _has_long_numbers(number[0])
         raise _scalar_refused(body, place, texts)
     objects: list[list[tuple[str, Any]]] = []
     decoder = json.JSONDecoder(object_pairs_hook=objects.append, parse_constant=_no_constant)
@@ -187,8 +187,8 @@ def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, tex
     if sum(map(len, objects)) != sum(map(len, map(dict, objects))):
         raise _doubled(body)
     del objects[:]  # the value takes as much memory
+    _has_long_numbers(body)
     value = json.loads(body)
-    _has_long_numbers(body, 0.0)
     _check_structure(value, max_depth)
     return value
 
@@ -233,12 +233,11 @@ def _members(value: Any) -> int:
     return members
 
 
-def _has_long_numbers(body: bytes, value: Any) -> bool:
-    """Whether the body may have an integer of more than 64 bits. ``value``: what orjson reads, which makes
-    floats of those. Raises Unparsable for too long a number.
+def _has_long_numbers(body: bytes) -> bool:
+    """Whether the body may have an integer of more than 64 bits. Raises Unparsable for too long a number.
+
+    Worth asking only if there are 19 digits in a row and orjson reads a float, as it reads such integers.
     """
-    if not _has_digits(body, 19, 9, 4) or not _has_floats(value):
-        return False
     if not _has_digits(body, _MAX_DIGITS, 32, 8):
         return True
     numbers: list[str] = []

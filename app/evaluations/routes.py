@@ -63,7 +63,6 @@ router = APIRouter(route_class=BodyRoute)
 
 EvaluationsDep = Annotated[Evaluations, service("evaluations")]
 
-
 GameOf = Annotated[str | None, comma_list("g_[a-z0-9]{1,32}", "Of this finished game.")]
 BatchOf = Annotated[str | None, comma_list("b_[a-z0-9]{1,32}", "Of the finished games of this batch.")]
 RATER = "[A-Za-z0-9][A-Za-z0-9 ._:@/+-]{0,79}"

@@ -65,7 +65,7 @@ class Following:
         """The viewer's events after position ``after``, one per line. Raises Forbidden, BeyondHead, and
         CorruptLog for a log that cannot be read, before the first line.
         """
-        if not await self._may_read_on(caller, row, viewer):
+        if not self._is_valid(caller, row):
             raise Forbidden("this credential may read no more of the game")
         game_id = row.game_id
         head, place = await self._positions.place(game_id, viewer, after) if after else (0, 0)
@@ -123,8 +123,11 @@ class Following:
                     sent = time.monotonic()
                     yield b"\n"
 
+    def _is_valid(self, caller: Caller, row: GameRow) -> bool:
+        return self._keys.is_valid(caller) and caller.is_current(row.epochs)
+
     async def _may_read_on(self, caller: Caller, row: GameRow, viewer: Viewer) -> bool:
-        if not (self._keys.is_valid(caller) and caller.is_current(row.epochs)):
+        if not self._is_valid(caller, row):
             return False
         # Others may have come to the table since.
         return caller.key_id is None or not row.taken or (await self._access.sight(caller, row)).shows(viewer)

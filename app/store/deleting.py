@@ -197,9 +197,7 @@ class Deleting:
             )
         ).all()
         await _check(connection, game_ids)
-        for row in found:
-            if row.forked_from is not None:
-                await self._pass_on(connection, row.game_id)
+        await self._pass_on(connection, {row.game_id: row.forked_from for row in found})
         deleted = Deleted(len(found))
         for table in (*OF_GAMES, games):
             deleted.sizes[table.name] += await _bytes(connection, table, game_ids)
@@ -227,17 +225,21 @@ class Deleting:
             )
         return deleted
 
-    async def _pass_on(self, connection: AsyncConnection, game_id: str) -> None:
-        """Makes the forks of a fork that is to be deleted forks of its source, since who sees them depends on
-        whether that one may go on.
+    async def _pass_on(self, connection: AsyncConnection, gone: Mapping[str, Any]) -> None:
+        """Makes the forks of forks that are to be deleted forks of their sources, since who sees them depends
+        on whether those may go on. ``gone``: what each game to delete was forked off, by its id.
         """
-        c = games.c
-        source = (await connection.execute(select(c.forked_from).where(c.game_id == game_id))).scalar_one()
-        if not _is_origin(source):
+        sources = {game_id: source for game_id, source in gone.items() if _is_origin(source)}
+        if not sources:
             return
-        forks = select(c.game_id, c.forked_from).where(parent_of(c.forked_from, self._database) == game_id)
+        c = games.c
+        forks = select(c.game_id, c.forked_from).where(
+            c.forked_from.is_not(None),
+            parent_of(c.forked_from, self._database).in_(sources),
+        )
         for fork, origin in (await connection.execute(forks)).all():
             if _is_origin(origin):
+                source = sources[origin["game_id"]]
                 passed = {**source, "events": min(origin["events"], source["events"])}
                 await connection.execute(update(games).where(c.game_id == fork).values(forked_from=passed))
 
@@ -278,7 +280,11 @@ def _parts(names: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def _is_origin(forked_from: Any) -> bool:
-    return isinstance(forked_from, Mapping) and type(forked_from.get("events")) is int
+    return (
+        isinstance(forked_from, Mapping)
+        and type(forked_from.get("events")) is int
+        and type(forked_from.get("game_id")) is str
+    )
 
 
 def _judged(spec: Any) -> set[str]:
