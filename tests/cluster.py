@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from secrets import token_urlsafe
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 from urllib.error import HTTPError, URLError
@@ -138,6 +139,9 @@ class Cluster:
         self._more = settings or {}
         self._https_port = https_port or steady_port()
         self._cleanup = ExitStack()
+        self._over = False
+        # Whoever gives up in the middle of a restart stops the cluster in another thread than the restart's.
+        self._changing = Lock()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
@@ -271,7 +275,9 @@ class Cluster:
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         self._commands[name] = command
-        with (self.folder / f"{name}.log").open("ab") as log:
+        with self._changing, (self.folder / f"{name}.log").open("ab") as log:
+            if self._over:
+                raise RuntimeError(f"{name} is not started: the cluster is being stopped")
             self.processes[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -299,9 +305,12 @@ class Cluster:
             time.sleep(0.1)
 
     def _stop(self) -> None:
-        for process in self.processes.values():
+        with self._changing:
+            self._over = True
+            running = [*self.processes.values()]
+        for process in running:
             process.send_signal(signal.SIGTERM)
-        for process in self.processes.values():
+        for process in running:
             try:
                 process.wait(STOPS_S)
             except subprocess.TimeoutExpired:
