@@ -157,8 +157,11 @@ class Database:
         engine = self.engine_beside()
         try:
             async with asyncio.timeout(ANSWER_WITHIN_S), engine.connect() as connection:
-                working = _WORKS.bindparams(pids=self._sessions.pids, silent_s=ANSWER_WITHIN_S)
-                self._sessions.end_but(set((await connection.execute(working)).scalars()))
+                asked, pids = time.monotonic(), self._sessions.pids
+                working = _WORKS.bindparams(pids=pids, silent_s=ANSWER_WITHIN_S)
+                found = (await connection.execute(working)).scalars()
+                # Not those that were opened meanwhile.
+                self._sessions.end({*pids}.difference(found), asked)
         finally:
             await engine.dispose()
 

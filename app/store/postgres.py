@@ -67,6 +67,9 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
     was given up, if nothing comes over the connection any more.
     """
 
+    taken = -math.inf
+    """When somebody last took it from a pool (``time.monotonic``)."""
+
     async def close(self, *, timeout: float | None = None) -> None:  # noqa: ASYNC109  # asyncpg's own
         """``timeout``: None for as long as a farewell may take, after which the connection is just cut."""
         try:
@@ -76,6 +79,15 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
             self.on_silence()
             if timeout is not None:
                 raise
+
+    async def _do_execute(self, *arguments: Any, **options: Any) -> Any:
+        try:
+            return await super()._do_execute(*arguments, **options)
+        except AttributeError:
+            # asyncpg 0.32 uses what is no longer there if it is terminated between preparing and executing.
+            if self.is_closed():
+                raise asyncpg.InterfaceError("the connection was ended meanwhile") from None
+            raise
 
     async def ask(self) -> None:
         """Raises an error unless the other side answers soon."""
@@ -145,17 +157,23 @@ class Sessions:
         """Those of the server's processes that serve the open connections."""
         return [connection.get_server_pid() for connection in self._open if not connection.is_closed()]
 
-    def end_but(self, pids: Collection[int]) -> None:
-        """Ends every connection that none of these processes of the server serves."""
+    def end(self, pids: Collection[int], since: float) -> None:
+        """Ends the connections that these processes of the server serve, but for those that somebody has
+        taken from a pool since then (by ``time.monotonic``).
+        """
         for connection in list(self._open):
-            if not connection.is_closed() and connection.get_server_pid() not in pids:
+            if (
+                not connection.is_closed()
+                and connection.get_server_pid() in pids
+                and connection.taken <= since
+            ):
                 connection.terminate()
 
     def cut(self) -> None:
         """Ends every connection, and opens no more: whoever waits for an answer gets an error at once."""
         if not self.ends.done():
             self.ends.set_result(None)
-        self.end_but(())
+        self.end(self.pids, math.inf)
 
 
 async def _connect(sessions: Sessions, *arguments: Any, **options: Any) -> Any:
@@ -227,7 +245,7 @@ def _watch(engine: Engine, sessions: Sessions) -> None:
     def _on_checkout(raw: Any, record: ConnectionPoolEntry, _: Any) -> None:
         if raw.driver_connection.is_closed():
             raise InvalidatePoolError
-        now = time.monotonic()
+        raw.driver_connection.taken = now = time.monotonic()
         used = record.info.get("used", now)
         if used > sessions.silent_at and now - used < ASK_AFTER_S:
             return

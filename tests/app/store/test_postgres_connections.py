@@ -28,6 +28,13 @@ WITHIN_S = 200.0
 
 PID = sa.text("SELECT pg_backend_pid()")
 
+LOCKED_OUT = sa.text("SELECT 1 FROM pg_locks WHERE NOT granted")
+
+NONE_WORKS = (
+    "SELECT 0 FROM (SELECT pg_advisory_xact_lock(7)) AS lock "
+    "WHERE CAST(:pids AS int[]) IS NOT NULL AND CAST(:silent_s AS float) > 0"
+)
+
 
 @pytest.fixture
 def url(postgres: PostgresServer, laid_out_postgres: str) -> Iterator[str]:
@@ -104,6 +111,53 @@ async def test_only_what_was_idle_for_long_is_asked(url: str, monkeypatch: pytes
     (other,) = await pids(laid.database, 1)
     assert other != first
     await laid.database.stop()
+
+
+async def test_a_look_for_silent_connections_ends_none_that_somebody_took_meanwhile(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid = await _started(url)
+    (idle,) = await pids(laid.database, 1)
+    # None works; whoever looks has to wait for the lock.
+    monkeypatch.setattr(databases, "_WORKS", sa.text(NONE_WORKS))
+    beside = create_async_engine(url)
+    async with beside.connect() as held:
+        await held.execute(sa.text("SELECT pg_advisory_xact_lock(7)"))
+        looking = asyncio.create_task(laid.database.drop_silent())
+        while not (await held.execute(LOCKED_OUT)).all():  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
+        engine = laid.database.engine_beside()
+        async with engine.connect() as new, laid.database.read_engine.connect() as pooled:
+            assert (await pooled.execute(PID)).scalar_one() == idle
+            await held.commit()
+            await looking
+            assert (await pooled.execute(PID)).scalar_one() == idle
+            await new.execute(PID)
+        await engine.dispose()
+    await beside.dispose()
+    # Nobody holds it any more: the next look ends it.
+    await laid.database.drop_silent()
+    assert await pids(laid.database, 1) != [idle]
+    await laid.database.stop()
+
+
+async def test_a_query_over_a_connection_that_is_ended_says_that_the_database_is_away(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = postgres_engine(url)
+    async with engine.connect() as connection:
+        raw: Any = (await connection.get_raw_connection()).driver_connection
+        prepare = raw._get_statement
+
+        async def ended_then(*arguments: Any, **options: Any) -> Any:
+            statement = await prepare(*arguments, **options)
+            raw.terminate()
+            return statement
+
+        monkeypatch.setattr(type(raw), "_get_statement", lambda _, *a, **o: ended_then(*a, **o))
+        with pytest.raises(databases.PASSING):
+            await raw.fetch("SELECT 1")
+    await engine.dispose()
 
 
 async def test_who_gets_no_further_connection_waits_for_one_of_the_others(url: str) -> None:
