@@ -1,6 +1,7 @@
 """Examines a whole database: the file, the schema, every log, every row, and references between rows."""
 
 import asyncio
+import math
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import closing
@@ -285,15 +286,23 @@ async def _of_batches(database: Database) -> list[DatabaseFinding]:
     last = func.max(games.c.position).label("last")
     laid = select(games.c.batch_id, func.count().label("n"), last).group_by(games.c.batch_id).subquery()
     query = (
-        select(batches.c.batch_id, batches.c.count, laid.c.n, laid.c.last)
+        select(batches.c.batch_id, batches.c.count, batches.c.spec, laid.c.n, laid.c.last)
         .join(laid, laid.c.batch_id == batches.c.batch_id)
         .where(laid.c.n != batches.c.count)
     )
     return [
         DatabaseFinding("batch", batch_id, f"it has {n} games and says {count}", _FROM_BACKUP)
-        for batch_id, count, n, last in await database.rows(query)
-        if type(count) is int and laid_of(n, last) >= count
+        for batch_id, count, spec, n, last in await database.rows(query)
+        if type(count) is int and laid_of(n, last) >= min(count, _asked(spec))
     ]
+
+
+def _asked(spec: object) -> float:
+    """How many games a batch is given by its request; more come only by trying again."""
+    if not isinstance(spec, Mapping) or spec.get("origin") == "import":
+        return math.inf
+    asked = spec.get("count", 1)
+    return asked if type(asked) is int else math.inf
 
 
 async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseFinding]:

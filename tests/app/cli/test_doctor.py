@@ -85,6 +85,7 @@ BROKEN = {
         "1 rows of refusals",
     ),
     "batch": ("UPDATE batches SET count = 1", "batch", "it has 2 games and says 1"),
+    "larger batch": ("UPDATE batches SET count = 9", "batch", "it has 2 games and says 9"),
     "labels": ("UPDATE batches SET labels = '[]'", "row", "cannot be read"),
 }
 
