@@ -279,7 +279,7 @@ def service_rows(scale: float, simulated_random: float, simulated_scripted: floa
     return rows
 
 
-def measure(scale: float) -> list[Row]:
+def measure(scale: float, most: int) -> list[Row]:
     rows = engine_rows(scale)
     speeds = {}
     for agent, profile, count, aim in (
@@ -299,7 +299,7 @@ def measure(scale: float) -> list[Row]:
     rows += report_rows(scale)
     rows += crowd_rows(scale)
     rows += service_rows(scale, speeds["random", "interintent"], speeds["scripted", "interintent"])
-    return rows + bot_rows(scale) + watcher_rows(scale)
+    return rows + bot_rows(scale, most) + watcher_rows(scale, most=most)
 
 
 def show(rows: list[Row]) -> None:
@@ -329,10 +329,11 @@ def _ratio(ratio: float | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the work: to see that it runs")
+    parser.add_argument("--most", type=int, default=10_000, help="sockets at once, at most (10,000)")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     try:
-        rows = measure(0.1 if arguments.quick else 1.0)
+        rows = measure(0.1 if arguments.quick else 1.0, arguments.most)
     except TooFewFiles as fault:
         sys.exit(f"bench: {fault}")
     if arguments.json:

@@ -360,11 +360,15 @@ def serving(database_url: str | None, processes: int) -> Iterator[Servers]:
             servers.stop()
 
 
-def bot_rows(scale: float, *, database_url: str | None = None, processes: int = 2) -> list[Row]:
-    """Answers a second, CPU an answer and waits for acknowledgements, at each number of games at once: over
-    sockets and over HTTP, with PostgreSQL also with several ``processes``.
+def bot_rows(
+    scale: float, most: int = 10_000, *, database_url: str | None = None, processes: int = 2
+) -> list[Row]:
+    """Answers a second, CPU an answer and waits for acknowledgements, at each number of games at once that
+    needs ``most`` sockets at most: over sockets and over HTTP, with PostgreSQL also with several
+    ``processes``.
     """
     rows: list[Row] = []
+    at_once = {games: rounds for games, rounds in ROUNDS.items() if games * SEATS <= most}
     alone: dict[int, float] = {}
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -373,7 +377,7 @@ def bot_rows(scale: float, *, database_url: str | None = None, processes: int = 
         with serving(database_url, 1) as servers:
             where = "" if database_url is None else ", PostgreSQL"
             play(servers, 1, 1)
-            for games, rounds in ROUNDS.items():
+            for games, rounds in at_once.items():
                 rounds = max(1, round(rounds * scale))
                 ours, theirs = play(servers, games, rounds), play(bare, games, rounds)
                 alone[games] = ours.speed
@@ -383,14 +387,14 @@ def bot_rows(scale: float, *, database_url: str | None = None, processes: int = 
                     "1/8" if not where else "1/16",
                 )
                 rows += _rows(games, where, ours, beside)
-            for games, rounds in ROUNDS.items():
+            for games, rounds in at_once.items():
                 ours = play(servers, games, max(1, round(rounds * scale / 3)), http=True)
                 beside = f"sockets {alone[games]:,.0f}", ours.speed / alone[games], ""
                 rows += _rows(games, f"{where}, over HTTP", ours, beside)
         if database_url is not None:
             with serving(database_url, processes) as servers:
                 play(servers, 1, 1)
-                for games, rounds in ROUNDS.items():
+                for games, rounds in at_once.items():
                     ours = play(servers, games, max(1, round(rounds * scale)))
                     beside = f"one {alone[games]:,.0f}", ours.speed / alone[games], "0.8"
                     rows += _rows(games, f"{where}, {processes} processes", ours, beside)

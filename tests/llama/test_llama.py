@@ -38,5 +38,5 @@ def test_a_game_with_noise_in_valid_json_is_complete_and_nothing_is_defaulted(ur
 @pytest.mark.long
 def test_a_game_with_noise_in_prose_ends_with_every_default_marked(url: str) -> None:
     with stripping(url) as ignoring:
-        game = played(ignoring, "direct", rules=SHORT, max_output_tokens=20, repairs=1)
+        game = played(ignoring, "direct", rules=SHORT, max_output_tokens=20, repairs=0)
         checked_prose(game)

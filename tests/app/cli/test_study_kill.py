@@ -23,7 +23,7 @@ from tests.app.studying import models_file, study_file, studying
 
 pytestmark = pytest.mark.long
 
-KILLS = int(os.environ.get("STUDY_KILLS", "6"))
+KILLS = int(os.environ.get("STUDY_KILLS", "4"))
 """How often the run is killed. More kills take longer: ``STUDY_KILLS=20 make test-long ARGS=…``."""
 
 RATERS = """

@@ -169,7 +169,7 @@ async def everything(caller: Any, set_id: str) -> dict[str, bytes]:
     return found
 
 
-SUBMISSIONS = int(os.environ.get("INTERINTENT_TEST_SUBMISSIONS", "1000"))
+SUBMISSIONS = int(os.environ.get("INTERINTENT_TEST_SUBMISSIONS", "500"))
 """How many submissions the long test hands in: 10,000 take ten minutes."""
 
 

@@ -27,7 +27,7 @@ from tests.app.modelling import COMPACT, DIRECT, EAGER, faking, settings_file, s
 
 pytestmark = pytest.mark.long
 
-GAMES = int(os.environ.get("KILL_GAMES", "8"))
+GAMES = int(os.environ.get("KILL_GAMES", "6"))
 PARALLEL = 8
 RULES = {"max_rejections": 1}
 """One attempt a round: the kills come early, and the rest of a game only shows that it goes on."""
