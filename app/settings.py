@@ -485,6 +485,8 @@ class Settings(BaseSettings):
             read = make_url(made)
         except (ArgumentError, ValueError):  # whose messages quote it
             raise ValueError("DATABASE_URL reads postgresql://user:password@host:5432/name") from None
+        if scheme.startswith("sqlite") and (not read.database or ":memory:" in read.database):
+            raise ValueError("DATABASE_URL names no file: sqlite:///games.db, for example")
         # libpq's name for it, which most hosts of databases give
         query = {"ssl" if name == "sslmode" else name: value for name, value in read.query.items()}
         known = _URL_PARAMETERS if scheme.startswith("postgres") else query if "uri" in query else ()

@@ -51,20 +51,16 @@ class Claims(Protocol):
 
 
 class FileClaims:
-    """All or nothing: the process that locks the file drives every game of the database.
-
-    ``path``: None for a database that no other process can open.
-    """
+    """All or nothing: the process that locks the file drives every game of the database."""
 
     sole = True
 
     @classmethod
     def of(cls, url: str) -> "FileClaims":
         """The claims of a process on the SQLite database at this URL."""
-        file = make_url(url).database
-        return cls(Path(file + ".driver") if file and file != ":memory:" else None)
+        return cls(Path(f"{make_url(url).database}.driver"))
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
         self._file: IO[bytes] | None = None
         self._warned = False
@@ -73,7 +69,7 @@ class FileClaims:
     @property
     def held(self) -> bool:
         """Whether this process is the one."""
-        return self._path is None or self._file is not None or sys.platform == "win32"
+        return self._file is not None or sys.platform == "win32"
 
     async def start(self) -> None:
         self._lock()
@@ -90,7 +86,7 @@ class FileClaims:
         """Does nothing: the file stays locked as long as the process lives."""
 
     def _lock(self) -> bool:
-        if self.held or self._path is None:
+        if self.held:
             return True
         # Another user who could lock the file would keep every game of the database from being driven.
         file = open(self._path, "ab", opener=partial(os.open, mode=0o600))  # noqa: SIM115

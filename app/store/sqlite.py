@@ -126,8 +126,6 @@ def _create_private(database: str) -> None:
     the same mode.
     """
     path = unquote(urlsplit(database).path) if database.startswith("file:") else database
-    if path in ("", ":memory:"):
-        return
     # An existing file is not even opened: closing it would drop the locks that this process holds on it.
     # If the file cannot be created, SQLite reports why.
     with suppress(OSError):

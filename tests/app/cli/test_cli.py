@@ -161,6 +161,8 @@ REFUSED = [
     (["migrate", "--database-url", "postgresql://u:p@127.0.0.1:1/x?sslmode=require"], "does not answer"),
     (["migrate", "--database-url", "postgresql://u:p@127.0.0.1:1/x?ssl=require&odd=1"], "understood: odd"),
     (["migrate", "--database-url", "sqlite:///x.db?mode=ro"], "understood: mode"),
+    (["serve", "--database-url", "sqlite://"], "names no file"),
+    (["doctor", "--database-url", "sqlite:///:memory:"], "names no file"),
     (["nonsense"], "nonsense"),
 ]
 

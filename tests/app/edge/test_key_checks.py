@@ -65,7 +65,7 @@ def key_of(credential: str, **more: Any) -> ApiKey:
 
 
 async def reading(stored: Stored, **settings: Any) -> Keys:
-    keys = Keys(local_settings("sqlite://", **settings), cast(Any, stored), cast(Any, NoGames()))
+    keys = Keys(local_settings("sqlite:///unused.db", **settings), cast(Any, stored), cast(Any, NoGames()))
     await keys._read()
     return keys
 
@@ -258,7 +258,7 @@ async def test_the_use_of_a_key_is_kept_once_an_hour() -> None:
 async def test_the_use_of_a_key_is_kept_when_the_service_stops() -> None:
     mine = new_key()
     stored = Stored(key_of(mine))
-    keys = Keys(local_settings("sqlite://"), cast(Any, stored), cast(Any, NoGames()))
+    keys = Keys(local_settings("sqlite:///unused.db"), cast(Any, stored), cast(Any, NoGames()))
     await keys.start()
     await keys.caller(mine)
     assert stored.used == {}
@@ -268,7 +268,7 @@ async def test_the_use_of_a_key_is_kept_when_the_service_stops() -> None:
 
 async def test_the_first_secret_is_made_if_none_is_stored() -> None:
     stored = Stored(secrets=())
-    keys = Keys(local_settings("sqlite://"), cast(Any, stored), cast(Any, NoGames()))
+    keys = Keys(local_settings("sqlite:///unused.db"), cast(Any, stored), cast(Any, NoGames()))
     await keys.start()
     await keys.stop()
     (secret,) = stored.signing

@@ -125,7 +125,7 @@ async def test_revoked_keys_keep_the_service_closed_over_a_restart(tmp_path: Pat
 
 
 async def test_an_empty_api_key_setting_counts_as_no_key(tmp_path: Path) -> None:
-    settings = local_settings("sqlite://", api_key="", host="0.0.0.0")
+    settings = local_settings("sqlite:///unused.db", api_key="", host="0.0.0.0")
     assert settings.api_key is None
     with pytest.raises(CannotServe):
         await check_exposure(settings)
@@ -459,7 +459,7 @@ async def test_secrets_of_the_settings_rotate_by_their_order(tmp_path: Path) -> 
 
 def test_a_short_secret_is_refused_and_not_repeated() -> None:
     with pytest.raises(ValueError, match="at least 32 characters") as refused:
-        local_settings("sqlite://", token_secrets="n" * 64 + ",hunter2")
+        local_settings("sqlite:///unused.db", token_secrets="n" * 64 + ",hunter2")
     assert "hunter2" not in str(refused.value)
 
 

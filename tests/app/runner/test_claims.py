@@ -30,11 +30,6 @@ async def test_on_sqlite_one_process_holds_every_claim_until_it_stops(tmp_path: 
     await other.stop()
 
 
-async def test_a_database_in_memory_needs_no_lock() -> None:
-    one, other = FileClaims.of("sqlite+aiosqlite://"), FileClaims.of("sqlite+aiosqlite:///:memory:")
-    assert await one.take(["b_1"]) == await other.take(["b_1"]) == ["b_1"]
-
-
 @pytest.fixture
 async def jobs(postgres: PostgresServer, laid_out_postgres: str) -> AsyncIterator[JobStore]:
     with fresh_database(postgres, laid_out_postgres) as url:

@@ -43,7 +43,7 @@ def test_a_busy_loop_does_not_keep_threads_waiting(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(server, "serve", serving)
     monkeypatch.setattr(gc, "freeze", lambda: None)
     try:
-        server.run(create_app(local_settings("sqlite://")), local_settings("sqlite://"))
+        server.run(create_app(local_settings("sqlite:///unused.db")), local_settings("sqlite:///unused.db"))
     finally:
         sys.setswitchinterval(usual)
     assert seen == [server.SWITCH_S]
@@ -56,16 +56,16 @@ def test_a_busy_loop_does_not_keep_threads_waiting(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.org", ""])
 async def test_without_a_key_other_machines_are_not_served(host: str) -> None:
     with pytest.raises(CannotServe, match="INTERINTENT_API_KEY"):
-        await check_exposure(local_settings("sqlite://", host=host))
+        await check_exposure(local_settings("sqlite:///unused.db", host=host))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
 async def test_without_a_key_this_machine_is_served(host: str) -> None:
-    await check_exposure(local_settings("sqlite://", host=host))
+    await check_exposure(local_settings("sqlite:///unused.db", host=host))
 
 
 async def test_with_a_key_every_address_may_be_served() -> None:
-    await check_exposure(local_settings("sqlite://", host="0.0.0.0", api_key="ik_x"))
+    await check_exposure(local_settings("sqlite:///unused.db", host="0.0.0.0", api_key="ik_x"))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_with_a_key_every_address_may_be_served() -> None:
 async def test_a_short_operators_key_that_others_can_try_is_warned_of(
     host: str, key: str, warned: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await check_exposure(local_settings("sqlite://", host=host, api_key=key))
+    await check_exposure(local_settings("sqlite:///unused.db", host=host, api_key=key))
     said = capsys.readouterr().out
     assert ("fewer than 32 characters" in said) == warned
     assert "sss" not in said
