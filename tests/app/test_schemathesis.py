@@ -26,7 +26,7 @@ from tests.app.calling import PROJECT, serving_process
 
 pytestmark = pytest.mark.long
 
-EXAMPLES = 100
+EXAMPLES = 50
 """Of each operation, as its schema has it, and as many as it has not."""
 
 CHECKS = [
