@@ -320,6 +320,19 @@ async def test_tokens_are_listed_and_revoked_one_by_one(caller: Caller) -> None:
     assert [row["state"] for row in shown] == ["active", "active", "revoked"]
 
 
+async def test_a_games_watch_token_lasts_a_day_at_most_and_a_seats_token_up_to_thirty(caller: Caller) -> None:
+    ann = await key(caller)
+    _, game, _ = await create(caller, ann)
+    for viewer, days in (("public", 1), ("seat:3", 30)):
+        for more_s in (0, 1):
+            body = {"viewer": viewer, "ttl_s": days * 86_400 + more_s}
+            answer = await caller.post(f"/games/{game}/tokens", json=body, headers=ann.header)
+            if more_s:
+                problem(answer, 422, "invalid-request", "/ttl_s")
+            else:
+                assert answer.status_code == 201, answer.text
+
+
 async def test_tokens_die_with_a_key_that_is_revoked_as_compromised_alone(database_url: str) -> None:
     async with running_server(local_settings(database_url, api_key=OPERATOR)) as served:
         ann = await key(served)

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from app.base.clock import now_ms
 from app.base.errors import Unauthenticated
+from app.edge import auth
 from app.edge.auth import HOUR_MS, KEYLESS, OPERATOR, Caller, Keys, hash_of, new_key
 from app.edge.tokens import Grant, Secrets
 from app.store.rows import ApiKey, TokenSecret
@@ -96,6 +97,15 @@ async def test_a_token_is_valid_until_it_ends_or_its_secret_is_gone() -> None:
     await keys._read()
     assert not keys.is_valid(caller)
     assert keys.is_valid(await keys.caller(watch(NEW)))
+
+
+async def test_an_open_connection_ends_with_the_second_of_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = await reading(Stored())
+    caller = await keys.caller(watch(OLD))
+    assert caller.grant is not None
+    for early_ms, valid in ((1, True), (0, False)):
+        monkeypatch.setattr(auth, "now_ms", lambda now=caller.grant.expires * 1000 - early_ms: now)
+        assert keys.is_valid(caller) is valid
 
 
 async def test_a_key_is_valid_until_it_ends_is_revoked_or_is_gone() -> None:

@@ -193,6 +193,32 @@ async def test_changes_to_one_key_affect_no_other(database_url: str) -> None:
     await database.stop()
 
 
+async def test_a_key_that_was_revoked_before_may_be_revoked_as_compromised_and_keeps_its_end(
+    database_url: str,
+) -> None:
+    database = Database(local_settings(database_url))
+    await database.start()
+    store = KeyStore(database)
+    key_id, _ = await make_key(store)
+    assert await store.revoke(key_id, 7)
+    assert not await store.revoke(key_id, 8)
+    assert await store.revoke(key_id, 9, compromised=True)
+    assert not await store.revoke(key_id, 10, compromised=True)
+    (key,) = await store.keys()
+    assert (key.revoked_at, key.compromised_at) == (7, 9)
+    await database.stop()
+
+
+async def test_a_project_owns_its_keys_and_a_key_without_one_is_an_owner_itself(database_url: str) -> None:
+    database = Database(local_settings(database_url))
+    await database.start()
+    store = KeyStore(database)
+    alone, ours = [(await make_key(store, project=project))[0] for project in (None, "ours")]
+    for owner, keys in ((f"key:{alone}", [alone]), (f"key:{ours}", []), ("project:ours", [ours])):
+        assert [key.key_id for key in await store.keys([owner])] == keys
+    await database.stop()
+
+
 async def test_a_key_whose_row_does_not_read_is_named_and_hides_no_other(tmp_path: Path) -> None:
     database = Database(local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}"))
     await database.start()

@@ -14,6 +14,7 @@ from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, Caller, hash_of, new_key
 from app.edge.tokens import MAX_SEAT_S, MAX_TOKEN, MAX_WATCH_S, SEAT_S, Grant, Secrets, kid_of
 from app.games.access import sight_of
 from app.store.rows import ApiKey
+from app.store.tokens import StoredToken
 from engine.terms import FULL, PUBLIC
 
 OLD, NEW = "o" * 80, "n" * 80
@@ -278,3 +279,24 @@ def test_a_key_is_active_until_the_moment_it_ends(
 ) -> None:
     key = ApiKey("k_1", "test", "hash", (), 0, expires_at=expires_at, revoked_at=revoked_at)
     assert key.state(now) == state
+
+
+@pytest.mark.parametrize(
+    ("revoked_at", "now", "state"),
+    [(None, 999, "active"), (None, 1_000, "expired"), (500, 999, "revoked"), (500, 1_000, "revoked")],
+)
+def test_a_minted_token_is_listed_as_active_until_the_moment_it_ends(
+    revoked_at: int | None, now: int, state: str
+) -> None:
+    token = StoredToken(
+        token_id="t_1",
+        game_id=None,
+        batch_id="b_1",
+        seat=None,
+        owner="key:k_1",
+        by="key:k_1",
+        created_at=0,
+        expires_at=1_000,
+        revoked_at=revoked_at,
+    )
+    assert token.state(now) == state

@@ -63,6 +63,14 @@ def test_a_key_that_neither_mints_nor_plays_nor_sees_games_in_full_sees_no_seat(
         assert sight_of(one, game({"2": CLAIMED}, 2), ANN.owner).viewer == viewer, scope
 
 
+def test_a_key_that_has_a_seat_answers_for_it_only_if_it_may_mint_tokens() -> None:
+    for scopes in ({"bots:play"}, {"bots:play", "export:full"}, {"bots:play", "tokens:mint"}):
+        one = Caller("key:k_m", frozenset(scopes), BOB.owner, "k_m")
+        for taken in ({"2": BOB.owner}, {"1": CLAIMED, "2": BOB.owner}):
+            sight = sight_of(one, game(taken, 2), ANN.owner)
+            assert (sight.seats, sight.answers) == ({2}, {2} if "tokens:mint" in scopes else set()), scopes
+
+
 def test_a_game_that_failed_may_go_on_and_has_not_ended() -> None:
     assert sight_of(ANN, game({"2": CLAIMED}, 2, "failed"), ANN.owner).viewer == 1
 

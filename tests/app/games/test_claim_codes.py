@@ -67,14 +67,19 @@ async def test_a_code_works_once_whoever_is_first(caller: Caller) -> None:
 
 
 async def test_a_code_expires(caller: Caller) -> None:
-    code = (await code_for(caller, await new_game(caller), ttl_s=60))["code"]
+    class Still(clock.Clock):
+        at = clock.now_ms()
 
-    class Later(clock.Clock):
         def now_ms(self) -> int:
-            return super().now_ms() + 61_000
+            return self.at
 
-    with clock.use_clock(Later()):
-        assert "expired" in problem(await claim(caller, code), 410, "code-spent")["detail"]
+    game = await new_game(caller)
+    with clock.use_clock(still := Still()):
+        early, late = [(await code_for(caller, game, seat, ttl_s=60))["code"] for seat in (1, 2)]
+        still.at += 59_999
+        assert (await claim(caller, early)).status_code == 200
+        still.at += 1
+        assert "expired" in problem(await claim(caller, late), 410, "code-spent")["detail"]
 
 
 async def test_a_newer_code_and_revoked_tokens_end_a_code(caller: Caller) -> None:

@@ -231,6 +231,7 @@ def test_without_role_guesses_nothing_is_claimed() -> None:
     assert scores.as_json()["accuracy"] == {"num": 0, "den": 0, "rate": None}
 
 
-def test_a_confidence_outside_its_scale_is_refused() -> None:
-    with pytest.raises(ValueError, match="0 to 5, got 6"):
-        role_guesses((Role.ASSASSIN, 6))
+@pytest.mark.parametrize("confidence", [6, 5.25, -0.25])
+def test_a_confidence_outside_its_scale_is_refused(confidence: float) -> None:
+    with pytest.raises(ValueError, match=f"0 to 5, got {confidence}"):
+        role_guesses((Role.ASSASSIN, confidence))

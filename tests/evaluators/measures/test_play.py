@@ -183,6 +183,22 @@ def test_counts_merge() -> None:
     assert one.as_json() == before
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_each_seat_did_adds_up_to_what_the_table_did(name: str) -> None:
+    whole, together, game = counted(name), PlayMetrics(), told(name)
+    for seat in game.table.profile.seats:
+        together.add(game, {seat})
+    assert (together.games, together.quest_wins(Side.LOYAL)) == (0, Rate(0, 0))  # nobody's alone
+    assert together.assassinations() == whole.assassinations()
+    assert together.failure_votes() == whole.failure_votes()
+    assert together.engagement() == whole.engagement()
+    for side in Side:
+        assert together.team_selection(side) == whole.team_selection(side)
+        assert together.changes(side) == whole.changes(side)
+        assert together.approvals(side) == whole.approvals(side)
+        assert together.approve_ballots(side) == whole.approve_ballots(side)
+
+
 def test_a_state_and_its_log_count_alike() -> None:
     by_log = PlayMetrics()
     by_log.add(told("ten-players").log)
