@@ -6,8 +6,9 @@ match if only one option is close. The reader never guesses: a value without a c
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeVar
+from typing import Final, TypeGuard, TypeVar
 
 from rapidfuzz import fuzz
 
@@ -100,7 +101,7 @@ class Fields:
     def text(self, name: str) -> str:
         """A text of at most ``LONGEST_TEXT`` characters, without blanks around it."""
         value = self._get(name, "a text")
-        if self._loose and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if self._loose and _is_texts(value):
             value = " ".join(value)
         if not isinstance(value, str):
             raise self._fault(name, "a text", value)
@@ -112,14 +113,17 @@ class Fields:
         return as_text(value).strip()
 
     def note(self, name: str) -> str:
-        """A text; in a loose reading it may be missing, and is then empty."""
-        if self._loose and not isinstance(self._values.get(name), str):
+        """A text; in a loose reading it may be missing or something else, and is then empty."""
+        value = self._values.get(name)
+        if self._loose and not isinstance(value, str) and not _is_texts(value):
             return ""
         return self.text(name)
 
     def maybe_text(self, name: str) -> str:
-        """A text; empty if it is missing, as in answers to earlier questions, which did not ask for it."""
-        return self.text(name) if name in self._values else ""
+        """As ``note``; empty if it is missing, as in answers to earlier questions, which did not ask for it,
+        or null.
+        """
+        return "" if self._values.get(name) is None else self.note(name)
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
         """Up to ``most`` texts; in a loose reading, the first ``most`` of any number."""
@@ -239,7 +243,9 @@ class Fields:
         self, name: str, options: Sequence[IntentionId], fewest: int, most: int
     ) -> tuple[tuple[IntentionId, str], ...]:
         """``fewest`` to ``most`` different intentions out of the options, each with its reason."""
-        expected = f'a list of {_span(fewest, most)} objects {{"intention", "reason"}}'
+        expected = (
+            f'a list of {_span(fewest, most)} objects {{"intention", "reason"}} with different intentions'
+        )
         value = self._get(name, expected)
         if not isinstance(value, list):
             raise self._fault(name, expected, value)
@@ -275,8 +281,11 @@ class Fields:
             # Of too many, take the first; one clear choice is enough.
             if different:
                 return different[:most]
-        elif len(different) == len(ids) and fewest <= len(ids) <= most:
-            return different
+        elif fewest <= len(ids) <= most:
+            if len(different) == len(ids):
+                return different
+            [(twice, _)] = Counter(ids).most_common(1)
+            raise UnusableReply(f'"{self._where}{name}" must be {expected}, but {twice} is in it twice.')
         raise self._fault(name, expected, self._values[name])
 
     def inside(self, name: str) -> "Fields":
@@ -294,6 +303,10 @@ class Fields:
             Fields(item, self._names, loose=self._loose, where=f"{self._where}{name}/{i}/")
             for i, item in enumerate(value)
         ]
+
+
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _number(value: object) -> int | None:

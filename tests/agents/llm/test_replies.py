@@ -208,6 +208,36 @@ def test_strictly_a_selection_has_its_number_and_no_doubles() -> None:
             SELECTION.read(fields(value))
 
 
+def test_a_selection_that_names_an_intention_twice_is_told_which() -> None:
+    value = {"intentions": [{"intention": "defend_self", "reason": ""}] * 2}
+    with pytest.raises(UnusableReply, match="different intentions, but defend_self is in it twice"):
+        SELECTION.read(fields(value))
+
+
+@pytest.mark.parametrize(
+    ("given", "strictly", "in_the_end"),
+    [("a b", "a b", "a b"), (None, "", ""), (["a", "b"], None, "a b"), (7, None, ""), ([7], None, "")],
+)
+def test_the_reason_of_a_first_selection_costs_no_turn(
+    given: Any, strictly: str | None, in_the_end: str
+) -> None:
+    chosen = [{"intention": one, "reason": "a"} for one in MENU[:2]]
+    value = {"situation": given, "intentions": chosen}
+    if strictly is None:
+        with pytest.raises(UnusableReply, match="situation"):
+            SELECTION.read(fields(value))
+    else:
+        assert SELECTION.read(fields(value)).why == strictly
+    assert SELECTION.read(fields(value, loose=True)).why == in_the_end
+
+
+def test_reasons_in_a_list_are_kept_in_the_end() -> None:
+    chosen = [{"intention": one, "reason": ["so", "it is"]} for one in MENU[:2]]
+    read = modification_shape(MENU, 2, 3).read(fields({"intentions": chosen, "why": ["a", "b"]}, loose=True))
+    assert read.why == "a b"
+    assert {one.reason for one in read.choices} == {"so it is"}
+
+
 def test_answers_to_the_first_version_of_the_prompts_are_read() -> None:
     chosen = [{"intention": one, "reason": "a"} for one in MENU[:2]]
     assert SELECTION.read(fields({"intentions": chosen})).why == ""
