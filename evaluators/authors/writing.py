@@ -191,11 +191,11 @@ class _GameRecord:
                 attempt.turns[event.seat].beliefs = event.beliefs
             case IntentionsSelected(stage="first"):
                 attempt.turns[event.seat].first = event.intentions
-                attempt.turns[event.seat].first_why = _reason(event)
+                attempt.turns[event.seat].first_why = _first_reason(event)
             case IntentionsSelected():
                 attempt.turns[event.seat].final = event.intentions
                 attempt.turns[event.seat].changed = event.changed
-                attempt.turns[event.seat].modified_why = _reason(event)
+                attempt.turns[event.seat].modified_why = event.reason
             case SpeechDrafted(stage="formulation"):
                 attempt.turns[event.seat].formulation = event
             case SpeechDrafted():
@@ -214,8 +214,8 @@ def _labels(chosen: Iterable[Choice]) -> list[str]:
     return [released_label(choice.id) for choice in chosen]
 
 
-def _reason(event: IntentionsSelected) -> str:
-    """The reason for the whole selection, as in the files; else the first reason for a single intention."""
+def _first_reason(event: IntentionsSelected) -> str:
+    """The reason for a whole first selection, as in the files; else the first one for a single intention."""
     return event.reason or next((choice.reason for choice in event.intentions if choice.reason), "")
 
 

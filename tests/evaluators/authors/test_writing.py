@@ -123,6 +123,21 @@ def test_a_reason_of_the_whole_selection_is_theirs_before_that_of_an_intention()
         assert theirs == f"{event.stage} of {event.seat}"
 
 
+def test_no_reason_of_an_intention_stands_in_for_that_of_a_final_selection() -> None:
+    log = [
+        replace(event, reason="", intentions=tuple(replace(one, reason=one.id) for one in event.intentions))
+        if isinstance(event, IntentionsSelected)
+        else event
+        for event in ours(1)
+    ]
+    (read,) = taken(write_game("game_x", log, []))[1]
+    final = [
+        event for event in read.state.log if isinstance(event, IntentionsSelected) and event.stage == "final"
+    ]
+    assert final
+    assert {event.reason for event in final} == {""}
+
+
 def _without_game(judgement: Judgement) -> tuple[Any, ...]:
     one = judgement
     return (one.request_id, one.stage, one.intention, one.reasonable, one.think, one.speak, one.rater)
