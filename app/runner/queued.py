@@ -329,18 +329,28 @@ class Queued:
             elif job.entrypoint == ARRANGE:
                 self._begin_beside(job, self._arranged(job), ARRANGE)
         if games:
-            begun = {one.job: one for one in await self._jobs.begin([job.id for job in games])}
-            known = {one.batch_id for one in self._driven.values()}
-            if any(one.batch_id not in known for one in begun.values()):
-                # Somebody may have mended them while the batch stood still.
-                await self._models.endpoints.read_again()
+            try:
+                begun = {one.job: one for one in await self._jobs.begin([job.id for job in games])}
+                known = {one.batch_id for one in self._driven.values()}
+                if any(one.batch_id not in known for one in begun.values()):
+                    # Somebody may have mended them while the batch stood still.
+                    await self._models.endpoints.read_again()
+            except BaseException:
+                # Forgotten, they would belong to this process until they count as abandoned.
+                for job in games:
+                    self._return(job)
+                raise
             for job in games:
                 if job.id in begun:
                     self._begin(job, begun[job.id], beyond=beyond)
                 else:
                     # It has begun before, and its process fell silent; or it must not go on.
-                    self._held[job.id] = job
-                    self._spawn(self._settle(job, False, again=True))
+                    self._return(job)
+
+    def _return(self, job: "Job") -> None:
+        """Gives back a picked job of a game that this process does not drive."""
+        self._held[job.id] = job
+        self._spawn(self._settle(job, False, again=True))
 
     async def _clear(self, queries: "Queries") -> None:
         """Removes the jobs of games that are over from the queue."""
