@@ -371,6 +371,26 @@ async def test_a_full_process_takes_over_what_a_process_gives_back_when_it_stops
         assert [(await _job(other, game))[1] for game in new] == [None, None]
 
 
+async def test_what_was_picked_while_the_database_did_not_answer_is_driven_soon(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling(url, stale_s=3600) as caller:
+        jobs = caller.services.store.jobs
+        assert jobs is not None
+        begin, lost = jobs.begin, []
+
+        async def begun(ids: Any) -> Any:
+            if not lost:
+                lost.append(ids)
+                raise OSError("the database is away")
+            return await begin(ids)
+
+        monkeypatch.setattr(jobs, "begin", begun)
+        batch, _ = await caller.create(seats=[{"agent": "random"}])
+        assert (await caller.over(batch))["games"]["finished"] == 1
+        assert lost
+
+
 async def test_a_process_that_stood_still_asks_no_model_for_what_another_one_drives(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
