@@ -184,6 +184,13 @@ def postgres_databases(postgres: PostgresServer, laid_out_postgres: str) -> Data
     return Databases(postgres, laid_out_postgres)
 
 
+@pytest.fixture
+def postgres_url(postgres_databases: Databases) -> Iterator[str]:
+    """An empty PostgreSQL database with the newest schema, for this test alone."""
+    with postgres_databases.lend() as url:
+        yield url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """An empty database with the newest schema, for this test alone. The test runs on SQLite and

@@ -19,6 +19,7 @@ from app.store.log import GameLog, LogReader
 from app.store.rows import GameRow
 from app.stream.feed import Feed, held_name
 from app.stream.metrics import stand_ins
+from app.stream.shared import unbroken
 from engine.events import AgentsSeated, Event, GameCancelled, GameCreated, GameEnded
 from engine.rules import cancel
 from evaluators.measures.defaults import DecisionCounter
@@ -50,6 +51,13 @@ class TellingJournal:
         self._batch_id = batch_id
 
     async def append(self, events: Sequence[Event]) -> None:
+        if isinstance(events[-1], GameEnded | GameCancelled):
+            # Whoever finds that the game is over must not interrupt the telling of it.
+            await unbroken(self._append(events))
+        else:
+            await self._append(events)
+
+    async def _append(self, events: Sequence[Event]) -> None:
         lines = await self._log.append(events, self._taken())
         metrics.events_written.inc(len(events))
         self._feed.committed(self._game_id, lines)

@@ -21,6 +21,7 @@ from app.store.db import PASSING, Conflict, Database, Unfounded, is_ours
 from app.store.games import GameStore, Suspension
 from app.store.log import LogReader
 from app.stream.feed import Feed
+from app.stream.shared import unbroken
 
 __all__ = ["Ended", "LocalRunner"]
 
@@ -262,7 +263,8 @@ class LocalRunner:
             except (GameParks, GameWaits) as wait:
                 return wait
             except Stop as stop:
-                return await self._stop_game(game_id, stop)
+                # Whoever finds that the game is over must not interrupt what follows from that.
+                return await unbroken(self._stop_game(game_id, stop))
             except (SeatAbsent, Unfounded):
                 continue  # the game goes on from the end of its log
             except Conflict:
@@ -301,45 +303,58 @@ class LocalRunner:
             self._feed.hint(row.batch_id)
             return False
         log.warning("a game failed", batch=row.batch_id, game=game_id, cause=str(stop))
-        if not await self._mark_failed(game_id, str(stop)):
-            return False
-        tallied = await self._store.tally(row.batch_id)
-        batch = await self._store.batch(row.batch_id)
-        failed = tallied.status.get("failed", 0)
-        if batch is not None and failed > MOST_FAILED * batch.count:
-            words = f"{failed} of {batch.count} games failed; the last: {stop}"
-            await self._suspend(row.batch_id, Suspension(now_ms(), "", "games_failed", words))
-        return True
+
+        def suspends(failed: int, count: int) -> Suspension | None:
+            if failed <= MOST_FAILED * count:
+                return None
+            words = f"{failed} of {count} games failed; the last: {stop}"
+            return Suspension(now_ms(), "", "games_failed", words)
+
+        job = self._jobs.get(game_id)
+        has_failed, too_many = await self._store.mark_failed(game_id, str(stop), now_ms(), job, suspends)
+        if has_failed:
+            self._tell_failed(game_id)
+        if too_many is not None:
+            self._tell_suspended(row.batch_id, too_many)
+            self._release_batch(row.batch_id)
+        return has_failed
 
     async def _suspend(self, batch_id: str, why: Suspension, job: int | None = None) -> None:
         """Suspends the batch, and releases all its games. ``job``: the job of the game that stops it; without
         it, a process that stood still could suspend a batch for an outdated reason.
         """
         if await self._store.suspend(batch_id, why, job):
-            log.warning(
-                "a batch is suspended until it is resumed",
-                batch=batch_id,
-                endpoint=why.endpoint,
-                cause=why.cause,
-                words=why.words,
-            )
-            metrics.batches_suspended.labels(why.cause).inc()
-            self._feed.hint(batch_id)
+            self._tell_suspended(batch_id, why)
+        self._release_batch(batch_id)
+
+    def _tell_suspended(self, batch_id: str, why: Suspension) -> None:
+        log.warning(
+            "a batch is suspended until it is resumed",
+            batch=batch_id,
+            endpoint=why.endpoint,
+            cause=why.cause,
+            words=why.words,
+        )
+        metrics.batches_suspended.labels(why.cause).inc()
+        self._feed.hint(batch_id)
+
+    def _release_batch(self, batch_id: str) -> None:
         # Not at once: letting go cancels the task that has called this.
         asyncio.get_running_loop().call_soon(self.on_suspended, batch_id)
 
     async def _fail(self, game_id: str) -> None:
         fault = random_name()
         log.exception("a game failed", game=game_id, trace_id=fault)
-        await self._mark_failed(game_id, fault)
+        await unbroken(self._mark_failed(game_id, fault))
 
-    async def _mark_failed(self, game_id: str, fault: str) -> bool:
-        """Returns False if the game is no longer driven here, or over."""
-        if not await self._store.mark_failed(game_id, fault, now_ms(), self._jobs.get(game_id)):
-            return False
+    async def _mark_failed(self, game_id: str, fault: str) -> None:
+        has_failed, _ = await self._store.mark_failed(game_id, fault, now_ms(), self._jobs.get(game_id))
+        if has_failed:
+            self._tell_failed(game_id)
+
+    def _tell_failed(self, game_id: str) -> None:
         metrics.games_ended.labels("failed", "").inc()
         self._feed.hint(game_id)
-        return True
 
     async def release(self, game_id: str) -> None:
         """Stops driving this game, and returns when its task has ended."""

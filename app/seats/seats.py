@@ -14,7 +14,7 @@ import orjson
 
 from agents.table import ATTEMPTS
 from app.base.allowance import Allowance
-from app.base.clock import random_name
+from app.base.clock import now_ms, random_name
 from app.base.errors import AlreadyAnswered, Forbidden, NotFound, RateLimited, TooLate, UnknownRequest
 from app.base.problems import problem_of
 from app.base.schemas import GameStatus
@@ -32,6 +32,7 @@ from app.seats.seating import REMOTE
 from app.store.db import Conflict
 from app.store.games import OPEN
 from app.store.inbox import (
+    Arrival,
     RequestOutcome,
     RequestState,
     StoredRefusal,
@@ -342,23 +343,21 @@ class Seats:
 
     # --- who holds a seat -------------------------------------------------------------------
 
-    def arrive(self) -> str:
-        """A new connection's name as a holder; later names sort after earlier ones. Clients never see it,
-        since it counts the connections.
-        """
-        return f"{self._process}.{next(self._came):012d}"
+    def arrive(self) -> Arrival:
+        """A new connection as a holder. Clients never see its name, since it counts the connections."""
+        return Arrival(f"{self._process}.{next(self._came):012d}", now_ms())
 
-    async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
+    async def hold(self, game_id: str, seat: Seat, arrival: Arrival) -> None:
         """Gives the seat to this connection, unless a newer one holds it. The former holder gets a hint, in
         whichever process it is.
         """
-        await self._inbox.hold(game_id, seat, conn)
+        await self._inbox.hold(game_id, seat, arrival)
         self._feed.hint(held_name(game_id, seat))
 
-    async def holds(self, game_id: str, seat: Seat, conn: str) -> bool:
+    async def holds(self, game_id: str, seat: Seat, arrival: Arrival) -> bool:
         """Whether this connection still holds the seat."""
         holders = await self._inbox.holders([(game_id, seat)])
-        return holders.get((game_id, seat)) == conn
+        return holders.get((game_id, seat)) == arrival.conn
 
 
 def _kind_of(request_id: str, seat: Seat) -> Kind:

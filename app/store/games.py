@@ -470,20 +470,25 @@ class GameStore:
         """Suspends a batch until it is resumed. Returns False for one that is suspended or cancelled
         already. ``job``: only while this job drives a game of the batch.
         """
+
+        async def work(connection: AsyncConnection) -> bool:
+            return await self._suspend(connection, batch_id, suspension, job)
+
+        return await self._database.writer.run(work)
+
+    async def _suspend(
+        self, connection: AsyncConnection, batch_id: str, suspension: Suspension, job: int | None = None
+    ) -> bool:
         open_: list[Any] = [batches.c.suspended.is_(None), batches.c.cancelled.is_(false())]
         if job is not None:
             open_.append(exists().where(games.c.batch_id == batch_id, games.c.driver == job))
         statement = (
             update(batches).where(batches.c.batch_id == batch_id, *open_).values(suspended=asdict(suspension))
         )
-
-        async def work(connection: AsyncConnection) -> bool:
-            changed = (await connection.execute(statement)).rowcount > 0
-            if changed and self.jobs is not None:
-                await self.jobs.forget(connection, batch_id)
-            return changed
-
-        return await self._database.writer.run(work)
+        changed = (await connection.execute(statement)).rowcount > 0
+        if changed and self.jobs is not None:
+            await self.jobs.forget(connection, batch_id)
+        return changed
 
     async def suspend_game(self, game_id: str, why: str, job: int | None = None) -> None:
         """Suspends a single game until its batch is resumed. ``job``: only while this job drives the game."""
@@ -599,16 +604,47 @@ class GameStore:
         rows = await self._database.rows(query)
         return {batch_id: spec for batch_id, spec in rows if not isinstance(spec, Damaged)}
 
-    async def mark_failed(self, game_id: str, fault: str, at: int, job: int | None = None) -> bool:
-        """Ends a game that cannot be driven on. Its log stays as it is. Returns False, and changes nothing,
-        if the game is over or ``job`` does not drive it any more.
+    async def mark_failed(
+        self,
+        game_id: str,
+        fault: str,
+        at: int,
+        job: int | None = None,
+        suspends: Callable[[int, int], Suspension | None] = lambda failed, count: None,
+    ) -> tuple[bool, Suspension | None]:
+        """Ends a game that cannot be driven on. Its log stays as it is. Returns whether it did: nothing is
+        changed if the game is over or ``job`` does not drive it any more; and why its batch is suspended, if
+        that did it.
+
+        ``suspends``: takes how many games of the batch have failed by now, of how many; says why the batch is
+        to be suspended, in the same transaction. None: it is not.
         """
-        changed = await self._database.writer.execute(
-            update(games)
-            .where(games.c.game_id == game_id, games.c.status.in_(OPEN), *_driven_by(job))
-            .values(status="failed", fault=fault, finished_at=at, job=None, driver=None)
-        )
-        return changed > 0
+        batch_of_game = select(games.c.batch_id).where(games.c.game_id == game_id).scalar_subquery()
+
+        async def work(connection: AsyncConnection) -> tuple[bool, Suspension | None]:
+            # First, so that of two games that fail at the same moment the second counts both.
+            query = (
+                select(batches.c.batch_id, batches.c.count)
+                .where(batches.c.batch_id == batch_of_game)
+                .with_for_update(key_share=True)
+            )
+            batch_id, batch_count = (await connection.execute(query)).one_or_none() or (None, None)
+            changed = await connection.execute(
+                update(games)
+                .where(games.c.game_id == game_id, games.c.status.in_(OPEN), *_driven_by(job))
+                .values(status="failed", fault=fault, finished_at=at, job=None, driver=None)
+            )
+            if not changed.rowcount:
+                return False, None
+            if batch_id is None or type(batch_count) is not int:
+                return True, None  # damaged
+            failed = select(func.count()).where(games.c.batch_id == batch_id, games.c.status == "failed")
+            why = suspends((await connection.execute(failed)).scalar_one(), batch_count)
+            if why is not None and not await self._suspend(connection, batch_id, why):
+                why = None
+            return True, why
+
+        return await self._database.writer.run(work)
 
     async def defaults(self, batch_id: str) -> list[tuple[str, str]]:
         """The columns ``seats`` and ``defaults`` of the batch's games that have both, as JSON texts:

@@ -8,17 +8,17 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import bindparam, case, exists, func, insert, null, or_, select, tuple_, update
+from sqlalchemy import and_, bindparam, case, exists, func, insert, null, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.clock import random_name
+from app.base.clock import APART_MS, random_name
 from app.store.db import Append, Conflict, Database
 from app.store.jobs import LOCK_GAME, WAKE
 from app.store.tables import holders, inbox, refusals
@@ -29,6 +29,7 @@ from engine.terms import Seat
 __all__ = [
     "MISSED",
     "PROCESS",
+    "Arrival",
     "InboxStore",
     "Key",
     "RequestOutcome",
@@ -83,6 +84,23 @@ class StoredRefusal:
 
 PROCESS: Final = 16
 """Characters of a connection's name that identify its process."""
+
+CLOCKS_MS: Final = 2 * APART_MS
+"""By how much two processes may differ in when connections came: within it, the one that writes last is the
+newer.
+"""
+
+LATE_MS: Final = 120_000
+"""The longest that a connection's write may take. A larger difference shows that a clock was set back."""
+
+
+class Arrival(NamedTuple):
+    """A connection that may hold a seat."""
+
+    conn: str
+    """Its first ``PROCESS`` characters name the process, the rest the order in which connections came."""
+    at: int
+    """When it came, in ms since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,13 +213,17 @@ class InboxStore:
         dialect: Any = sqlite if database.is_sqlite else postgresql
         self._settle = dialect.insert(inbox).on_conflict_do_nothing()
         hold = dialect.insert(holders)
+        of_one = func.substr(holders.c.conn, 1, PROCESS) == func.substr(hold.excluded.conn, 1, PROCESS)
+        # On SQLite the other process has ended.
+        came_later = (holders.c.at - hold.excluded.at).between(CLOCKS_MS + 1, LATE_MS)
         self._hold = hold.on_conflict_do_update(
             index_elements=[holders.c.game_id, holders.c.seat],
             set_={"conn": hold.excluded.conn, "at": hold.excluded.at},
-            # Within a process the newest connection holds the seat, even if an older one writes after it.
+            # The newest connection holds the seat, even if an older one, which its bot may have left, writes
+            # after it.
             where=or_(
-                holders.c.conn < hold.excluded.conn,
-                func.substr(holders.c.conn, 1, PROCESS) != func.substr(hold.excluded.conn, 1, PROCESS),
+                and_(of_one, holders.c.conn < hold.excluded.conn),
+                ~of_one if database.is_sqlite else and_(~of_one, ~came_later),
             ),
         )
 
@@ -379,14 +401,12 @@ class InboxStore:
 
     # --- who holds a seat -------------------------------------------------------------------
 
-    async def hold(self, game_id: str, seat: Seat, conn: str) -> None:
-        """Gives the seat to this connection, unless a newer connection of the same process holds it. Returns
-        after the commit. ``conn``: its first ``PROCESS`` characters name the process, the rest the order in
-        which connections were opened.
-        """
+    async def hold(self, game_id: str, seat: Seat, arrival: Arrival) -> None:
+        """Gives the seat to this connection, unless a newer one holds it. Returns after the commit."""
+        row = {"game_id": game_id, "seat": seat, **arrival._asdict()}
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
-            return [(self._hold, [{"game_id": game_id, "seat": seat, "conn": conn, "at": at}])]
+            return [(self._hold, [row])]
 
         await self._database.writer.append(write)
 

@@ -360,6 +360,7 @@ class HoldersTable(SQLModel, table=True):
     seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
     conn: str = Field(max_length=40)
     at: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """When the connection came."""
 
 
 holders: Final = METADATA.tables["holders"]

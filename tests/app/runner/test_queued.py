@@ -5,7 +5,8 @@ no place.
 import asyncio
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -15,12 +16,14 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
 from agents.model.model import PLAIN_SAMPLING
+from app.base import metrics
 from app.base.clock import Clock, timestamp, use_clock
 from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
-from app.instruments.fake_model import FakeOptions, read_latency
+from app.instruments.fake_model import FakeOptions, read_fault, read_latency
 from app.models.stops import BatchStops, GameFails, GameStops
 from app.runner import queued
+from app.runner.drive import TellingJournal
 from app.runner.queued import Queued
 from app.store import jobs
 from app.store.db import Conflict
@@ -389,6 +392,68 @@ async def test_what_was_picked_while_the_database_did_not_answer_is_driven_soon(
         batch, _ = await caller.create(seats=[{"agent": "random"}])
         assert (await caller.over(batch))["games"]["finished"] == 1
         assert lost
+
+
+@asynccontextmanager
+async def _held_up(url: str, game: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Lets nobody change the game's row while the block lasts. Gives what waits until somebody tries to."""
+    address = url.replace("+asyncpg", "")
+    holder, looker = await asyncpg.connect(address), await asyncpg.connect(address)
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+    async def tried() -> None:
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                if await looker.fetchval(waiting):
+                    return
+                await asyncio.sleep(0.01)
+
+    try:
+        async with holder.transaction():
+            await holder.execute("SELECT 1 FROM games WHERE game_id = $1 FOR SHARE", game)
+            yield tried
+    finally:
+        await holder.close()
+        await looker.close()
+
+
+async def test_a_game_that_fails_suspends_its_batch_although_its_process_lets_go_of_it_meanwhile(
+    url: str,
+) -> None:
+    # As a process does that finds the game over before it has heard of its own commit.
+    faults = FakeOptions(faults=(read_fault("context_length:1:1"),), latency=read_latency("0.5"))
+    async with faking(faults) as fake, calling_with(fake, url, parallel_games=1) as caller:
+        batch, [game, _] = await caller.create(seats=DIRECT, count=2)
+        await until(lambda: fake.counts.calls > 0)
+        async with _held_up(url, game) as tried:
+            await tried()
+            released = asyncio.create_task(caller.services.runner.release(game))
+            await asyncio.sleep(0)
+        await released
+        view = await caller.over(batch)
+        assert (view["status"], view["games"]["failed"]) == ("suspended", 1)
+        assert view["suspended"]["cause"] == "games_failed"
+
+
+async def test_the_end_of_a_game_is_told_although_its_process_lets_go_of_it_meanwhile(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, [game] = await caller.create(seats=RANDOM)
+        services, head = caller.services, len(await caller.lines(f"/games/{game}/events"))
+        journal = TellingJournal(GameLog(services.database, game, head), services.feed, game, batch)
+        before = _told("cancelled")
+        async with _held_up(url, game) as tried:
+            append = asyncio.create_task(journal.append(cancel("by its driver")))
+            await tried()
+            append.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await append
+        assert _told("cancelled") == before + 1
+
+
+def _told(status: str) -> float:
+    value: float = metrics.games_ended.labels(status, "")._value.get()
+    return value
 
 
 async def test_a_process_that_stood_still_asks_no_model_for_what_another_one_drives(

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -17,15 +17,8 @@ from tests.app.calling import until
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, Bot, HttpBot, http_to, in_log, remote_game
 from tests.app.watcher import watching
-from tests.postgres import Databases
 
 Pair = tuple[Served, Served]
-
-
-@pytest.fixture
-def postgres_url(postgres_databases: Databases) -> Iterator[str]:
-    with postgres_databases.lend() as url:
-        yield url
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from app.store.inbox import Arrival
 from tests.app.calling import calling
 from tests.app.real_server import Served
 from tests.app.seated import SHORT, Balancer, Bot, choose, http_to, in_log, remote_game, rough_line
@@ -291,7 +292,23 @@ async def test_the_newest_of_several_connections_holds_the_seat(database_url: st
         await seats.hold("g_1", 2, newer)
         await seats.hold("g_1", 2, older)
         assert (await seats.holds("g_1", 2, newer), await seats.holds("g_1", 2, older)) == (True, False)
-        await seats.hold("g_1", 2, "0123456789abcdef.000000000001")  # of another process
-        assert not await seats.holds("g_1", 2, newer)
+        of_another = Arrival("0123456789abcdef.000000000001", newer.at)
+        await seats.hold("g_1", 2, of_another)
+        assert await seats.holds("g_1", 2, of_another)
         await seats.hold("g_1", 2, older)
         assert await seats.holds("g_1", 2, older)
+
+
+@pytest.mark.parametrize(("came_before_ms", "holds"), [(50, True), (5000, False), (3_600_000, True)])
+async def test_the_newest_connection_over_processes_holds_the_seat(
+    postgres_url: str, came_before_ms: int, holds: bool
+) -> None:
+    # Of connections that come at the same moment, the last to write counts as the newest. No connection takes
+    # an hour to write: somebody has set the database's clock back.
+    async with calling(postgres_url) as caller:
+        seats = caller.services.seats
+        newer = seats.arrive()
+        older = Arrival("0123456789abcdef.000000000001", newer.at - came_before_ms)
+        await seats.hold("g_1", 2, newer)
+        await seats.hold("g_1", 2, older)
+        assert (await seats.holds("g_1", 2, older), await seats.holds("g_1", 2, newer)) == (holds, not holds)
