@@ -38,6 +38,7 @@ from app.store.jobs import (
     Begun,
     JobStore,
     game_of,
+    give_back_unheard,
     pick_abandoned,
     queries_on,
 )
@@ -260,6 +261,8 @@ class Queued:
         while True:
             try:
                 async with self._session() as queries:
+                    async with answering():
+                        await give_back_unheard(queries, self._own, list(self._held))
                     while True:
                         await self._look(queries)
             except PASSING as fault:

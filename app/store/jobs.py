@@ -38,6 +38,7 @@ __all__ = [
     "JobStore",
     "end_silent_sessions",
     "game_of",
+    "give_back_unheard",
     "pick_abandoned",
     "queries_on",
 ]
@@ -217,6 +218,11 @@ _PICK_ABANDONED: Final = (
     "WHERE id IN (SELECT id FROM silent UNION ALL SELECT id FROM waiting LIMIT $2) RETURNING *"
 )
 
+_GIVE_BACK_UNHEARD: Final = (
+    "UPDATE pgqueuer SET status = 'queued', updated = now(), queue_manager_id = NULL "
+    "WHERE queue_manager_id = $1 AND status = 'picked' AND entrypoint <> 'judge' AND NOT id = ANY($2)"
+)
+
 _END_SILENT: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity AS session "
     "WHERE datname = current_database() AND usename = current_user AND application_name = $2 "
@@ -285,6 +291,13 @@ async def pick_abandoned(
     patience = timedelta(seconds=FREE_PLACE_S)
     rows = await queries.driver.fetch(_PICK_ABANDONED, own, most, stale, AHEAD, patience)
     return [Job.model_validate(row) for row in rows]
+
+
+async def give_back_unheard(queries: "Queries", own: "QueueManagerId", held: Sequence[int]) -> None:
+    """Gives back the jobs that the process picked without hearing of it: the answer was lost with its
+    connection. ``held``: those that it knows of.
+    """
+    await queries.driver.execute(_GIVE_BACK_UNHEARD, own, list(held))
 
 
 async def end_silent_sessions(queries: "Queries", stale: timedelta) -> None:

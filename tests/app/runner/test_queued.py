@@ -394,6 +394,32 @@ async def test_what_was_picked_while_the_database_did_not_answer_is_driven_soon(
         assert lost
 
 
+async def test_what_was_picked_by_a_question_whose_answer_was_lost_is_driven_soon(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost: list[Any] = []
+
+    def losing(driver: Any) -> Any:
+        queries = queries_on(driver)
+        dequeue = queries.dequeue
+
+        async def asking(*values: Any) -> Any:
+            picked = await dequeue(*values)
+            if picked and not lost:
+                lost.extend(picked)
+                raise OSError("the connection is gone")
+            return picked
+
+        queries.dequeue = asking  # type: ignore[method-assign]
+        return queries
+
+    monkeypatch.setattr(queued, "queries_on", losing)
+    async with calling(url, stale_s=3600) as caller:
+        batch, _ = await caller.create(seats=RANDOM, count=3)
+        assert (await caller.over(batch))["games"]["finished"] == 3
+        assert lost
+
+
 @asynccontextmanager
 async def _held_up(url: str, game: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Lets nobody change the game's row while the block lasts. Gives what waits until somebody tries to."""
