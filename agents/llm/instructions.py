@@ -65,6 +65,7 @@ def common_instructions(
         "off_told": True,
         "hunted": hunted(profile),
         "memory": options.memory_in(profile),
+        "talks": profile.discussion != "none",
     }
     forms: dict[str, Schema] = {"vote": vote_shape().form.schema}
     if profile.discussion != "none":

@@ -55,7 +55,7 @@ def _explained(turn: ModelTurn, why: str) -> tuple[Note, ...]:
 def _proposal(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
     talks = turn.table.profile.discussion != "none"
-    words = turn.render("proposal", size=size, talks=talks, fails=_fails(turn))
+    words = turn.render("proposal", size=size, fails=_fails(turn))
 
     def build(reply: TeamReply) -> SeatAction:
         return ProposeTeam(reply.team, reply.speak, _explained(turn, reply.why))
@@ -67,9 +67,7 @@ def _proposal(turn: ModelTurn) -> Question[TeamReply]:
 def _reconsideration(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
     talks = turn.table.profile.discussion != "none"
-    words = turn.render(
-        "reconsideration", size=size, talks=talks, team=listed(turn.table.team), fails=_fails(turn)
-    )
+    words = turn.render("reconsideration", size=size, team=listed(turn.table.team), fails=_fails(turn))
 
     def build(reply: TeamReply) -> SeatAction:
         return Reconsider(reply.team, reply.speak, _explained(turn, reply.why))

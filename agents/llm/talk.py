@@ -164,6 +164,7 @@ class ModelTurn:
             "secret": self._secret,
             "memory": self.memory,
             "forced": self._forced,
+            "talks": self.table.profile.discussion != "none",
         }
         values = common | values
         if template in self.known_forms:

@@ -16,7 +16,8 @@ TEMPLATES: Final = (
     "system", "brief", "secret",
     "first_order", "selection", "selection_generated", "formulation", "second_order", "modification",
     "refinement", "one_pass", "first_pass", "second_pass", "draft_parts", "revision_parts", "direct",
-    "proposal", "reconsideration", "vote", "card", "assassination", "summary", "joined", "repair",
+    "opening_team", "proposal", "reconsideration", "vote", "card", "assassination", "summary", "joined",
+    "repair",
 )  # fmt: skip
 """Every template's name; its file is ``<name>.jinja``."""
 

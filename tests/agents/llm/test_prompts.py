@@ -153,6 +153,7 @@ DEMANDED: Mapping[str, set[str]] = {
     "draft_parts": {"selection"},
     "revision_parts": {"second-order", "modification", "refinement"},
     "direct": {"speak", "a different team"},
+    "opening_team": {"an opening leader adds the team", "a different team"},
     "proposal": {"goal", "earlier results", "what is needed", "a team", "a different team"},
     "reconsideration": {
         "goal",
@@ -239,6 +240,11 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
                     found.append(("secret", text, holds))
                 if name in ("one_pass", "first_pass"):
                     found.append(("draft_parts", text, holds))
+                if (
+                    name in ("refinement", "direct", "one_pass", "second_pass")
+                    and "of an opening leader" in holds
+                ):
+                    found.append(("opening_team", text, holds))
                 if name in ("one_pass", "second_pass"):
                     found.append(("revision_parts", text, holds))
     _, sessions = await played(FIVE, 3, prose, deal=DEAL)
@@ -254,7 +260,11 @@ async def all_prompts() -> list[tuple[str, str, set[str]]]:
     for profile, options in games:
         _, sessions = await played(profile, 3, rejecting, options, deal=DEAL)
         for seat, session in sessions.items():
-            found += [prompt(one, seat, options) for one in session.sent]
+            for one in session.sent:
+                name, text, holds = prompt(one, seat, options)
+                found.append((name, text, holds))
+                if name in ("direct", "one_pass") and "of an opening leader" in holds:
+                    found.append(("opening_team", text, holds))
     return found
 
 
@@ -492,6 +502,18 @@ async def test_the_rules_are_told_as_this_very_profile_has_them(players: int) ->
     assert (two_fails if 2 in profile.fails_needed else "; one fail card fails a quest.") in rules
     assert "then the leader proposes a team" in rules
     assert "sums it up" not in rules
+
+
+@pytest.mark.parametrize("players", range(5, 11))
+async def test_where_nobody_speaks_no_prompt_tells_of_speeches(players: int) -> None:
+    profile = make_profile("official", players, rules={"discussion": "none", "reconsideration": True})
+    _, sessions = await played(profile, 3, rejecting, {"mechanism": "direct"})
+    for session in sessions.values():
+        for text in {words for one in session.sent for words in (one.messages[0].content, one.question)}:
+            told = re.search(
+                r"\b(speech|speeches|hint|hints|aloud|loud|was said|says|talking|defend)\b", text
+            )
+            assert told is None, text[max(told.start() - 80, 0) : told.end() + 40]
 
 
 async def test_a_speech_must_not_betray_what_the_seat_was_shown_whatever_it_may_choose_to_say() -> None:
