@@ -63,7 +63,7 @@ class BotView(Shown):
     version: str
     created_at: str
     checked_at: str | None = Field(
-        description="When it first passed a check. Null: it has passed none, and plays no rated games."
+        description="When it last passed a check. Null: it has passed none, and plays no rated games."
     )
     check: CheckResult | None = Field(
         description="The latest check. Null: none, its game was deleted, or the bot is another's."

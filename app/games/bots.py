@@ -125,8 +125,8 @@ class Bots:
             return bot, None
         played = await self._store.played(game.game_id)
         result = _result(game, played)
-        if result.outcome == "passed" and bot.checked_at is None:
-            await self._store.pass_check(bot.bot_id, game.finished_at or now_ms())
+        if result.outcome == "passed" and (bot.checked_at or 0) < (passed_at := game.finished_at or now_ms()):
+            await self._store.pass_check(bot.bot_id, passed_at)
             bot = await self._bot(bot.bot_id)
         return bot, result
 

@@ -4,14 +4,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Executable, func, insert, select, update
+from sqlalchemy import Executable, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import Forbidden
 from app.store.cursors import newest_first
 from app.store.db import Database
+from app.store.games import ABSENT
 from app.store.rows import BotRow, is_readable, read_row, typed_row, values_of
-from app.store.tables import bots, inbox, refusals
+from app.store.tables import bots, game_players, games, inbox, refusals
 
 __all__ = ["BotStore", "PlayedCheck"]
 
@@ -99,10 +100,22 @@ class BotStore:
         return bool(await self._database.column(select(bots.c.bot_id).where(bots.c.check_game == game_id)))
 
     async def pass_check(self, bot_id: str, at: int) -> None:
-        """Notes when the bot passed a check, unless it has passed one before."""
+        """Notes when the bot passed a check, unless it has passed a later one."""
+        is_news = or_(bots.c.checked_at.is_(None), bots.c.checked_at < at)
         await self._database.writer.execute(
-            update(bots).where(bots.c.bot_id == bot_id, bots.c.checked_at.is_(None)).values(checked_at=at)
+            update(bots).where(bots.c.bot_id == bot_id, is_news).values(checked_at=at)
         )
+
+    async def deserted(self, bot: BotRow) -> int:
+        """How many games that were to be rated the bot has left since it passed its last check."""
+        p = game_players.c
+        query = (
+            select(func.count())
+            .select_from(game_players.join(games, games.c.game_id == p.game_id))
+            .where(p.owner == bot.owner, p.bot == bot.name, p.version == bot.version)
+            .where(p.absent_at > (bot.checked_at or 0), games.c.unrated == ABSENT)
+        )
+        return int((await self._database.column(query))[0])
 
     async def played(self, game_id: str) -> PlayedCheck:
         """What went wrong at the seats of a game, beyond what its log tells."""

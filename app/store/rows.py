@@ -638,7 +638,7 @@ class BotRow:
     check_game: Id | None = None
     """The game of its latest check. None: it was never checked."""
     checked_at: Moment | None = None
-    """When it passed a check, first; None: it has passed none."""
+    """When it last passed a check; None: it has passed none."""
 
 
 _BOT: Final = String(64)

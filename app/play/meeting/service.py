@@ -70,6 +70,9 @@ FORGET_EVERY_MS: Final = 3_600_000
 STAND_IN_AFTER: Final = 3
 """Deadlines in a row after which a seat of a paired game is played by a stand-in."""
 
+MOST_DESERTED: Final = 3
+"""Rated games that a bot may leave before it has to be checked again."""
+
 _REMATCH: Final = "rematch:"
 
 _LABEL: Final = "meeting"
@@ -134,7 +137,9 @@ class Meeting:
         return await self._add(new.bot, new.version, pool, terms, new.wait_s, caller)
 
     async def _needs_checked_bot(self, new: NewSeek, caller: Caller) -> None:
-        """Raises InvalidRequest unless this is a registered bot that has passed its check."""
+        """Raises InvalidRequest unless this is a registered bot that has passed its check, and has not left
+        too many games since.
+        """
         if caller.owner == KEYLESS.owner:
             raise InvalidRequest(
                 "rated games need owners that can be told apart: this service has no keys",
@@ -148,11 +153,20 @@ class Meeting:
             raise InvalidRequest(
                 f"{new.bot} {new.version} is not registered: POST /bots", "/bot", "not_registered"
             )
-        if (await self._registered.own(bot.bot_id, caller)).checked_at is None:
+        bot = await self._registered.own(bot.bot_id, caller)
+        if bot.checked_at is None:
             raise InvalidRequest(
                 f"{new.bot} {new.version} has not passed its check: POST /bots/{bot.bot_id}/check",
                 "/bot",
                 "not_checked",
+            )
+        deserted = await self._bots.deserted(bot)
+        if deserted >= MOST_DESERTED:
+            raise InvalidRequest(
+                f"{new.bot} {new.version} has left {deserted} rated games since its last check, which were "
+                f"void for the others: have it checked again, POST /bots/{bot.bot_id}/check",
+                "/bot",
+                "deserted",
             )
 
     async def _rematch(self, new: NewSeek, game_id: str, caller: Caller) -> SeekView:

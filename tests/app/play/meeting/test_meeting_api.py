@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import and_, select, update
+from sqlalchemy import and_, insert, select, update
 
 from agents.errors import InvalidAgent
 from app.base.clock import now_ms
@@ -14,7 +14,10 @@ from app.edge.auth import Caller as Credential
 from app.play.meeting import service as meeting_module
 from app.play.meeting.matching import AWAY_MS
 from app.play.meeting.schemas import NewSeek
+from app.store.bots import BotStore
+from app.store.games import ABSENT
 from app.store.keys import KeyStore
+from app.store.rows import PlayerRow, values_of
 from app.store.tables import bots as bot_rows
 from app.store.tables import events, game_players, games, seeks
 from tests.app.calling import Caller, calling, problem
@@ -136,6 +139,36 @@ async def test_a_rated_game_needs_checked_bots_of_several_owners(guarded: Caller
     assert a["game_id"] != b["game_id"]
     rows = await services.database.rows(select(games.c.rated, games.c.unrated))
     assert rows == [(False, "nobody else came")] * 2
+
+
+async def test_a_bot_that_has_left_three_rated_games_is_checked_again_before_it_plays_more(
+    guarded: Caller,
+) -> None:
+    services, mine = guarded.services, await owner(guarded.services)
+    writer, store = services.database.writer, BotStore(services.database)
+    guarded.headers["authorization"] = f"Bearer {OPERATOR}"
+    bot = await store.bot(await checked_bot(guarded, services, mine, "owl"))
+    assert bot is not None
+
+    async def leave(unrated: str | None) -> None:
+        _, [game] = await guarded.played(seats=[{"agent": "random"}])
+        seat = {"game_id": game, "seat": 1, "owner": bot.owner, "caller": "c", "bot": "owl", "version": "1"}
+        row = PlayerRow(**seat, seek_id="q_1", absent_at=now_ms() + 1)
+        await writer.execute(insert(game_players).values(values_of(row)))
+        await writer.execute(update(games).where(games.c.game_id == game).values(unrated=unrated))
+
+    for unrated in (ABSENT, ABSENT, None):  # the last one was a casual game
+        await leave(unrated)
+    wish = {"bot": "owl", "version": "1", "rated": True}
+    taken = await guarded.post("/seeks", json=wish, headers=mine)
+    assert taken.status_code == 201
+    await guarded.delete(f"/seeks/{taken.json()['seek_id']}", headers=mine)
+    await leave(ABSENT)
+    refused = problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
+    assert (refused["errors"][0]["code"], refused["errors"][0]["pointer"]) == ("deserted", "/bot")
+    assert (await guarded.post("/seeks", json={**wish, "rated": False}, headers=mine)).status_code == 201
+    await store.pass_check(bot.bot_id, now_ms() + 10)
+    assert (await guarded.post("/seeks", json=wish, headers=mine)).status_code == 201
 
 
 async def test_without_keys_nothing_is_rated(caller: Caller) -> None:
