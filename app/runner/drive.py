@@ -51,11 +51,8 @@ class TellingJournal:
         self._batch_id = batch_id
 
     async def append(self, events: Sequence[Event]) -> None:
-        if isinstance(events[-1], GameEnded | GameCancelled):
-            # Whoever finds that the game is over must not interrupt the telling of it.
-            await unbroken(self._append(events))
-        else:
-            await self._append(events)
+        # Whoever lets go of the game meanwhile must not keep what is committed from being told.
+        await unbroken(self._append(events))
 
     async def _append(self, events: Sequence[Event]) -> None:
         lines = await self._log.append(events, self._taken())
