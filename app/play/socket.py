@@ -49,7 +49,7 @@ from app.protocol.messages import (
 )
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
-from app.seats.wire import REVOKED, Closing, Handshakes, SocketTalk, accepted, address_of
+from app.seats.wire import REVOKED, STOPS, Closing, Handshakes, SocketTalk, accepted, address_of
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
@@ -251,6 +251,8 @@ class Connection(SocketTalk):
 
     async def _welcome(self, spot: Spot) -> None:
         if self._sits:
+            if self._sockets.lifecycle.draining:
+                raise Closing(Code.STOPPING, STOPS)  # not to take the seat from where its bot goes next
             await self._sockets.seats.hold(spot.game_id, spot.viewer, self._holder)
         welcome = Welcome(game=spot.game_id, viewer=viewer_name(spot.viewer), head=self._head, after=spot.seq)
         await self._send(welcome.model_dump_json())
@@ -266,7 +268,7 @@ class Connection(SocketTalk):
         asked: str | None = None
         while True:
             if self._sockets.lifecycle.draining:
-                raise Closing(Code.STOPPING, "this replica is stopping")
+                raise Closing(Code.STOPPING, STOPS)
             if not self._sockets.keys.is_valid(caller):
                 raise Closing(Code.UNAUTHENTICATED, REVOKED)
             await self._check_seat(caller)

@@ -43,6 +43,7 @@ from engine.errors import AvalonError, InvalidInput
 
 __all__ = [
     "REVOKED",
+    "STOPS",
     "STRIKES",
     "Closing",
     "Handshakes",
@@ -65,6 +66,7 @@ STRIKES_S: Final = 60.0
 """The third unreadable message within ``STRIKES_S`` seconds ends the connection."""
 
 REVOKED: Final = "this credential is no longer valid"
+STOPS: Final = "this replica is stopping"
 
 
 class Closing(Exception):
@@ -94,7 +96,7 @@ class Handshakes:
     def check(self, websocket: WebSocket) -> None:
         """Raises AvalonError for a handshake that is refused."""
         if self.lifecycle.draining:
-            raise Draining("this replica is stopping")
+            raise Draining(STOPS)
         check_caller(websocket.scope, keyless=not self.keys.configured, origins=self.origins)
         check_url(websocket.scope)
         check_query(websocket)

@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.clock import APART_MS, random_name
+from app.base.clock import random_name
 from app.store.db import Append, Conflict, Database
 from app.store.jobs import LOCK_GAME, WAKE
 from app.store.tables import holders, inbox, refusals
@@ -84,11 +84,6 @@ class StoredRefusal:
 
 PROCESS: Final = 16
 """Characters of a connection's name that identify its process."""
-
-CLOCKS_MS: Final = 2 * APART_MS
-"""By how much two processes may differ in when connections came: within it, the one that writes last is the
-newer.
-"""
 
 LATE_MS: Final = 120_000
 """The longest that a connection's write may take. A larger difference shows that a clock was set back."""
@@ -215,7 +210,7 @@ class InboxStore:
         hold = dialect.insert(holders)
         of_one = func.substr(holders.c.conn, 1, PROCESS) == func.substr(hold.excluded.conn, 1, PROCESS)
         # On SQLite the other process has ended.
-        came_later = (holders.c.at - hold.excluded.at).between(CLOCKS_MS + 1, LATE_MS)
+        came_later = (holders.c.at - hold.excluded.at).between(1, LATE_MS)
         self._hold = hold.on_conflict_do_update(
             index_elements=[holders.c.game_id, holders.c.seat],
             set_={"conn": hold.excluded.conn, "at": hold.excluded.at},

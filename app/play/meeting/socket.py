@@ -26,7 +26,7 @@ from app.protocol.lobby import (
 )
 from app.protocol.messages import Ack, message_id, read_text, refusal
 from app.seats.seats import Seats
-from app.seats.wire import REVOKED, Closing, Handshakes, SocketTalk, accepted, address_of
+from app.seats.wire import REVOKED, STOPS, Closing, Handshakes, SocketTalk, accepted, address_of
 from app.stream.feed import Feed, held_name
 from app.stream.metrics import sockets_open
 
@@ -93,7 +93,7 @@ class LobbyConnection(SocketTalk):
         beat_at = time.monotonic() + LOBBY_BEAT_S
         while True:
             if self._handshakes.lifecycle.draining:
-                raise Closing(Code.STOPPING, "this replica is stopping")
+                raise Closing(Code.STOPPING, STOPS)
             if not self._handshakes.keys.is_valid(caller):
                 raise Closing(Code.UNAUTHENTICATED, REVOKED)
             if not await self._lobby.seats.holds(self._name, _SEAT, self._holder):

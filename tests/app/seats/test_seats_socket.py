@@ -288,7 +288,7 @@ async def test_the_newest_of_several_connections_holds_the_seat(database_url: st
     # However long the older one took to get there: it may be one that its bot has left already.
     async with calling(database_url) as caller:
         seats = caller.services.seats
-        older, newer = seats.arrive(), seats.arrive()
+        older, newer = (Arrival(seats.arrive().conn, 1_000) for _ in range(2))
         await seats.hold("g_1", 2, newer)
         await seats.hold("g_1", 2, older)
         assert (await seats.holds("g_1", 2, newer), await seats.holds("g_1", 2, older)) == (True, False)
@@ -299,7 +299,9 @@ async def test_the_newest_of_several_connections_holds_the_seat(database_url: st
         assert await seats.holds("g_1", 2, older)
 
 
-@pytest.mark.parametrize(("came_before_ms", "holds"), [(50, True), (5000, False), (3_600_000, True)])
+@pytest.mark.parametrize(
+    ("came_before_ms", "holds"), [(0, True), (50, False), (5000, False), (3_600_000, True)]
+)
 async def test_the_newest_connection_over_processes_holds_the_seat(
     postgres_url: str, came_before_ms: int, holds: bool
 ) -> None:
