@@ -56,6 +56,7 @@ def common_instructions(
     if not options.one_pass or options.instructions == "each":
         return "", {}
     fewest, most = options.min_intentions, options.max_intentions
+    talks = profile.discussion != "none"
     values = {
         "count": how_many(fewest, most),
         "snippets": SNIPPETS,
@@ -65,10 +66,10 @@ def common_instructions(
         "off_told": True,
         "hunted": hunted(profile),
         "memory": options.memory_in(profile),
-        "talks": profile.discussion != "none",
+        "talks": talks,
     }
     forms: dict[str, Schema] = {"vote": vote_shape().form.schema}
-    if profile.discussion != "none":
+    if talks:
         forms["one_pass"] = _turn(profile, options, fewest, most)
     if profile.summaries:
         forms["summary"] = summary_shape(summary_questions(None, hunted=hunted(profile))).form.schema

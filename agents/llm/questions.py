@@ -54,25 +54,23 @@ def _explained(turn: ModelTurn, why: str) -> tuple[Note, ...]:
 
 def _proposal(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
-    talks = turn.table.profile.discussion != "none"
     words = turn.render("proposal", size=size, fails=_fails(turn))
 
     def build(reply: TeamReply) -> SeatAction:
         return ProposeTeam(reply.team, reply.speak, _explained(turn, reply.why))
 
-    shape = proposal_shape("proposal", size, turn.table.players, talks=talks)
+    shape = proposal_shape("proposal", size, turn.table.players, talks=turn.talks)
     return Question("proposal", words, shape, build)
 
 
 def _reconsideration(turn: ModelTurn) -> Question[TeamReply]:
     size = turn.request.team_size or 0
-    talks = turn.table.profile.discussion != "none"
     words = turn.render("reconsideration", size=size, team=listed(turn.table.team), fails=_fails(turn))
 
     def build(reply: TeamReply) -> SeatAction:
         return Reconsider(reply.team, reply.speak, _explained(turn, reply.why))
 
-    shape = proposal_shape("reconsideration", size, turn.table.players, talks=talks)
+    shape = proposal_shape("reconsideration", size, turn.table.players, talks=turn.talks)
     return Question("reconsideration", words, shape, build)
 
 

@@ -119,6 +119,11 @@ class ModelTurn:
         return listed(tallies[-1].team) if self.request.attempt > 1 and tallies else ""
 
     @property
+    def talks(self) -> bool:
+        """Whether anybody speaks in this game."""
+        return self.table.profile.discussion != "none"
+
+    @property
     def _forced(self) -> bool:
         """Whether the team of this attempt goes on the quest whatever the vote says."""
         profile = self.table.profile
@@ -164,7 +169,7 @@ class ModelTurn:
             "secret": self._secret,
             "memory": self.memory,
             "forced": self._forced,
-            "talks": self.table.profile.discussion != "none",
+            "talks": self.talks,
         }
         values = common | values
         if template in self.known_forms:

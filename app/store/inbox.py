@@ -86,7 +86,8 @@ PROCESS: Final = 16
 """Characters of a connection's name that identify its process."""
 
 LATE_MS: Final = 120_000
-"""The longest that a connection's write may take. A larger difference shows that a clock was set back."""
+"""The longest that a connection's write may take, in ms. A larger difference shows that a clock was set back.
+"""
 
 
 class Arrival(NamedTuple):
