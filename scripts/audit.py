@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.web import npm_command
+from scripts.web import NpmError, npm_command
 
 __all__ = ["NotAsked", "Weakness", "main", "npm_findings", "python_findings"]
 
@@ -145,7 +145,7 @@ def main() -> int:
         print(f"asking the npm registry about {lock}", file=sys.stderr)
         try:
             count, found = npm_findings(npm_command(), path.parent, lock)
-        except NotAsked as why:
+        except (NotAsked, NpmError) as why:
             unasked.append(str(why))
             continue
         packages += count

@@ -7,7 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.nodejs import NODE, node_packages, one_at_a_time
+from scripts.web import one_at_a_time
+from tests.nodejs import NODE, node_packages
 
 __all__ = ["launching"]
 
@@ -34,7 +35,7 @@ def launching() -> dict[str, Any]:
     there = node_packages(_TOOLS)
     unpacked = there / "unpacked"
     program = unpacked / "chromium"
-    with one_at_a_time(there):
+    with one_at_a_time(_TOOLS):
         if not (there / "unpacked.complete").exists():
             shutil.rmtree(unpacked, ignore_errors=True)
             unpacked.mkdir()

@@ -118,15 +118,23 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
     @functools.wraps(test)
     async def timed(**given: Any) -> None:
+        loop = asyncio.get_running_loop()
         running = asyncio.ensure_future(test(**given))
+        is_late = threading.Event()
+
+        def ring() -> None:
+            is_late.set()
+            loop.call_soon_threadsafe(running.cancel)
+
         # Not the loop's own clock, which some tests let jump.
-        cancel = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, running.cancel)
-        alarm = threading.Timer(seconds_of(pyfuncitem) - 10, cancel)
+        alarm = threading.Timer(seconds_of(pyfuncitem) - 10, ring)
         alarm.daemon = True
         alarm.start()
         try:
             await running
         except asyncio.CancelledError as cancelled:
+            if not is_late.is_set():
+                raise
             raise TimeoutError("the test is beyond its time-out") from cancelled
         finally:
             alarm.cancel()

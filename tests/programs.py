@@ -26,7 +26,7 @@ _STAND_INS = Path(__file__).parent / "stand_ins"
 def command_of(example: str) -> list[str]:
     """The command that starts this example; arguments are appended to it."""
     path = str(ROOT / "examples" / example)
-    starters = {".py": [sys.executable], ".mjs": [str(NODE)], ".sh": ["/bin/sh"]}
+    starters = {".py": [sys.executable], ".mjs": [NODE], ".sh": ["/bin/sh"]}
     return [*starters[Path(example).suffix], path]
 
 

@@ -1,12 +1,15 @@
 """The built pages are those of the sources in `web/`, and bots can be built on the npm package."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
 import pytest
 
-from scripts.web import WEB, build, install, npm
+import scripts.web
+from scripts.web import WEB, NpmError, build, install, npm
 from tests.app.real_server import Served
 from tests.nodejs import NODE
 
@@ -25,6 +28,32 @@ def test_the_committed_pages_are_those_of_the_sources_byte_for_byte(tmp_path: Pa
         assert built.keys() == committed.keys(), f"{part}: run make web and commit app/pages/{part}"
         changed = [name for name in built if built[name] != committed[name]]
         assert not changed, f"{part}: {changed} differ: run make web and commit app/pages/{part}"
+
+
+def test_of_those_who_need_the_packages_at_once_one_installs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed: list[Path] = []
+
+    def npm_ci(*arguments: str) -> str:
+        modules = tmp_path / "node_modules"
+        modules.mkdir()
+        time.sleep(0.1)
+        installed.append(modules)
+        return ""
+
+    (tmp_path / "package-lock.json").write_text("{}")
+    monkeypatch.setattr(scripts.web, "WEB", tmp_path)
+    monkeypatch.setattr(scripts.web, "npm", npm_ci)
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(install) for _ in range(4)]:
+            done.result()
+    assert len(installed) == 1
+
+
+def test_what_npm_says_when_it_fails_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NpmError, match=r"(?s)npm ci --offline failed in .+package-lock"):
+        npm("ci", "--offline", cwd=tmp_path)
 
 
 def test_the_lock_names_no_registry_and_an_integrity_for_each_package() -> None:
@@ -92,7 +121,7 @@ async def test_the_packed_client_plays_and_watches_a_game(served: Served, tmp_pa
         npm("install", "--offline", "--ignore-scripts", str(tmp_path / archive["filename"]), cwd=tmp_path)
 
     await anyio.to_thread.run_sync(packed)
-    done = await anyio.run_process([str(NODE), "bot.mjs", served.url], cwd=tmp_path, check=False)
+    done = await anyio.run_process([NODE, "bot.mjs", served.url], cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr.decode()
     told = json.loads(done.stdout)
     assert told["answers"] > 5
