@@ -15,7 +15,7 @@ from app.store.rows import PlayerRow, values_of
 from app.store.tables import game_players, games
 from engine.terms import FULL, side_of
 from tests.app.calling import Caller, calling
-from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown
+from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown, time_is_up
 from tests.app.seated import HttpBot
 
 
@@ -139,17 +139,12 @@ async def test_a_bot_that_leaves_a_game_has_lost_it_and_the_others_have_not(call
 async def test_a_game_for_which_two_strangers_were_paired_is_rated(database_url: str) -> None:
     async with calling(database_url, api_key="ik_" + "o" * 43) as caller:
         seekers = {name: await owner(caller.services) for name in ("owl", "fox")}
-        wish: dict[str, Any] = {
-            "version": "1",
-            "rated": True,
-            "at_least": 2,
-            "wait_s": 1,
-            "profile": "official",
-        }
+        wish: dict[str, Any] = {"version": "1", "rated": True, "at_least": 2, "profile": "official"}
         seeks = {}
         for name, headers in seekers.items():
             await checked_bot(caller, caller.services, headers, name)
             seeks[name] = await seek(caller, name, headers, **wish)
+        await time_is_up(caller.services)
         found = [await shown(caller, seeks[name], headers, wait_s=30) for name, headers in seekers.items()]
         games_ = [one["game"] for one in found]
         bots = [HttpBot(caller, one["game"], one["token"], one["seat"]) for one in games_]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+from sqlalchemy import update
 
 from app.base.clock import now_ms
 from app.edge.auth import hash_of, new_key
@@ -11,6 +12,7 @@ from app.store.bots import BotStore
 from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey
+from app.store.tables import open_games, seeks
 
 Answer = dict[str, Any]
 
@@ -50,3 +52,11 @@ async def shown(
     assert answer.status_code == 200, answer.text
     body: Answer = answer.json()
     return body
+
+
+async def time_is_up(services: Composition) -> None:
+    """Whatever waits for players waits no longer. A test in which several come in before that would have to
+    be quick if each waited a second.
+    """
+    for table in (seeks, open_games):
+        await services.database.writer.execute(update(table).values(starts_by=now_ms()))

@@ -21,7 +21,7 @@ from app.store.rows import PlayerRow, values_of
 from app.store.tables import bots as bot_rows
 from app.store.tables import events, game_players, games, seeks
 from tests.app.calling import Caller, calling, problem
-from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown
+from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown, time_is_up
 from tests.app.seated import SHORT, HttpBot
 
 OPERATOR = "o" * 40
@@ -102,8 +102,9 @@ async def test_two_strangers_play_a_rated_game_of_the_server(guarded: Caller) ->
         await checked_bot(guarded, services, headers, name)
         for headers, name in ((mine, "owl"), (theirs, "fox"))
     ]
-    wish: dict[str, Any] = {"version": "1", "rated": True, "at_least": 2, "wait_s": 1}
+    wish: dict[str, Any] = {"version": "1", "rated": True, "at_least": 2}
     a, b = await seek(guarded, "owl", mine, **wish), await seek(guarded, "fox", theirs, **wish)
+    await time_is_up(services)
     a, b = await shown(guarded, a, mine, wait_s=30), await shown(guarded, b, theirs, wait_s=30)
     assert a["game_id"] == b["game_id"]
     assert a["game"]["rated"] is b["game"]["rated"] is True
@@ -250,8 +251,9 @@ async def test_seats_that_were_claimed_by_bots_that_went_away_can_be_claimed(gua
 async def test_a_token_of_a_paired_seat_dies_with_the_key_that_was_given_it(guarded: Caller) -> None:
     services = guarded.services
     one, other = [await owner(services, project="owls") for _ in range(2)]
-    await seek(guarded, "owl", one, wait_s=1)
+    await seek(guarded, "owl", one)
     [sought] = (await guarded.get("/seeks", headers=other)).json()["seeks"]
+    await time_is_up(services)
     sought = await shown(guarded, sought, one, wait_s=30)
     given = {"one": sought["game"], "other": (await shown(guarded, sought, other))["game"]}
     [started] = await services.meeting.started(await services.keys.caller(other["authorization"][7:]), "owl")
@@ -269,9 +271,10 @@ async def test_a_token_of_a_paired_seat_dies_with_the_key_that_was_given_it(guar
 async def test_open_seats_that_nobody_claims_are_played_by_scripts_or_the_game_does_not_begin(
     caller: Caller,
 ) -> None:
-    wish = {"seats": [{"agent": "open"}, {"agent": "open"}, {}, {}, {}], "wait_s": 1}
+    wish = {"seats": [{"agent": "open"}, {"agent": "open"}, {}, {}, {}]}
     lonely, half = [(await caller.post("/games/open", json=wish)).json()["game_id"] for _ in range(2)]
     claimed = (await caller.post(f"/games/{half}/seats/open/claim", json={})).json()
+    await time_is_up(caller.services)
     claimed = await shown(caller, claimed, wait_s=30)
     assert claimed["game_id"] == half
     assert (await agents(caller, half)).count("remote") == 1
@@ -338,8 +341,9 @@ async def test_a_host_does_not_learn_the_deal_of_its_game_with_open_seats_before
 
 
 async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> None:
-    wish = {"profile": "official", "pace": "slow", "wait_s": 1}
+    wish = {"profile": "official", "pace": "slow"}
     owl, fox = [await seek(caller, bot, **wish) for bot in ("owl", "fox")]
+    await time_is_up(caller.services)
     game = (await shown(caller, owl, wait_s=30))["game_id"]
     assert (await shown(caller, fox, wait_s=30))["game_id"] == game
     problem(await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 422, "invalid-request")

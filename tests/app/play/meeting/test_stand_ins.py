@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from app.base.errors import TooLate
 from app.play.meeting import service as meeting_module
@@ -85,12 +85,12 @@ async def test_the_token_of_an_absent_bot_ends_and_the_game_is_not_rated(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(meeting_module.PACES, "fast", 0.1)
+    services = caller.services
+    lay = services.meeting._lay
+    # From its first moment: its deadlines pass so soon that no later change would be sure to be in time.
+    monkeypatch.setattr(services.meeting, "_lay", lambda *terms, **_: lay(*terms, rated=True, unrated=None))
     one = await seek(caller, "owl", pace="fast", wait_s=1)
     one = await shown(caller, one, wait_s=30)
-    services = caller.services
-    await services.database.writer.execute(
-        update(games).where(games.c.game_id == one["game_id"]).values(rated=True)
-    )
     view = (await caller.get(f"/games/{one['game_id']}")).json()
     await caller.over(view["batch_id"])
     [row] = await services.database.mappings(select(games).where(games.c.game_id == one["game_id"]))
