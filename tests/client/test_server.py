@@ -13,6 +13,7 @@ from engine.terms import FULL, PUBLIC
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import projection
 from tests.client.cutting import cutting
+from tests.ports import steady_port
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +57,9 @@ async def test_a_stream_that_is_cut_at_random_bytes_comes_whole(served: Served, 
 
 
 async def test_a_restart_of_the_service_shows_nowhere(tmp_path: Path) -> None:
-    settings = local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")
+    url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+    settings = local_settings(url, port=steady_port())
     async with running_server(settings) as first:
-        port = int(first.url.rpartition(":")[2])
         async with Server(first.url) as server:
             game = (await server.create_games(drive="manual", seats=[{"agent": "random"}])).games[0]
             await game.step("round")
@@ -66,7 +67,7 @@ async def test_a_restart_of_the_service_shows_nowhere(tmp_path: Path) -> None:
             begun = [await anext(stream)]
         watching = asyncio.create_task(_all_of(stream))
         await asyncio.sleep(0.2)
-    async with running_server(settings.model_copy(update={"port": port})) as second:
+    async with running_server(settings) as second:
         async with Server(second.url) as server:
             await server.game(game.id).step("end")
         begun += await asyncio.wait_for(watching, 60)

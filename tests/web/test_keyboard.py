@@ -10,6 +10,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
+from tests.ports import steady_port
 from tests.web.conftest import PHONE, Visits
 from tests.web.test_annotate import a_batch
 
@@ -59,9 +60,9 @@ async def answers(page: Page, seats: int) -> bool:
 async def test_a_game_is_played_on_a_phone_to_its_end_over_a_cut_and_a_restart(
     tmp_path: Path, visit: Visits
 ) -> None:
-    database = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", port=steady_port())
     async with contextlib.AsyncExitStack() as stack:
-        first = await stack.enter_async_context(running_server(local_settings(database)))
+        first = await stack.enter_async_context(running_server(settings))
         proxy, url = await stack.enter_async_context(cutting(first.url))
         visited = visit(f"{url}/ui/", viewport=PHONE, faults=("WebSocket", "ERR_"))
         page = await stack.enter_async_context(visited)
@@ -81,8 +82,7 @@ async def test_a_game_is_played_on_a_phone_to_its_end_over_a_cut_and_a_restart(
             if turn == 4:
                 first.server.stop()
                 await expect(page.get_by_text("Connection lost")).to_be_visible()
-                port = int(first.url.rpartition(":")[2])
-                await stack.enter_async_context(running_server(local_settings(database, port=port)))
+                await stack.enter_async_context(running_server(settings))
                 await expect(page.get_by_text("Connection lost")).to_have_count(0, timeout=120_000)
             await expect(asked.or_(over).first).to_be_visible(timeout=120_000)
             if await over.count():

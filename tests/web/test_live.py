@@ -10,6 +10,7 @@ from playwright.async_api import Page, expect
 from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
+from tests.ports import steady_port
 from tests.web.conftest import Visits
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
@@ -62,20 +63,18 @@ async def test_a_live_game_is_followed_to_its_end_over_a_cut_connection(
 
 
 async def test_a_page_comes_back_by_itself_when_the_server_does(tmp_path: Path, visit: Visits) -> None:
-    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}")
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", port=steady_port())
     async with (
         running_server(settings) as first,
         httpx.AsyncClient(base_url=first.url, timeout=WITHIN_S) as caller,
     ):
         game = await begun(caller)
         head = await step(caller, game, "action")
-        port = int(first.url.rpartition(":")[2])
         async with visit(f"{first.url}/ui/#/games/{game}", faults=("WebSocket", "ERR_")) as page:
             await shows(page, head)
             first.server.stop()
             await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=120_000)
-            again = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", port=port)
-            async with running_server(again):
+            async with running_server(settings):
                 head = await step(caller, game, "phase")
                 await shows(page, head)
                 await expect(page.get_by_text("Connection lost")).to_have_count(0)

@@ -28,6 +28,7 @@ from engine.terms import Kind, side_of
 from engine.view import Observation
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
+from tests.ports import steady_port
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_pages import faults_of
 
@@ -341,9 +342,9 @@ async def test_links_to_a_table_stay_with_its_host_and_say_what_to_do_when_they_
 
 
 async def test_a_player_comes_back_after_a_cut_and_a_restart(tmp_path: Path, visit: Visits) -> None:
-    database = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", port=steady_port())
     seats = [{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)]
-    async with running_server(local_settings(database)) as first:
+    async with running_server(settings) as first:
         game = await new_game(first, seats=seats, deadlines_s=dict.fromkeys(Kind, 3600))
         async with cutting(first.url) as (proxy, url):
             link = (await link_to(first, game, 1)).replace(first.url, url)
@@ -363,8 +364,7 @@ async def test_a_player_comes_back_after_a_cut_and_a_restart(tmp_path: Path, vis
                 await expect(later).to_be_visible(timeout=120_000)
                 first.server.stop()
                 await expect(page.get_by_text("Connection lost")).to_be_visible(timeout=120_000)
-                again = local_settings(database, port=int(first.url.rpartition(":")[2]))
-                async with running_server(again):
+                async with running_server(settings):
                     await expect(page.get_by_text("Connection lost")).to_have_count(0, timeout=120_000)
                     await page.reload()
                     await expect(later).to_be_visible(timeout=120_000)

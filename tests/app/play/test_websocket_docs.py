@@ -19,6 +19,7 @@ from tests.app.play.test_socket import new_game, post
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import http_to, remote_game
 from tests.app.watcher import projection
+from tests.ports import steady_port
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "websocket.md").read_text()
@@ -57,19 +58,18 @@ async def test_the_watcher_prints_a_game_to_its_end(served: Served, tmp_path: Pa
 
 
 async def test_the_watcher_resumes_where_it_was(tmp_path: Path) -> None:
-    settings = local_settings(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}")
+    url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+    settings = local_settings(url, port=steady_port())
     program = tmp_path / "watch.py"
     program.write_text(block("python"))
     async with running_server(settings) as served:
         game = await new_game(served, drive="manual")
-        port = int(served.url.rpartition(":")[2])
         process = await asyncio.create_subprocess_exec(
             sys.executable, program, served.ws_url, game, stdout=subprocess.PIPE, env=environment()
         )
         assert process.stdout is not None
         first = await asyncio.wait_for(process.stdout.readline(), 200)
-    again = settings.model_copy(update={"port": port})
-    async with running_server(again) as served:
+    async with running_server(settings) as served:
         await post(served, f"/games/{game}/step", {"until": "end"})
         printed, _ = await asyncio.wait_for(process.communicate(), 200)
         expected = [f"{item['seq']} {item['type']}" for item in await projection(served.services, game, FULL)]
