@@ -22,6 +22,7 @@ from interintent_client import (
 from websockets.asyncio.server import ServerConnection, serve
 
 from tests.app.real_server import Served
+from tests.ports import steady_port
 
 Frame = dict[str, Any]
 
@@ -213,8 +214,8 @@ async def test_without_an_end_of_patience_a_server_may_be_gone_for_as_long_as_it
             socket, {"t": "ack", "re": act["id"], "request_id": act["request_id"], "status": "accepted"}
         )
 
-    async with serve(talking(nothing, asked("1.1.vote.1")), "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    port = steady_port()
+    async with serve(talking(nothing, asked("1.1.vote.1")), "127.0.0.1", port):
         client = Server(f"http://127.0.0.1:{port}")
         seat = client.game("g").seat(1, token="t", patience=None)
         request = await first_of(seat)

@@ -1,7 +1,6 @@
 """Every fault of a model server, from a real one: bounded, counted, survived."""
 
 import asyncio
-import socket
 import time
 import traceback
 from typing import Any
@@ -16,6 +15,7 @@ from agents.model.request import reduced
 from app.instruments.fake_model import FAULTS, Fault
 from app.instruments.fake_model.http import HttpConnection, HttpRequest, HttpServer, Response
 from tests.agents.model.serving import KEY, VOTE, table
+from tests.ports import steady_port
 
 ATTEMPTS = 3
 
@@ -190,10 +190,7 @@ async def test_a_server_that_is_silent_for_ever_ends_no_later_than_the_call() ->
 
 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    endpoint = Endpoint("nowhere", f"http://127.0.0.1:{port}/v1", "m", attempts=2, timeout_s=1)
+    endpoint = Endpoint("nowhere", f"http://127.0.0.1:{steady_port()}/v1", "m", attempts=2, timeout_s=1)
     model = OpenAIModel(endpoint, jitter=lambda: 0.0)
     with pytest.raises(
         ModelUnavailable, match=r"no usable answer to vote from nowhere \(requests: 2, "

@@ -23,6 +23,7 @@ from app.runner.study_folder import StudyFolder
 from tests.app.real_server import local_settings, running_server
 from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
 from tests.app.typed import interintent
+from tests.ports import steady_port
 
 RATERS = """
 [[evaluations]]
@@ -732,11 +733,11 @@ async def test_a_run_says_which_model_it_waits_for_and_goes_on_when_it_answers(
     monkeypatch.setattr(RunProgress, "now", noticed)
     folder, small, large = tmp_path / "s", fake(1), fake(2)
     study_file(folder, presets='["direct"]')
-    async with small.serving(), large.serving():
+    async with small.serving(), large.serving(port=steady_port()):
         models_file(folder, small=small, large=large)
         await large.stop()
         running = asyncio.create_task(studying("run", folder, "--yes"))
-        await asyncio.wait_for(told.wait(), 60)
+        await asyncio.wait_for(told.wait(), 200)
         await large.start(port=int(large.url.rpartition(":")[2]))
         done = await running
     assert done.exit_code == 0, done.output
