@@ -35,7 +35,7 @@ async def checked(command: list[str], patience: Patience, endings: list[int] | N
 async def test_the_examples_pass_every_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment(tmp_path).items():
         monkeypatch.setenv(name, value)
-    patience = Patience(answer=60, back=60, quiet=2)
+    patience = Patience(answer=60, back=60, quiet=20)
     commands = [
         [*command_of("bot.py"), "{ws}", "{game}", "{token}"],
         [*command_of("bot.mjs"), "{ws}", "{game}", "{token}"],
@@ -66,7 +66,7 @@ async def test_a_bot_started_by_hand_is_awaited_and_passes(tmp_path: Path) -> No
 
     async def start(*words: str) -> None:
         # People take longer than the bot may take for an answer.
-        await asyncio.sleep(7)
+        await asyncio.sleep(21)
         command = [*command_of("bot.py"), *words]
         started.append(
             await asyncio.create_subprocess_exec(
@@ -74,7 +74,7 @@ async def test_a_bot_started_by_hand_is_awaited_and_passes(tmp_path: Path) -> No
             )
         )
 
-    patience = Patience(answer=6, back=30, quiet=2)
+    patience = Patience(answer=20, back=60, quiet=2)
     findings = await check_bot([], host="127.0.0.1", port=0, patience=patience, notify=by_hand, endings=[])
     assert len(starting) == 1
     assert await asyncio.wait_for(started[0].wait(), 200) == 0
@@ -174,7 +174,7 @@ FAULTS = {
 
 @pytest.mark.timeout(240)
 async def test_the_faults_of_a_bot_are_found(tmp_path: Path) -> None:
-    patience = Patience(answer=12, back=12, quiet=2)
+    patience = Patience(answer=40, back=40, quiet=20)
     jobs = {}
     for number, (name, fault) in enumerate(FAULTS.items()):
         source = SOUND
@@ -210,7 +210,7 @@ def run(*words: str) -> Result:
 
 
 def test_the_command_says_what_it_found_and_exits_so() -> None:
-    nobody = run("--patience", "5", "--json", "--", sys.executable, "-c", "raise SystemExit('no such seat')")
+    nobody = run("--patience", "60", "--json", "--", sys.executable, "-c", "raise SystemExit('no such seat')")
     assert nobody.exit_code == 2
     report = json.loads(nobody.stdout)
     assert report["way"] is None
@@ -223,7 +223,7 @@ def test_the_command_says_what_it_found_and_exits_so() -> None:
     rude = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1].split(':')[2]))); "
     rude += "s.sendall(b'GET /games/x HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'); s.recv(100); "
     rude += "[print(f'line {n}', file=sys.stderr) for n in range(12)]; sys.exit(3)"
-    gone = run("--patience", "2", "--quiet", "1", "--", sys.executable, "-c", rude, "{url}")
+    gone = run("--patience", "60", "--quiet", "1", "--", sys.executable, "-c", rude, "{url}")
     assert gone.exit_code == 1
     assert "wrong       credential: sends its token" in gone.stdout
     assert "the bot ended with status 3; its last lines:" in gone.stdout
