@@ -6,6 +6,7 @@ import re
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from interintent_client.server import Game
 from websockets.asyncio.client import connect
 
 from app.instruments.fake_model import FakeOptions, read_latency
-from tests.app.calling import WITHIN_S
+from tests.app.calling import WITHIN_S, until
 from tests.app.modelling import DIRECT, faking, stored_calls
 from tests.app.seated import SHORT
 from tests.app.store.test_schema import migrated, next_release
@@ -62,7 +63,7 @@ async def until_seen(cluster: Cluster, query: str, value: float) -> None:
 
 
 async def test_a_cluster_plays_is_watched_keeps_limits_and_loses_an_api(tmp_path: Path) -> None:
-    async with faking(FakeOptions(latency=read_latency("0.05"))) as fake:
+    async with faking(FakeOptions(latency=read_latency("1"))) as fake:
         models = tmp_path / "models.toml"
         models.write_text(
             f'[fake]\nbase_url = "{fake.url}/v1"\nmodel = "fake"\nparallel = {PARALLEL}\n'
@@ -70,7 +71,13 @@ async def test_a_cluster_plays_is_watched_keeps_limits_and_loses_an_api(tmp_path
         )
         async with running(models) as cluster:
             # Games of models, over all workers: one limit.
-            batch = await asyncio.to_thread(lambda: cluster.played(count=18, seats=DIRECT * 5))
+            playing = asyncio.create_task(
+                asyncio.to_thread(lambda: cluster.played(count=18, seats=DIRECT * 5))
+            )
+            # So slow at first that as many as may be under way at once are so on any machine.
+            await until(lambda: fake.counts.in_flight == PARALLEL or playing.done())
+            fake.options = replace(fake.options, latency=read_latency("0.05"))
+            batch = await playing
             assert batch["games"]["finished"] == 18
             assert fake.counts.max_in_flight == PARALLEL
             assert fake.counts.calls == sum(use["calls"] for use in batch["models"])

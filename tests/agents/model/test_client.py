@@ -247,7 +247,7 @@ async def test_one_attempt_is_enough_to_find_out() -> None:
 
 
 async def test_no_more_requests_are_in_flight_than_allowed() -> None:
-    async with table(parallel=3, latency=Latency("fixed", (0.02,))) as here:
+    async with table(parallel=3, latency=Latency("fixed", (0.1,))) as here:
         await asyncio.gather(*(here.ask(str(number)) for number in range(20)))
         assert here.server.counts.max_in_flight == 3
 
@@ -279,7 +279,7 @@ async def test_a_cancelled_call_leaves_nothing_running(fault: str) -> None:
 
 
 async def test_a_call_that_is_cancelled_while_it_waits_gives_its_place_away() -> None:
-    async with table(parallel=1, latency=Latency("fixed", (0.2,))) as here:
+    async with table(parallel=1, latency=Latency("fixed", (0.5,))) as here:
         calls = [asyncio.create_task(here.ask(str(number))) for number in range(5)]
         await until(lambda: here.server.counts.in_flight == 1)
         for one in calls[1:4]:
@@ -331,7 +331,7 @@ def test_importing_the_client_does_not_import_openai() -> None:
     import sys
 
     code = "import sys, agents.model.client; sys.exit('openai' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=200).returncode == 0
 
 
 # What a reply says of its request

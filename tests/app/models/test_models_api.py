@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -405,11 +406,14 @@ async def test_a_game_that_waits_for_its_model_can_be_cancelled(
 @postgres_in_long_tier
 async def test_many_games_share_one_model_within_its_limit(database_url: str) -> None:
     async with (
-        faking(FakeOptions(latency=read_latency("0.01"))) as fake,
+        faking(FakeOptions(latency=read_latency("0.5"))) as fake,
         calling(database_url, models=endpoints(fake, parallel=6)) as caller,
     ):
-        batch, _ = await caller.played(seats=DIRECT, count=6, seeds=SEEDS)
-        view = (await caller.get(f"/batches/{batch}")).json()
+        batch, _ = await caller.create(seats=DIRECT, count=6, seeds=SEEDS)
+        # So slow at first that all of them are under way at once on any machine.
+        await until(lambda: fake.counts.in_flight == 6)
+        fake.options = replace(fake.options, latency=read_latency("0.01"))
+        view = await caller.over(batch)
         assert view["games"]["finished"] == 6
         assert fake.counts.max_in_flight == 6
 

@@ -286,7 +286,8 @@ async def test_limits_of_a_running_batch_can_be_changed(
 ) -> None:
     monkeypatch.setattr("app.models.registry.LIMITS_S", 0.02)
     async with (
-        faking(FakeOptions(latency=read_latency("0.02"))) as fake,
+        # So slow that as many calls as may be under way at once are so on any machine.
+        faking(FakeOptions(latency=read_latency("0.1"))) as fake,
         calling_with(fake, database_url) as caller,
     ):
         seats = [{"agent": "llm", "model": "fake"}]
