@@ -26,9 +26,10 @@ async def test_the_watchman_tells_of_what_a_page_may_not_do(served: Served, visi
     try:
         async with visit(f"{served.url}/ui/") as page:
             # The policy forbids it, and the console says so.
-            await page.evaluate("fetch('http://127.0.0.1:1/elsewhere').catch(() => null)")
-            await page.evaluate("setTimeout(() => { throw new Error('planted') })")
-            await page.wait_for_timeout(200)
+            async with page.expect_console_message(lambda one: "Content Security Policy" in one.text):
+                await page.evaluate("fetch('http://127.0.0.1:1/elsewhere').catch(() => null)")
+            async with page.context.expect_event("weberror"):
+                await page.evaluate("setTimeout(() => { throw new Error('planted') })")
     except AssertionError as fault:
         said = str(fault)
     assert "Content Security Policy" in said

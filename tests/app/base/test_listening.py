@@ -67,14 +67,15 @@ def test_a_refusing_fake_model_resets_open_connections_and_accepts_again_later(
         port = int((await server.start("127.0.0.1", 0)).rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as client:
             await turns(after)
-            server.refuse_for(0.05)
-            server.refuse_for(0.05)
+            server.refuse_for(0.3)
+            server.refuse_for(0.3)
             await turns(5)
             gc.collect()
             assert heard(client) is None, after
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(("127.0.0.1", port))
-        await asyncio.sleep(0.1)
+        while server.refusing or server._listening is None:  # noqa: ASYNC110  # it tells nobody
+            await asyncio.sleep(0.01)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")

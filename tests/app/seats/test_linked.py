@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from app.seats import followed
 from app.store.postgres import postgres_engine
+from app.stream import links as links_module
 from app.stream import pulse as pulse_module
 from app.stream.links import Links
 from tests.app.calling import until
@@ -22,8 +23,11 @@ Pair = tuple[Served, Served]
 
 
 @pytest.fixture
-async def pair(postgres_url: str) -> AsyncIterator[Pair]:
-    """The process that drives, and one that only serves."""
+async def pair(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pair]:
+    """The process that drives, and one that only serves. However slow the machine, neither takes the other
+    for silent.
+    """
+    monkeypatch.setattr(links_module, "ANSWERS_WITHIN_S", 200.0)
     async with AsyncExitStack() as both:
         driving = await both.enter_async_context(running_server(local_settings(postgres_url)))
         serving = await both.enter_async_context(running_server(local_settings(postgres_url, runner=False)))

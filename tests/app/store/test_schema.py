@@ -113,7 +113,7 @@ async def test_a_migration_ends_when_nothing_comes_back_any_more_and_not_because
         async with Balancer([f"127.0.0.1:{postgres.port}"]) as between:
 
             def slow(connection: sa.Connection) -> SchemaState:
-                connection.execute(sa.text("SELECT pg_sleep(1)"))
+                connection.execute(sa.text("SELECT pg_sleep(2)"))
                 return schema.migrate(connection)
 
             def silent(connection: sa.Connection) -> SchemaState:
@@ -131,6 +131,8 @@ async def test_a_migration_ends_when_nothing_comes_back_any_more_and_not_because
             assert await database.column(works) == []
             await halfway.close()
             monkeypatch.setattr(db, "migrate", slow)
+            # A busy machine also takes a moment from one statement to the next.
+            monkeypatch.setattr(db, "SILENT_S", 0.4)
             assert (await database.migrate()).behind == 1
             await database.stop()
 

@@ -78,11 +78,17 @@ async def until_seq(one: Sitting, seq: int) -> None:
             await asyncio.sleep(0)
 
 
+async def rest() -> None:
+    """Lets the relays read what there is, and wait."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
 async def test_seated_viewers_get_the_same_bytes_from_memory_in_order() -> None:
     async with world(3) as here:
         many = [Sitting(3) for _ in range(600)]  # more than are written to at once
         assert all(here.relays.add(one) for one in many)
-        await asyncio.sleep(0.05)
+        await rest()
         reads = here.stored.reads
         for seq in range(4, 9):
             here.append(said(seq))
@@ -120,7 +126,7 @@ async def test_a_viewer_ahead_of_the_relay_gets_nothing_twice() -> None:
     async with world(2) as here:
         slow, ahead = Sitting(2), Sitting(3)
         assert here.relays.add(slow)
-        await asyncio.sleep(0.05)
+        await rest()
         here.elsewhere(said(3))
         assert here.relays.add(ahead)
         here.feed.ring(GAME)
@@ -163,7 +169,7 @@ async def test_a_viewer_is_written_what_it_may_see_and_nothing_for_the_rest() ->
         public, full = Sitting(), Sitting(viewer=FULL)
         assert here.relays.add(public)
         assert here.relays.add(full)
-        await asyncio.sleep(0.05)  # both have read: what comes now comes from memory
+        await rest()  # both have read: what comes now comes from memory
         hidden = LogLine(1, 0, 2, "vote_cast", '{"seat":2,"approve":true}')
         here.append(hidden, said(2))
         here.append(said(3)._replace(audience=FULL))
@@ -180,7 +186,7 @@ async def test_the_end_of_a_game_is_written_and_lets_everybody_go(type_: str) ->
     async with world() as here:
         one = Sitting()
         assert here.relays.add(one)
-        await asyncio.sleep(0.05)
+        await rest()
         here.append(said(1), LogLine(2, 0, PUBLIC, type_, "{}"))
         await asyncio.wait_for(one.rung.wait(), 200)
         assert one.spot.seq == 2
@@ -204,7 +210,7 @@ async def test_nothing_is_left_over_when_the_last_viewer_leaves() -> None:
     async with world() as here:
         one = Sitting()
         assert here.relays.add(one)
-        await asyncio.sleep(0.05)
+        await rest()
         here.relays.remove(one)
         async with asyncio.timeout(200):
             while "relay" in {task.get_name() for task in asyncio.all_tasks()}:  # noqa: ASYNC110

@@ -14,6 +14,7 @@ from app.serving import server as server_module
 from app.stream.pages import Page, Spot
 from app.stream.writer import send_at_once
 from engine.terms import PUBLIC
+from tests.app.calling import until
 from tests.app.play.test_socket import new_game, post
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import watching
@@ -64,6 +65,11 @@ async def stock_server(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         yield served
 
 
+def _at_relays(served: Served) -> int:
+    """How many watchers have caught up, and wait at a relay."""
+    return sum(len(relay.spectators) for relay in served.services.relays._relays.values())
+
+
 async def test_events_are_relayed_on_uvicorns_own_websockets(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,7 +88,7 @@ async def test_events_are_relayed_on_uvicorns_own_websockets(
             await other.identify(game)
             for watcher in (one, other):
                 await watcher.until_seq(head)
-            await asyncio.sleep(0.1)  # both have caught up, and wait at the relay
+            await until(lambda: _at_relays(served) == 2)
             stepped = await post(served, f"/games/{game}/step", {"until": "action"})
             for watcher in (one, other):
                 await watcher.until_seq(head + len(stepped["events"]))
