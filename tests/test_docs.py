@@ -119,7 +119,7 @@ def play_bot(words: list[str], port: int, names: dict[str, str]) -> None:
     """Runs the example of a bot; it ends with its game."""
     words = [word.replace("localhost:8000", f"127.0.0.1:{port}") for word in words]
     words = [names[word[1:]] if word.startswith("$") else word for word in words]
-    subprocess.run([sys.executable, *words], cwd=ROOT, check=True, timeout=100)
+    subprocess.run([sys.executable, *words], cwd=ROOT, check=True, timeout=200)
     curl(["localhost:8000/batches/$BATCH/events?follow=true"], port, names)
 
 

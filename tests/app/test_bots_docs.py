@@ -53,7 +53,7 @@ async def ran(command: str, directory: Path) -> str:
         env=environment(directory),
         cwd=ROOT,
     )
-    said, errors = await asyncio.wait_for(process.communicate(), 100)
+    said, errors = await asyncio.wait_for(process.communicate(), 200)
     assert process.returncode == 0, (command, errors.decode())
     return said.decode()
 

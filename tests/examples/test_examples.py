@@ -47,7 +47,7 @@ async def test_an_example_plays_a_whole_game_over_a_bad_line(
             stderr=subprocess.PIPE,
             env=environment(tmp_path),
         )
-        said, errors = await asyncio.wait_for(process.communicate(), 100)
+        said, errors = await asyncio.wait_for(process.communicate(), 200)
         assert process.returncode == 0, errors.decode()
         assert proxy.cuts >= 4
         assert (await batch.done())["games"]["finished"] == 1
@@ -98,7 +98,7 @@ def test_an_older_node_is_told_which_one_is_needed(tmp_path: Path) -> None:
     # Node 20 and older have no WebSocket of their own; this one hides its own.
     node, program = command_of("bot.mjs")
     older = [node, "--no-experimental-websocket", program, "ws://127.0.0.1:1/ws", "g_a", "token"]
-    done = subprocess.run(older, capture_output=True, text=True, env=environment(tmp_path), timeout=60)
+    done = subprocess.run(older, capture_output=True, text=True, env=environment(tmp_path), timeout=200)
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(r"bot\.mjs needs Node 22 or newer, .* this is v[\d.]+\n", done.stderr)
 

@@ -66,7 +66,7 @@ def test_the_pages_fold_every_golden_game_as_the_engine_does_after_every_event()
         json.dumps({"log": _items(games[name].log), "eyes": viewer_name(viewer)}) for name, viewer in asked
     ]
     done = subprocess.run(
-        [NODE, FOLD], input="\n".join(lines), capture_output=True, text=True, check=True, timeout=60
+        [NODE, FOLD], input="\n".join(lines), capture_output=True, text=True, check=True, timeout=200
     )
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == len(asked)
@@ -89,6 +89,6 @@ def test_names_of_another_script_are_set_apart_in_sentences() -> None:
     script = f"""import {{ namesOf }} from {json.dumps(words)};
         console.log(namesOf({{ names: {json.dumps(names)} }}, [2, 1, 3]));"""
     done = subprocess.run(
-        [NODE, "--input-type=module", "-e", script], capture_output=True, text=True, check=True, timeout=60
+        [NODE, "--input-type=module", "-e", script], capture_output=True, text=True, check=True, timeout=200
     )
     assert done.stdout.strip() == f"\u2068{names[1]}\u2069, Ada and {names[2]}"

@@ -325,7 +325,7 @@ def test_the_program_of_the_document_runs() -> None:
         [sys.executable, "-W", "error", "-c", found[1]],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -341,6 +341,6 @@ def test_the_document_lists_every_part_of_a_row() -> None:
 def test_without_the_extra_the_import_says_what_to_install() -> None:
     program = "import sys; sys.modules['pettingzoo'] = None\nimport agents.environment"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=200, check=False
     )
     assert "pip install gymnasium numpy pettingzoo" in done.stderr

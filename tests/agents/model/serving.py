@@ -52,9 +52,9 @@ class Table:
         return [one.outcome for one in self.attempts]
 
 
-async def until(happened: Callable[[], bool], within_s: float = 5.0) -> None:
+async def until(happened: Callable[[], bool]) -> None:
     """Waits for what nobody announces. Raises TimeoutError when it does not happen."""
-    async with asyncio.timeout(within_s):
+    async with asyncio.timeout(200):
         while not happened():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 

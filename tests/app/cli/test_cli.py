@@ -76,7 +76,7 @@ def test_the_command_starts_by_itself(tmp_path: Path) -> None:
         env={"PYTHONPATH": str(PROJECT)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=True,
     )
     alone, forked_one = json.loads(done.stdout), json.loads(_run(*command[3:], "--json", cwd=tmp_path).stdout)
@@ -109,7 +109,7 @@ def test_a_command_imports_no_server_and_no_database_that_it_does_not_need(
         env={"PYTHONPATH": str(PROJECT)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
         check=True,
     )
     assert done.stderr.splitlines()[-1] == "[]"
@@ -429,7 +429,7 @@ def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path, number: sig
             said += line
         demo.send_signal(number)
         # Both programs have its output: it ends when the last of them has ended.
-        rest, _ = demo.communicate(timeout=100)
+        rest, _ = demo.communicate(timeout=200)
     finally:
         demo.kill()
         demo.wait()
@@ -448,7 +448,7 @@ def test_the_demo_plays_its_games_and_stops(tmp_path: Path) -> None:
         env={**clean, "PYTHONPATH": str(PROJECT), "COLUMNS": "120"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=200,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 games of scripted seats" in done.stdout
