@@ -18,7 +18,13 @@ def test_the_notebook_draws_its_figures(tmp_path: Path) -> None:
     made = make(tmp_path)
     made.folder.rename(tmp_path / "my-games")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    done = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    client = NotebookClient(
+        notebook, timeout=300, startup_timeout=200, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    # Over ports, it would ask for free ones, and be told of them long before it uses them.
+    client.create_kernel_manager()
+    client.km.transport, client.km.ip = "ipc", str(tmp_path / "kernel")
+    done = client.execute()
     shown = [_shown(cell) for cell in done.cells if cell.cell_type == "code"]
     assert shown[0] == {"text/plain": "'6 games, 2 cells'"}
     for chart in shown[1:5]:

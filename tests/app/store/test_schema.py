@@ -66,7 +66,9 @@ def upgrade() -> None:
 @contextmanager
 def next_release(directory: Path) -> Iterator[None]:
     """While the block lasts, this process is the next release, which has a further migration."""
-    shutil.copytree(PROJECT / "migrations", directory / "migrations", ignore=shutil.ignore_patterns("*.pyc"))
+    # Other processes may be writing bytecode there at this moment.
+    unneeded = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PROJECT / "migrations", directory / "migrations", ignore=unneeded)
     (directory / "migrations" / "versions" / "next.py").write_text(NEXT.format(newest=newest()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "files", lambda name: directory / name)
