@@ -90,12 +90,18 @@ async def test_a_speech_is_played_out_unless_the_reader_wants_no_motion(
             async with visit(f"{served.url}/ui/#/games/{game}", reduced_motion=motion) as page:
                 await shows(page, head)
                 await page.evaluate(
+                    # Time passes from frame to frame, however slowly the machine draws them.
                     """() => {
+                        const frame = requestAnimationFrame.bind(window);
+                        let now = performance.now();
+                        performance.now = () => now;
+                        window.requestAnimationFrame = (then) => frame(() => then(now));
                         window.parts = new Set();
                         const look = () => {
+                            now += 16;
                             for (const one of document.querySelectorAll(".unheard"))
                                 window.parts.add(one.textContent);
-                            requestAnimationFrame(look);
+                            frame(look);
                         };
                         look();
                     }"""
