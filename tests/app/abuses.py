@@ -405,7 +405,7 @@ async def abused(times: int, only: Sequence[str] = ()) -> dict[str, Any]:
     endings: dict[str, Counter[str]] = {}
     with tempfile.TemporaryDirectory() as directory:
         settings = local_settings(
-            f"sqlite:///{Path(directory) / 'games.sqlite'}", api_key="ik_" + "o" * 43, identify_within_s=2
+            f"sqlite:///{Path(directory) / 'games.sqlite'}", api_key="ik_" + "o" * 43, identify_within_s=12
         )
         async with running_server(settings) as served:
             at = await target(served)

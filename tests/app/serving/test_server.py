@@ -151,7 +151,7 @@ import asyncio, sys
 from app.main import create_app
 from app.serving.server import serve
 from app.settings import Settings
-settings = Settings(_env_file=None, DATABASE_URL=sys.argv[1], port=0, drain_s=2)
+settings = Settings(_env_file=None, DATABASE_URL=sys.argv[1], port=0, drain_s=30)
 asyncio.run(serve(create_app(settings), settings, lambda url: print(url, flush=True)))
 """
 
@@ -185,7 +185,7 @@ async def test_a_signal_lets_watchers_go_with_1012_and_ends_the_process(
                 assert await one.until_closed() == 1012
                 lines = [line async for line in following.aiter_lines()]
                 assert lines
-        await asyncio.wait_for(process.wait(), 60)  # for hangs alone
+        await asyncio.wait_for(process.wait(), 200)  # for hangs alone
         assert process.returncode in (-sent, 0, 128 + sent)
     finally:
         if process.returncode is None:
