@@ -219,8 +219,12 @@ class Process:
         self.url = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._bound.wait(WITHIN_S), self.said
-        assert self.url, self.said
+        try:
+            assert self._bound.wait(WITHIN_S), self.said
+            assert self.url, self.said
+        except BaseException:
+            self.process.kill()
+            raise
 
     def _read(self) -> None:
         stream: IO[str] | None = self.process.stderr
