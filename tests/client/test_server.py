@@ -63,7 +63,8 @@ async def test_a_restart_of_the_service_shows_nowhere(tmp_path: Path) -> None:
         async with Server(first.url) as server:
             game = (await server.create_games(drive="manual", seats=[{"agent": "random"}])).games[0]
             await game.step("round")
-            stream = game.events(viewer="public")
+            # However long the service takes to come back.
+            stream = game.events(viewer="public", patience=None)
             begun = [await anext(stream)]
         watching = asyncio.create_task(_all_of(stream))
         await asyncio.sleep(0.2)

@@ -38,7 +38,7 @@ async def test_connections_that_swallow_everything_cost_only_time(
             through = url.replace(f"127.0.0.1:{postgres.port}", between.url)
             models = endpoints(fake, parallel=PARALLEL, attempts=1)
             async with (
-                running_server(local_settings(through, models=models, stale_s=6)) as served,
+                running_server(local_settings(through, models=models, stale_s=20)) as served,
                 httpx.AsyncClient(base_url=served.url, timeout=WITHIN_S) as client,
             ):
                 monkeypatch.setattr(writer, "COMMIT_WITHIN_S", 2.0)
@@ -91,7 +91,7 @@ async def test_games_go_on_as_soon_as_a_beat_was_not_answered_whatever_the_time_
         async with (
             Balancer([f"127.0.0.1:{postgres.port}"]) as between,
             faking(FakeOptions(latency=read_latency("0.05"))) as fake,
-            calling_with(fake, url.replace(f"127.0.0.1:{postgres.port}", between.url), stale_s=6) as caller,
+            calling_with(fake, url.replace(f"127.0.0.1:{postgres.port}", between.url), stale_s=20) as caller,
         ):
             monkeypatch.setattr(writer, "COMMIT_WITHIN_S", FOR_EVER)
             monkeypatch.setattr(writer, "WORK_WITHIN_S", FOR_EVER)
