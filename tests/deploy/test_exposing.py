@@ -77,6 +77,7 @@ async def exposed(folder: Path, *, shortened: bool = False, **settings: Any) -> 
             found = Exposed(served, folder, https, http)
             async with asyncio.timeout(WITHIN_S):
                 while True:
+                    assert nginx.returncode is None, nginx.stderr and (await nginx.stderr.read()).decode()
                     with contextlib.suppress(OSError):
                         _, writer = await asyncio.open_connection("127.0.0.1", https)
                         writer.close()
@@ -84,7 +85,8 @@ async def exposed(folder: Path, *, shortened: bool = False, **settings: Any) -> 
                     await asyncio.sleep(0.02)
             yield found
         finally:
-            nginx.terminate()
+            if nginx.returncode is None:
+                nginx.terminate()
             await nginx.wait()
 
 
