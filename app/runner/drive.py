@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Final
 
 from agents.table import play
@@ -15,11 +16,10 @@ from app.seats.seating import REMOTE, has_models, has_only_scripts, remote_seats
 from app.store.call import BUDGET_SPENT
 from app.store.db import Append, Conflict, Database
 from app.store.games import OPEN, GameStore
-from app.store.log import GameLog, LogReader
+from app.store.log import GameLog, LogLine, LogReader
 from app.store.rows import GameRow
 from app.stream.feed import Feed, held_name
 from app.stream.metrics import stand_ins
-from app.stream.shared import unbroken
 from engine.events import AgentsSeated, Event, GameCancelled, GameCreated, GameEnded
 from engine.rules import cancel
 from evaluators.measures.defaults import DecisionCounter
@@ -31,7 +31,9 @@ STEPS_TOGETHER: Final = 16
 
 
 class TellingJournal:
-    """Appends events to a game's log and, after the commit, notifies the watchers of the game."""
+    """Appends events to a game's log and, after the commit, notifies the watchers of the game, even if the
+    game has been let go of meanwhile.
+    """
 
     def __init__(
         self,
@@ -51,15 +53,9 @@ class TellingJournal:
         self._batch_id = batch_id
 
     async def append(self, events: Sequence[Event]) -> None:
-        if isinstance(events[-1], GameEnded | GameCancelled):
-            # Whoever finds the game over, and lets go of it, must not keep its end from being told. Not at
-            # every step: the turn of the loop that this takes would cost bots a fifth of their answers.
-            await unbroken(self._append(events))
-        else:
-            await self._append(events)
+        await self._log.append(events, self._taken(), partial(self._tell, events))
 
-    async def _append(self, events: Sequence[Event]) -> None:
-        lines = await self._log.append(events, self._taken())
+    def _tell(self, events: Sequence[Event], lines: Sequence[LogLine]) -> None:
         metrics.events_written.inc(len(events))
         self._feed.committed(self._game_id, lines)
         if self._meter is not None:

@@ -142,7 +142,8 @@ class Pickup:
     def let_go(self, batch_id: str) -> None:
         """Stops driving a batch between two steps, and gives back its claim."""
         task = self._mine.get(batch_id)
-        if task is not None:
+        # A second time it would be interrupted while it lets go of its games.
+        if task is not None and not task.cancelling():
             task.cancel()
 
     def _give_up(self, batch_id: str) -> None:

@@ -193,6 +193,8 @@ class Queued:
         try:
             async with self._session() as queries:
                 await self._clear(queries)
+                # Also what it was picking, or laying out.
+                await give_back_unheard(queries, self._own, ())
         except PASSING as fault:
             log.warning(
                 "stopped without telling the queue which games are over; it finds out by itself",

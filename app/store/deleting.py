@@ -188,6 +188,11 @@ class Deleting:
             yield deleted
 
     async def _delete(self, connection: AsyncConnection, game_ids: Sequence[str], by: str) -> Deleted:
+        of_games = select(games.c.batch_id).where(games.c.game_id.in_(game_ids))
+        # Before its games, as everybody does who changes both.
+        await connection.execute(
+            select(batches.c.batch_id).where(batches.c.batch_id.in_(of_games)).with_for_update()
+        )
         found = (
             await connection.execute(
                 select(games.c.game_id, games.c.batch_id, games.c.head, games.c.forked_from)

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import bindparam, func, select, text, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
 from app.store.postgres import APPLICATION
 from app.store.tables import batches, games, inbox
+from app.store.trouble import trouble_of
 
 if TYPE_CHECKING:
     from pgqueuer.adapters.persistence.queries import Queries
@@ -79,7 +81,7 @@ FREE_PLACE_S: Final = 1.0
 """Seconds in which processes with a free place may take such a game before others do."""
 
 _ORDER: Final = 4_931_007_222
-"""The advisory lock under which jobs are put in order."""
+"""The advisory lock under which jobs are put in order, or removed."""
 
 _SWEEP: Final = 4_931_007_223
 """The advisory lock under which lost jobs are looked for."""
@@ -416,9 +418,14 @@ class JobStore:
 
     async def _served(self, connection: AsyncConnection) -> int:
         """The virtual time; until the transaction ends, nobody else puts jobs in order."""
-        # One after the other: two that put the same jobs in order would wait for each other for ever.
-        await connection.execute(select(func.pg_advisory_xact_lock(_ORDER)))
+        await self._order(connection)
         return int((await connection.execute(_SERVED, {"ahead": AHEAD})).scalar_one())
+
+    async def _order(self, connection: AsyncConnection) -> None:
+        """Makes those who change many waiting jobs take turns, a transaction each: they find the jobs in
+        different orders, and would wait for each other for ever.
+        """
+        await connection.execute(select(func.pg_advisory_xact_lock(_ORDER)))
 
     # --- driving ----------------------------------------------------------------------------
 
@@ -445,8 +452,8 @@ class JobStore:
         waits_for: Sequence[str] = (),
         abandoned: bool = False,
     ) -> None:
-        """Ends a job that drives a game, and gives the game a new one if it is to go on. Raises the error of
-        the database if somebody else holds the game's row.
+        """Ends a job that drives a game, and gives the game a new one if it is to go on. Raises
+        BlockingIOError if somebody else holds the game's row.
 
         ``after_s``: seconds until the new job begins at the latest. ``endpoint``: it may begin as soon as
         this endpoint answers. ``waits_for``: requests; if one of them has its outcome, the new job begins at
@@ -468,7 +475,14 @@ class JobStore:
         async def work(connection: AsyncConnection) -> None:
             # A process that stands still may hold the row: nothing else must wait for it meanwhile.
             await connection.execute(text("SET LOCAL lock_timeout = '500ms'"))
-            row = (await connection.execute(query)).one_or_none()
+            try:
+                row = (await connection.execute(query)).one_or_none()
+            except DBAPIError as fault:
+                trouble = trouble_of(fault)
+                if trouble is None or trouble.cause != "locked":
+                    raise
+                # Said like that, it would be trouble of the whole database, and fail everything that waits.
+                raise BlockingIOError("somebody else holds the game's row") from fault
             if row is not None and row[0] == job.id:
                 _, status, drive, wanted, cancelled = row
                 if status in ("created", "running") and drive == "auto" and wanted and not cancelled:
@@ -503,6 +517,7 @@ class JobStore:
 
     async def forget(self, connection: AsyncConnection, batch_id: str) -> None:
         """Removes a batch's waiting jobs, in the caller's transaction, and tells who drives its games."""
+        await self._order(connection)
         await connection.execute(_FORGET, {"batch": batch_id})
         await self.tell(connection)
 

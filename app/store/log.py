@@ -1,6 +1,6 @@
 """Logs in the database: appending a step, reading events, counting a viewer's positions."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
@@ -127,10 +127,15 @@ class GameLog:
         self._job = job
         """The job that has to drive the game when something is appended. None: whoever appends may."""
 
-    async def append(self, written: Sequence[Event], after: Sequence[Append] = ()) -> list[LogLine]:
-        """Commits the events, and returns them as they are stored. Raises Conflict if another writer was
-        first, if the job does not drive the game any more, or if one of ``after``, on which they build,
-        failed.
+    async def append(
+        self,
+        written: Sequence[Event],
+        after: Sequence[Append] = (),
+        tell: Callable[[list[LogLine]], None] = lambda lines: None,
+    ) -> None:
+        """Commits the events. Raises Conflict if another writer was first, if the job does not drive the game
+        any more, or if one of ``after``, on which they build, failed. ``tell``: called with the events as
+        they are stored, even if this task is cancelled while it waits for the commit.
         """
         first = self.head + 1
         head = self.head + len(written)
@@ -158,9 +163,13 @@ class GameLog:
                 index["its_job"] = self._job
             return [(INSERT_EVENTS, rows), (moves, [index])]
 
-        await self._database.writer.append(write, after)
-        self.head = head
-        return [LogLine(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
+        def told() -> None:
+            self.head = head
+            tell(
+                [LogLine(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
+            )
+
+        await self._database.writer.append(write, after, told)
 
     def _ended(
         self, head: int, status: str, at: int, winner: str | None, ending: str | None

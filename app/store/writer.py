@@ -98,10 +98,14 @@ together, so they must be the same object.
 class Append:
     """Rows of one game that are committed together, and the outcome of that commit."""
 
-    __slots__ = ("after", "done", "failed", "waits", "write")
+    __slots__ = ("after", "done", "failed", "tell", "waits", "write")
 
-    def __init__(self, write: Write, after: Sequence["Append"] = ()) -> None:
+    def __init__(
+        self, write: Write, after: Sequence["Append"] = (), tell: Callable[[], None] | None = None
+    ) -> None:
         self.write = write
+        self.tell = tell
+        """Called after the commit, even if nobody waits for it any more."""
         self.after = after
         """Earlier appends, which are never committed later than this one. If one of them fails, this one
         fails, too.
@@ -358,17 +362,26 @@ class Writer:
             self._task = None
             await self._commits.stop()
 
-    async def append(self, write: Write, after: Sequence[Append] = ()) -> int:
-        """Commits one append, perhaps together with others, and returns the commit time in ms.
+    async def append(
+        self, write: Write, after: Sequence[Append] = (), tell: Callable[[], None] | None = None
+    ) -> int:
+        """Commits one append, perhaps together with others, and returns the commit time in ms. ``tell``:
+        called after the commit, even if this task has been cancelled meanwhile.
 
         Raises Conflict if its rows exist already, and Unfounded if one of ``after`` failed. In both cases
         nothing was written.
         """
-        return await self.submit(write, after).done
+        return await self.submit(write, after, tell=tell).done
 
-    def submit(self, write: Write, after: Sequence[Append] = (), owner: str | None = None) -> Append:
+    def submit(
+        self,
+        write: Write,
+        after: Sequence[Append] = (),
+        owner: str | None = None,
+        tell: Callable[[], None] | None = None,
+    ) -> Append:
         """Queues an append; its ``done`` gives the outcome. ``owner``: None for the one of this task."""
-        append = Append(write, after)
+        append = Append(write, after, tell)
         self._add(append, owner)
         return append
 
@@ -472,6 +485,11 @@ class Writer:
         self._health.worked("writing")
         for append in group:
             settle(append.done, at)
+            if append.tell is not None:
+                try:
+                    append.tell()
+                except Exception:
+                    log.exception("what is committed could not be told")
         metrics.append_seconds.observe(time.perf_counter() - started)
         metrics.append_group.observe(len(group))
 

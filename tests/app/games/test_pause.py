@@ -1,11 +1,17 @@
 """A batch that somebody pauses stands still until somebody resumes it, and asks nothing twice."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from app.base import metrics
 from app.instruments.fake_model import FakeOptions, read_latency
-from tests.app.calling import Caller, calling, problem, until
+from app.runner.drive import TellingJournal
+from app.store.log import GameLog
+from engine.events import ProposalOpened
+from engine.rules import cancel
+from tests.app.calling import WITHIN_S, Caller, calling, problem, until
 from tests.app.modelling import DIRECT, calling_with, faking, stored_calls
 from tests.postgres import PostgresServer, fresh_database
 
@@ -36,6 +42,27 @@ async def test_a_paused_batch_stands_still_until_it_is_resumed(database_url: str
         assert fake.counts.calls == await stored_calls(database_url)
 
 
+async def test_what_is_committed_is_told_although_its_game_is_let_go_of_meanwhile(database_url: str) -> None:
+    async with calling(database_url, runner=False) as caller:
+        batch, [game] = await caller.create()
+        services, head = caller.services, len(await caller.lines(f"/games/{game}/events"))
+        journal = TellingJournal(GameLog(services.database, game, head), services.feed, game, batch)
+        told = [metrics.events_written, metrics.games_ended.labels("cancelled", "")]
+        before = [metric._value.get() for metric in told]
+        with services.feed.tails.keep(game), services.feed.watch(game) as watch:
+            for step in ([ProposalOpened(1, 1, 1)], cancel("by its driver")):
+                append = asyncio.create_task(journal.append(step))
+                await asyncio.sleep(0)
+                append.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await append
+                async with asyncio.timeout(WITHIN_S):
+                    await watch.wait(None)
+            lines = services.feed.tails.after(game, head)
+            assert [line.type for line in lines] == ["proposal_opened", "game_cancelled"]
+        assert [metric._value.get() - count for metric, count in zip(told, before, strict=True)] == [2, 1]
+
+
 async def test_a_pause_and_a_cancel_reach_the_process_that_drives(
     postgres: PostgresServer, laid_out_postgres: str
 ) -> None:
@@ -56,6 +83,21 @@ async def test_a_pause_and_a_cancel_reach_the_process_that_drives(
             await until(lambda: not driving.services.pickup.busy and fake.counts.in_flight == 0)
             view = await other.over(batch)
             assert (view["status"], view["games"]["cancelled"]) == ("cancelled", 2)
+
+
+async def test_a_batch_that_is_let_go_of_twice_lets_all_of_its_games_go(tmp_path: Path) -> None:
+    # As by a pause, and by each of its games that stops because of their model.
+    async with (
+        faking(FakeOptions(latency=read_latency("100"))) as fake,
+        calling_with(fake, f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}", drain_s=0) as caller,
+    ):
+        batch, _ = await caller.create(seats=DIRECT, count=3)
+        await until(lambda: fake.counts.in_flight == 3)
+        assert (await caller.post(f"/batches/{batch}/pause")).status_code == 202
+        await asyncio.sleep(0)
+        caller.services.pickup.let_go(batch)
+        await until(lambda: not caller.services.pickup.busy)
+        assert not caller.services.runner._active
 
 
 async def test_games_of_a_batch_with_a_higher_priority_begin_first(

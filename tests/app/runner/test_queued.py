@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -16,18 +16,19 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
 from agents.model.model import PLAIN_SAMPLING
-from app.base import metrics
 from app.base.clock import Clock, timestamp, use_clock
+from app.base.errors import NotSuspended
 from app.edge.auth import Caller as Checked
+from app.games import service
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_fault, read_latency
 from app.models.stops import BatchStops, GameFails, GameStops
 from app.runner import queued
-from app.runner.drive import TellingJournal
 from app.runner.queued import Queued
 from app.store import jobs
-from app.store.db import Conflict
-from app.store.jobs import ARRANGE, FIRST, GAME, end_silent_sessions, queries_on
+from app.store.db import PASSING, Conflict
+from app.store.games import Suspension
+from app.store.jobs import ARRANGE, FIRST, GAME, LAYOUT, end_silent_sessions, game_of, queries_on
 from app.store.log import GameLog
 from app.store.postgres import APPLICATION
 from app.store.tables import games
@@ -421,26 +422,119 @@ async def test_what_was_picked_by_a_question_whose_answer_was_lost_is_driven_soo
 
 
 @asynccontextmanager
-async def _held_up(url: str, game: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Lets nobody change the game's row while the block lasts. Gives what waits until somebody tries to."""
+async def _holding(url: str, locks: str, *values: Any) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+    """Holds what the statement locks while the block lasts. Gives what waits until somebody, or so many,
+    wait for it."""
     address = url.replace("+asyncpg", "")
     holder, looker = await asyncpg.connect(address), await asyncpg.connect(address)
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
-    async def tried() -> None:
+    async def tried(by: int = 1) -> None:
         async with asyncio.timeout(WITHIN_S):
-            while True:
-                if await looker.fetchval(waiting):
-                    return
+            while await looker.fetchval(waiting) < by:  # noqa: ASYNC110  # it tells nobody
                 await asyncio.sleep(0.01)
 
     try:
         async with holder.transaction():
-            await holder.execute("SELECT 1 FROM games WHERE game_id = $1 FOR SHARE", game)
+            await holder.execute(locks, *values)
             yield tried
     finally:
         await holder.close()
         await looker.close()
+
+
+def _held_up(url: str, game: str) -> AbstractAsyncContextManager[Callable[..., Awaitable[None]]]:
+    """Lets nobody change the game's row while the block lasts. Gives what waits until somebody tries to."""
+    return _holding(url, "SELECT 1 FROM games WHERE game_id = $1 FOR SHARE", game)
+
+
+async def test_a_game_whose_row_somebody_holds_keeps_no_other_from_going_on(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        _, [held, other] = await caller.create(seats=RANDOM, count=2)
+        database, jobs = caller.services.database, caller.services.store.jobs
+        assert jobs is not None
+        [job] = [job for job in await _pick(caller, 2) if game_of(job) == held]
+        head = len(await caller.lines(f"/games/{other}/events"))
+        async with _held_up(url, held) as tried:
+            handed_back = asyncio.create_task(jobs.hand_back(job))
+            await tried()
+            await GameLog(database, other, head).append(cancel("by its owner"))
+            with pytest.raises(PASSING):
+                await handed_back
+            assert await database.trouble() is None
+        assert await _job(caller, held) == (job.id, None)
+
+
+async def test_a_pause_holds_no_job_for_which_somebody_waits_who_puts_jobs_in_order(url: str) -> None:
+    # Each finds the jobs in an order of its own: two of them would wait for each other for ever.
+    async with calling(url, runner=False) as caller:
+        batch, _ = await caller.create(seats=RANDOM, count=3)
+        async with _holding(url, "SELECT pg_advisory_xact_lock($1)", jobs._ORDER) as tried:
+            paused = asyncio.create_task(caller.post(f"/batches/{batch}/pause"))
+            await tried()
+            free = text("SELECT id FROM pgqueuer FOR UPDATE SKIP LOCKED")
+            assert len(await caller.services.database.rows(free)) == 3
+        assert (await paused).status_code == 202
+        assert await _jobs(caller) == []
+
+
+async def test_who_deletes_a_batch_and_who_retries_it_do_not_wait_for_each_other_for_ever(url: str) -> None:
+    async with calling(url, runner=False) as caller, calling(url, runner=False) as other:
+        batch, [game] = await caller.create(seats=RANDOM)
+        store = caller.services.store
+        await store.mark_failed(game, "", 0, suspends=lambda *_: Suspension(0, "", "games_failed", ""))
+        async with _holding(url, "SELECT 1 FROM events WHERE game_id = $1 FOR SHARE", game) as tried:
+            deleted = asyncio.create_task(caller.services.games.delete_batch(batch, by="its owner"))
+            await tried()
+            retried = asyncio.create_task(other.services.games.retry(batch))
+            await tried(2)
+        assert (await deleted).games == 1
+        with pytest.raises(NotSuspended):
+            await retried
+
+
+async def test_what_a_process_was_about_to_do_when_it_stopped_waits_for_no_silence(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picked = asyncio.Event()
+
+    def losing(driver: Any) -> Any:
+        queries = queries_on(driver)
+        dequeue = queries.dequeue
+
+        async def asking(*values: Any) -> Any:
+            if await dequeue(*values):
+                picked.set()
+                await asyncio.Event().wait()
+            return []
+
+        queries.dequeue = asking  # type: ignore[method-assign]
+        return queries
+
+    async with calling(url, runner=False) as caller:
+        await caller.create(seats=RANDOM, count=3)
+        monkeypatch.setattr(queued, "queries_on", losing)
+        async with calling(url, stale_s=3600):
+            await picked.wait()
+        assert {status for _, status in await _jobs(caller)} == {"queued"}
+
+
+async def test_what_a_process_was_laying_out_when_it_stopped_waits_for_no_silence(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = asyncio.Event()
+
+    async def forever(games: service.Games, batch_id: str) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(service, "CHUNK", 1)
+    monkeypatch.setattr(service.Games, "lay_out", forever)
+    async with calling(url, runner=False) as caller:
+        await caller.create(seats=RANDOM, count=2, drive="manual")
+        async with calling(url, stale_s=3600):
+            await began.wait()
+        assert await _jobs(caller) == [(LAYOUT, "queued")]
 
 
 async def test_a_game_that_fails_suspends_its_batch_although_its_process_lets_go_of_it_meanwhile(
@@ -459,25 +553,6 @@ async def test_a_game_that_fails_suspends_its_batch_although_its_process_lets_go
         view = await caller.over(batch)
         assert (view["status"], view["games"]["failed"]) == ("suspended", 1)
         assert view["suspended"]["cause"] == "games_failed"
-
-
-async def test_the_end_of_a_game_is_told_although_its_process_lets_go_of_it_meanwhile(url: str) -> None:
-    async with calling(url, runner=False) as caller:
-        batch, [game] = await caller.create(seats=RANDOM)
-        services, head = caller.services, len(await caller.lines(f"/games/{game}/events"))
-        journal = TellingJournal(GameLog(services.database, game, head), services.feed, game, batch)
-        told = [metrics.events_written, metrics.games_ended.labels("cancelled", "")]
-        before = [metric._value.get() for metric in told]
-        with services.feed.tails.keep(game):
-            async with _held_up(url, game) as tried:
-                append = asyncio.create_task(journal.append(cancel("by its driver")))
-                await tried()
-                append.cancel()
-                await asyncio.sleep(0)
-            with pytest.raises(asyncio.CancelledError):
-                await append
-            assert [line.seq for line in services.feed.tails.after(game, head)] == [head + 1]
-        assert [metric._value.get() for metric in told] == [count + 1 for count in before]
 
 
 async def test_a_process_that_stood_still_asks_no_model_for_what_another_one_drives(
