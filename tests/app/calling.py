@@ -30,7 +30,7 @@ from tests.laying_out import lay_out
 
 PROJECT = Path(__file__).parents[2]
 
-WITHIN_S = 200.0
+WITHIN_S = 500.0
 """The longest that a test waits for a game that makes progress."""
 
 NAMES = {

@@ -22,7 +22,7 @@ class Group:
 
 
 _BRISK: Final = {"attempts": 2, "timeout_s": 0.25, "total_s": 1.0, "retry_after_s": 0.05}
-"""Short limits for faults that take time. Any answer of a fake model fits into them."""
+"""Short limits, for faults without an answer: an answer can be too late for them on a slow machine."""
 
 RULES_ALONE: Final = {
     "profile": "official",
@@ -39,6 +39,10 @@ _ONE_PASS: Final = {"mechanism": "one_pass", "options": {"repairs": 1}}
 
 def _transport(*faults: str) -> Group:
     return Group(faults, endpoint=_BRISK, seat=DIRECT, game=RULES_ALONE)
+
+
+def _answered(*faults: str) -> Group:
+    return Group(faults, endpoint={"attempts": 2}, seat=DIRECT, game=RULES_ALONE)
 
 
 def _content(*faults: str) -> Group:
@@ -67,7 +71,7 @@ GROUPS: Final = {
     "schema bounds not enforced": _content("bounds_ignored"),
     "valid JSON of the wrong schema": _content("wrong_schema"),
     "lone surrogates": _content("surrogate_value", "surrogate_text"),
-    "choices null or empty": _transport("choices_null", "choices_empty"),
+    "choices null or empty": _answered("choices_null", "choices_empty"),
     "usage null": _read("usage_null", "usage_missing"),
     "200 with a body that is no JSON": _transport("not_json", "malformed_body"),
     "malformed JSON": _content("malformed_content"),
@@ -88,7 +92,7 @@ GROUPS: Final = {
     "silence and slow drip": _transport("silence", "silence_after_headers", "slow_drip"),
     "refusals and filters": _content("refusal", "content_filter"),
     "nothing said": _content("empty", "content_null"),
-    "a 1 MB answer": _transport("huge"),
+    "a 1 MB answer": _answered("huge"),
     "reasoning beside the content": _read("reasoning"),
     "orders to the reader": _content("injection"),
 }

@@ -10,7 +10,7 @@ from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_pages import faults_of, fits
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 
 async def a_batch(served: Served) -> str:

@@ -26,7 +26,7 @@ from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_annotate import a_batch
 from tests.web.test_pages import SCREENS, faults_of, fits
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 
 ANN = {"Authorization": f"Bearer {key_of('ann')}"}

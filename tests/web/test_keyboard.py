@@ -14,7 +14,7 @@ from tests.ports import steady_port
 from tests.web.conftest import PHONE, Visits
 from tests.web.test_annotate import a_batch
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 
 MOST = 80
 """Presses of Tab until what is looked for must have come."""

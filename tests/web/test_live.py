@@ -13,7 +13,7 @@ from tests.client.cutting import cutting
 from tests.ports import steady_port
 from tests.web.conftest import Visits
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 
 async def begun(caller: httpx.AsyncClient) -> str:

@@ -13,7 +13,7 @@ from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_pages import faults_of
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.long
 
 
 async def waits(client: httpx.AsyncClient, one: dict[str, Any]) -> None:

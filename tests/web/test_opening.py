@@ -6,7 +6,7 @@ from playwright.async_api import expect
 from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])

@@ -18,7 +18,7 @@ from tests.app.play.meeting.seekers import seek
 from tests.app.real_server import Served
 from tests.web.conftest import PHONE, SCREEN, WALL, Visits
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.long
 
 SCREENS = WEB.parent / "build" / "screens"
 """Screenshots, kept as output of the tests: to be looked at."""

@@ -32,7 +32,7 @@ from tests.ports import steady_port
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_pages import faults_of
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.long
 
 SEAT = 2
 SCRIPTS = [{"agent": "scripted"}] * 5

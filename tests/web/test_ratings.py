@@ -11,7 +11,7 @@ from tests.app.real_server import Served
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_pages import SCREENS, faults_of, fits
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 
 async def test_the_ladder_shows_whom_a_bot_cannot_be_told_apart_from(served: Served, visit: Visits) -> None:

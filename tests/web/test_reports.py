@@ -19,7 +19,7 @@ from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import DESK, PHONE, SCREEN, WALL, Visits
 from tests.web.test_pages import SCREENS, faults_of, fits
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 KEY = "ik_" + "k" * 43
 

@@ -22,7 +22,7 @@ from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import Visits
 from tests.web.test_pages import SCREENS
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.long
 
 KEY = "ik_" + "k" * 43
 BEARER = {"Authorization": f"Bearer {KEY}"}
