@@ -30,7 +30,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
-from app.store.db import Database
+from app.store.db import Database, has_texts
 from app.store.jobs import JobStore
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.rows import BatchRow, Damaged, GameRow, is_moment, is_text, read_row, values_of, whole
@@ -229,8 +229,7 @@ _GAME: Final = select(games).where(games.c.game_id == bindparam("game"))
 def parent_of(forked_from: ColumnElement[Any], database: Database) -> ColumnElement[Any]:
     """The id of the game that a fork was forked off."""
     parent = forked_from["game_id"].as_string()
-    # SQLite ends a whole query at a value that is no JSON.
-    return case((func.json_valid(forked_from), parent), else_=None) if database.is_sqlite else parent
+    return case((has_texts(forked_from, database), parent), else_=None)
 
 
 class GameStore:
