@@ -860,9 +860,10 @@ def _is_one_of(values: Collection[Any], value: object) -> bool:
 
 def finite(total: Any) -> float:
     """A sum of numbers as the database gives it, None for no rows, as a number. A damaged row can make it
-    infinite: it is the largest one then, so that nothing more is spent.
+    infinite, or no number: it is the largest one then, so that nothing more is spent.
     """
-    return min(float(total or 0), sys.float_info.max)
+    number = float(total or 0)
+    return number if isfinite(number) else sys.float_info.max
 
 
 def is_moment(value: object) -> bool:

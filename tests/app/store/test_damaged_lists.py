@@ -11,9 +11,12 @@ import pytest
 from sqlalchemy import text
 
 from app.base.clock import now_ms
+from app.store.games import GameStore
+from app.store.inbox import Arrival, InboxStore
 from app.store.model_calls import CallStore
 from app.store.quotas import QuotaStore, SpentToday
 from app.store.tables import (
+    model_spending,
     open_games,
     owner_spending,
     seeks,
@@ -146,6 +149,30 @@ async def test_a_damaged_item_of_a_set_is_left_out_and_not_quoted(database_url: 
         answer = await caller.get("/evaluations/sets/s_0/gold")
         assert answer.status_code == 200, answer.text
         assert len(answer.json()["items"]) == 1
+
+
+@pytest.mark.parametrize("cost", ["'NaN'", "'Infinity'", "'-Infinity'"])
+async def test_a_cost_that_is_no_number_counts_as_the_most(cost: str, postgres_url: str) -> None:
+    async with calling(postgres_url) as caller:
+        spending = [row(owner_spending, 0, owner="ann", day=1), row(model_spending, 0, batch_id="b_1")]
+        await add(postgres_url, list(zip((owner_spending, model_spending), spending, strict=True)))
+        for table in ("owner_spending", "model_spending"):
+            await execute(caller, f"UPDATE {table} SET cost = {cost}")
+        assert (await QuotaStore(caller.services.database).spent("ann", 1)).cost > 10**300
+        assert (await CallStore(caller.services.database).spent("b_1"))[1] > 10**300
+
+
+async def test_the_largest_numbers_keep_nobody_from_creating_games(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        hurt, _ = await caller.create(drive="manual")
+        await execute(caller, "UPDATE games SET position = 2147483647")
+        await execute(caller, "UPDATE quota_use SET amount = 9223372036854775807")
+        await caller.create(drive="manual")
+        database = caller.services.database
+        assert hurt not in await GameStore(database).unlaid_batches()
+        await execute(caller, "INSERT INTO holders VALUES ('g_1', 1, 'c_0', -9223372036854775807)")
+        await InboxStore(database).hold("g_1", 1, Arrival("d_1", now_ms()))
+        assert await InboxStore(database).holders([("g_1", 1)]) == {("g_1", 1): "d_1"}
 
 
 async def test_what_cannot_be_summed_counts_as_the_most(tmp_path: Any) -> None:
