@@ -794,7 +794,9 @@ _IDS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """The forms of ids. Nothing that a player says has one of them."""
 
-_FORMS_CHECKED: Final = frozenset({"answers", "judgements", "seeks", "set_items", "statement_judgements"})
+_FORMS_CHECKED: Final = frozenset(
+    {"annotation_tasks", "answers", "judgements", "seeks", "set_items", "statement_judgements"}
+)
 """Tables in which every id must have its form."""
 
 

@@ -140,6 +140,44 @@ async def test_a_damaged_set_or_entry_hides_no_other(database_url: str) -> None:
         }
 
 
+@pytest.mark.parametrize(("turn", "named"), [(CANARY, 0), ("9.9.speak.1", 1)])
+async def test_a_damaged_task_keeps_no_other_from_its_rater(turn: str, named: int, database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, _ = await caller.played(count=2)
+        path = f"/annotations/tasks?batch={batch}&rater=ann&limit=4"
+        tasks = {(task["game_id"], task["request_id"]) for task in (await caller.get(path)).json()["tasks"]}
+        hurt = min(tasks)
+        await execute(
+            caller,
+            "UPDATE annotation_tasks SET request_id = :turn WHERE game_id = :game AND request_id = :request",
+            turn=turn,
+            game=hurt[0],
+            request=hurt[1],
+        )
+        page = (await caller.get(path)).json()
+        left = {(task["game_id"], task["request_id"]) for task in page["tasks"]}
+        assert left >= {task for task in tasks if task[0] != hurt[0]}
+        assert [one["game_id"] for one in page["without_tasks"]] == [hurt[0]] * named
+
+
+async def test_a_game_that_cannot_be_read_keeps_no_set_from_its_other_games(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, [hurt, whole] = await caller.played(count=2)
+        path = f"/evaluations/items?batch={batch}&dimension=guessing&limit=200"
+        items = {item["game_id"]: item for item in (await caller.get(path)).json()["items"]}
+        past = {"closes_at": 1, "opened_at": 2, "scored_at": 3, "withdrawn_at": None, "withdrawn": None}
+        one = row(sets, 0, **past, excluded=None, dimension="guessing", owner="keyless")
+        made = [(sets, one)]
+        for position, game in enumerate(sorted(items)):
+            item = {"item_id": items[game]["id"], "game_id": game, "position": position, "seat": 1}
+            made.append((set_items, row(set_items, position, **item, origin=game)))
+        await add(database_url, made)
+        await execute(caller, "UPDATE games SET created_at = -1 WHERE game_id = :game", game=hurt)
+        answer = await caller.get("/evaluations/sets/s_0/gold")
+        assert answer.status_code == 200, answer.text
+        assert {item["item_id"].partition("/")[0] for item in answer.json()["items"]} == {hurt, whole}
+
+
 async def test_a_damaged_item_of_a_set_is_left_out_and_not_quoted(database_url: str) -> None:
     past = {"closes_at": 1, "opened_at": 2, "scored_at": 3, "withdrawn_at": None, "withdrawn": None}
     one = row(sets, 0, **past, excluded=None, dimension="guessing")
