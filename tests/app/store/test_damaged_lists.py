@@ -178,6 +178,17 @@ async def test_a_game_that_cannot_be_read_keeps_no_set_from_its_other_games(data
         assert {item["item_id"].partition("/")[0] for item in answer.json()["items"]} == {hurt, whole}
 
 
+async def test_a_process_whose_only_secret_is_damaged_makes_another(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [game] = await caller.create(seats=[{"agent": "remote"}] * 5)
+        await execute(caller, "UPDATE token_secrets SET secret = ''")
+        await caller.services.keys.refresh()
+        answer = await caller.post(f"/games/{game}/tokens", json={"viewer": "public"})
+        assert answer.status_code == 201, answer.text
+        bearer = {"authorization": f"Bearer {answer.json()['token']}"}
+        assert (await caller.get(f"/games/{game}?viewer=public", headers=bearer)).status_code == 200
+
+
 async def test_a_damaged_item_of_a_set_is_left_out_and_not_quoted(database_url: str) -> None:
     past = {"closes_at": 1, "opened_at": 2, "scored_at": 3, "withdrawn_at": None, "withdrawn": None}
     one = row(sets, 0, **past, excluded=None, dimension="guessing")
