@@ -221,10 +221,6 @@ class Keys:
     async def start(self) -> None:
         """Reads the keys, and makes the first token secret if there is none."""
         await self._read()
-        while self._secrets is None:
-            number = await self._store.last_secret() + 1
-            await self._store.add_secret(TokenSecret(number, new_secret(), now_ms()))
-            await self._read()
         self._loop = keep_going(self._keep_fresh, "keys")
 
     async def stop(self) -> None:
@@ -402,8 +398,11 @@ class Keys:
         # A damaged key opens nothing, but still counts as a key.
         self._configured = self._configured or bool(keys) or await self._store.has_keys()
         if not self._configured_secrets:
-            kept = await self._store.secrets()
-            self._secrets = Secrets([secret.secret for secret in kept]) if kept else None
+            # None is left if the only one was damaged or deleted.
+            while not (kept := await self._store.secrets()):
+                number = await self._store.last_secret() + 1
+                await self._store.add_secret(TokenSecret(number, new_secret(), now_ms()))
+            self._secrets = Secrets([secret.secret for secret in kept])
 
     def _valid(self) -> tuple[object, ...]:
         """Everything that decides whether a credential is valid, to be compared with an earlier state."""

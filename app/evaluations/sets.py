@@ -531,8 +531,8 @@ class EvaluationSets:
         """
         for game_id, of_game in groupby(rows, key=lambda item: item.game_id):
             wanted = {item.item_id: item.seat for item in of_game}
-            stored = await self._rows.game(game_id)
             try:
+                stored = await self._rows.game(game_id)
                 game = await self._games.by_id(game_id)
             except AvalonError as fault:
                 log.error("a game of a set is left out", game=game_id, cause=str(fault))

@@ -190,6 +190,8 @@ class Tasks:
         selections = {item.stage: item for item in items(game, "selection")}
         followings = {item.stage: item for item in items(game, "following")}
         known = {**selections, **followings}
+        if not known:
+            raise CorruptLog(f"{game.id} has no such turn as one that was dealt to a rater")
         # The whole record is shown; each stage says which part of it was unknown to its selection.
         whole = [item for item in known.values() if item.context.without is None]
         first = (whole or list(known.values()))[0]

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import asyncpg  # type: ignore[import-untyped]
 import structlog
-from sqlalchemy import Executable, RowMapping, text
+from sqlalchemy import ColumnElement, Executable, RowMapping, Text, cast, func, or_, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -42,6 +42,7 @@ __all__ = [
     "Database",
     "Unfounded",
     "answering",
+    "has_texts",
     "in_parts",
     "is_ours",
     "passes",
@@ -115,6 +116,15 @@ def in_parts(values: Collection[Any]) -> Iterator[list[Any]]:
     every = sorted(values)
     for first in range(0, len(every), IN_LIST):
         yield every[first : first + IN_LIST]
+
+
+def has_texts(column: ColumnElement[Any], database: "Database") -> ColumnElement[bool]:
+    """Whether the database can take texts out of this JSON. Anything else would end the whole query."""
+    if database.is_sqlite:
+        valid: ColumnElement[bool] = func.json_valid(column)
+        return valid
+    stored = cast(column, Text)
+    return or_(func.strpos(stored, r"\u") == 0, stored.regexp_match(_TEXTS))
 
 
 class LateTurn(DatabaseAway):
@@ -365,6 +375,9 @@ async def _all_back(engine: AsyncEngine) -> None:
     while pool.checkedout() > 0 and time.monotonic() < ends:  # noqa: ASYNC110  # it tells nobody
         await asyncio.sleep(0.005)
 
+
+_TEXTS: Final = r"^([^\\]|\\[^u]|\\u(?!0000|[dD][89a-fA-F])....|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*$"
+"""JSON without U+0000 and without half a surrogate pair, which PostgreSQL stores and cannot read."""
 
 _ONE: Final = text("SELECT 1")
 _PROBE_SQLITE: Final = (

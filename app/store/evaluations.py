@@ -440,11 +440,13 @@ class EvaluationStore:
         await self._insert_new(connection, tasks, rows)
 
     async def tasks_of(self, caller: str, rater: str, games: Collection[str]) -> list[tuple[str, str]]:
-        """The turns of these games that the rater was dealt, as (game, request)."""
+        """The turns of these games that the rater was dealt, as (game, request), without rows that cannot be
+        read.
+        """
         c = tasks.c
-        query = select(c.game_id, c.request_id).where(c.caller == caller, c.rater == rater)
+        query = select(tasks).where(c.caller == caller, c.rater == rater)
         rows = await self._where_in(query, c.game_id, games)
-        return [(row["game_id"], row["request_id"]) for row in rows]
+        return [(row["game_id"], row["request_id"]) for row in rows if is_readable(tasks, row)]
 
     async def dealt_to(
         self, games: Collection[str], whose: Whose | None = None

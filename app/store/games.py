@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, get_args
 
 from sqlalchemy import (
     CTE,
+    BigInteger,
     Boolean,
     Select,
     Text,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     false,
     func,
     insert,
+    literal,
     literal_column,
     or_,
     select,
@@ -30,7 +32,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
-from app.store.db import Database
+from app.store.db import Database, has_texts
 from app.store.jobs import JobStore
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.rows import BatchRow, Damaged, GameRow, is_moment, is_text, read_row, values_of, whole
@@ -44,6 +46,7 @@ __all__ = [
     "ABSENT",
     "DRIVEN",
     "IS_OPEN",
+    "LAID",
     "OPEN",
     "GameStore",
     "Invalidation",
@@ -63,6 +66,11 @@ DRIVEN: Final = ("created", "running")
 
 OPEN: Final = (*DRIVEN, "suspended")
 """The statuses of games that are not over."""
+
+LAID: Final[ColumnElement[int]] = func.coalesce(func.max(games.c.position) + literal(1, BigInteger), 0)
+"""How many games a batch was given, since positions follow one another. A bigint: after the largest integer,
+which a damaged row may hold, a next one would end the query.
+"""
 
 ENDED: Final = ("finished", "cancelled")
 """The statuses of games that never go on. One that failed may."""
@@ -229,8 +237,7 @@ _GAME: Final = select(games).where(games.c.game_id == bindparam("game"))
 def parent_of(forked_from: ColumnElement[Any], database: Database) -> ColumnElement[Any]:
     """The id of the game that a fork was forked off."""
     parent = forked_from["game_id"].as_string()
-    # SQLite ends a whole query at a value that is no JSON.
-    return case((func.json_valid(forked_from), parent), else_=None) if database.is_sqlite else parent
+    return case((has_texts(forked_from, database), parent), else_=None)
 
 
 class GameStore:
@@ -433,13 +440,11 @@ class GameStore:
 
     async def unlaid_batches(self) -> list[str]:
         """Batches whose games are not all stored yet, and that are neither cancelled nor suspended."""
-        # Positions are given one after the other, so the last one says how many there were.
-        of_batch = games.c.batch_id == batches.c.batch_id
-        laid = select(func.max(games.c.position) + 1).where(of_batch).scalar_subquery()
+        laid = select(LAID).where(games.c.batch_id == batches.c.batch_id).scalar_subquery()
         query = (
             select(batches.c.batch_id)
             .where(
-                func.coalesce(laid, 0) < batches.c.count,
+                laid < batches.c.count,
                 batches.c.cancelled.is_(false()),
                 batches.c.suspended.is_(None),
             )

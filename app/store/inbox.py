@@ -211,7 +211,7 @@ class InboxStore:
         hold = dialect.insert(holders)
         of_one = func.substr(holders.c.conn, 1, PROCESS) == func.substr(hold.excluded.conn, 1, PROCESS)
         # On SQLite the other process has ended.
-        came_later = (holders.c.at - hold.excluded.at).between(1, LATE_MS)
+        came_later = holders.c.at.between(hold.excluded.at + 1, hold.excluded.at + LATE_MS)
         self._hold = hold.on_conflict_do_update(
             index_elements=[holders.c.game_id, holders.c.seat],
             set_={"conn": hold.excluded.conn, "at": hold.excluded.at},

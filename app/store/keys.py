@@ -102,7 +102,9 @@ class KeyStore:
         """The secrets that tokens are signed with, newest first, without damaged ones."""
         query = select(token_secrets).order_by(token_secrets.c.number.desc())
         rows = await self._database.mappings(query)
-        return [typed_row(TokenSecret, row) for row in rows if is_readable(token_secrets, row)]
+        return [
+            typed_row(TokenSecret, row) for row in rows if row["secret"] and is_readable(token_secrets, row)
+        ]
 
     async def last_secret(self) -> int:
         """The highest number of a secret, readable or not; 0 if there is none."""

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database, answering
-from app.store.rows import Damaged
+from app.store.rows import Damaged, finite
 from app.store.tables import model_leases, model_limits, model_spending
 
 __all__ = ["LEASE_S", "Demand", "Granted", "LeaseStore", "divided", "divided_by_owner"]
@@ -153,10 +153,10 @@ class LeaseStore:
             # Sorted, so that processes never wait for each other in a circle.
             await connection.execute(_LOCK, {"keys": sorted({_key(name) for name in names})})
             now = int((await connection.execute(select(_NOW))).scalar_one())
+            # A lease that expires later than any is a damaged row, which would hold its places for ever.
+            is_valid = _l.expires_at.between(now + 1, now + round(LEASE_S * 1000))
             leases = await connection.execute(
-                select(model_leases).where(
-                    _l.name.in_(names), _l.process != self._process, _l.expires_at > now
-                )
+                select(model_leases).where(_l.name.in_(names), _l.process != self._process, is_valid)
             )
             others: dict[str, list[Mapping[Any, Any]]] = {name: [] for name in names}
             for row in leases.mappings():
@@ -205,7 +205,7 @@ class LeaseStore:
             await connection.execute(
                 delete(model_leases).where(
                     _l.name.in_(names),
-                    (_l.expires_at <= now) | (_l.name.in_(given_back) & (_l.process == self._process)),
+                    ~is_valid | (_l.name.in_(given_back) & (_l.process == self._process)),
                 )
             )
             # A number that is where it began says nothing: batches, of which there are many, leave no rows.
@@ -243,7 +243,7 @@ class LeaseStore:
         )
         spent = dict.fromkeys(batches, (0, 0.0))
         for batch_id, tokens, cost in await connection.execute(query):
-            spent[batch_id] = int(tokens), float(cost)
+            spent[batch_id] = int(finite(tokens)), finite(cost)
         return spent
 
     def _grant(
@@ -304,12 +304,17 @@ def _block(most: float | None, spent: float, others: float, last: float) -> floa
 
 def _adapted(demand: Demand, stored: Mapping[Any, Any] | None, now: int) -> tuple[dict[str, Any], bool]:
     """The limit of all processes after this report, and whether its row changes. It starts again when the
-    settings change.
+    settings change, and from a row that makes no sense.
     """
     assert demand.bounds is not None
     least, first, most = demand.bounds
     bounds = f"{least}-{first}-{most}"
-    if stored is None or stored["bounds"] != bounds:
+    if stored is None or not (
+        stored["bounds"] == bounds
+        and least <= stored["places"] <= most
+        and stored["answers"] >= 0
+        and stored["lowered_at"] <= now
+    ):
         row: dict[str, Any] = {
             "name": demand.name,
             "bounds": bounds,

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from app.base.schemas import GameStatus
 from app.store.cursors import newest_first, next_cursor, read_cursor
-from app.store.db import Database
+from app.store.db import Database, has_texts
 from app.store.games import ENDED
 from app.store.rows import BatchRow, RepeatedJsonColumn, is_readable, is_text, read_row
 from app.store.tables import batches, games
@@ -277,24 +277,21 @@ class Listing:
         return or_(*found)
 
     def _labelled(self, name: str, value: str) -> ColumnElement[bool]:
-        labelled: ColumnElement[bool] = batches.c.labels[name].as_string() == value
-        if self._database.is_sqlite:
-            # A value that is no JSON would end the whole query.
-            labelled = case((func.json_valid(batches.c.labels), labelled), else_=false())
-        return labelled
+        labelled = batches.c.labels[name].as_string() == value
+        return case((has_texts(batches.c.labels, self._database), labelled), else_=false())
 
     def _any_seat(
         self, name: str, fits: Callable[[ColumnElement[Any]], ColumnElement[bool]]
     ) -> ColumnElement[bool]:
         """Whether what any of a game's seats has under ``name`` fits."""
         if self._database.is_sqlite:
-            seats = case((func.json_valid(games.c.seats), games.c.seats), else_=literal("[]"))
+            seats = case((has_texts(games.c.seats, self._database), games.c.seats), else_=literal("[]"))
             seat = func.json_each(seats).table_valued("value", "type")
             # A text among the seats would be read as JSON, and end the whole query.
             is_seat = seat.c.type == "object"
             found = fits(case((is_seat, func.json_extract(seat.c.value, f"$.{name}"))))
         else:
-            is_list = func.json_typeof(games.c.seats) == "array"
+            is_list = has_texts(games.c.seats, self._database) & (func.json_typeof(games.c.seats) == "array")
             seats = case((is_list, games.c.seats), else_=literal_column("'[]'::json"))
             seat = func.json_array_elements(seats).table_valued(column("value", games.c.seats.type))
             found = fits(func.json_extract_path_text(seat.c.value, name))
@@ -303,10 +300,14 @@ class Listing:
     def _any_label(self, fits: Callable[[ColumnElement[Any]], ColumnElement[bool]]) -> ColumnElement[bool]:
         """Whether the value of any of the batch's labels fits."""
         if self._database.is_sqlite:
-            labels = case((func.json_valid(batches.c.labels), batches.c.labels), else_=literal("{}"))
+            labels = case(
+                (has_texts(batches.c.labels, self._database), batches.c.labels), else_=literal("{}")
+            )
             label = func.json_each(labels).table_valued("value")
         else:
-            is_object = func.json_typeof(batches.c.labels) == "object"
+            is_object = has_texts(batches.c.labels, self._database) & (
+                func.json_typeof(batches.c.labels) == "object"
+            )
             labels = case((is_object, batches.c.labels), else_=literal_column("'{}'::json"))
             label = func.json_each_text(labels).table_valued("key", "value")
         return select(1).select_from(label).where(fits(label.c.value)).correlate(batches).exists()

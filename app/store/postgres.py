@@ -105,7 +105,12 @@ def postgres_engine(url: str, sessions: "Sessions | None" = None, **options: Any
     sessions = sessions or Sessions()
     options = {"poolclass": _Pool, **options}
     engine = create_async_engine(
-        url, hide_parameters=True, connect_args={"async_creator_fn": partial(_connect, sessions)}, **options
+        url,
+        hide_parameters=True,
+        # JsonColumn reads the text: a value that the driver cannot read would end the whole result.
+        json_deserializer=str,
+        connect_args={"async_creator_fn": partial(_connect, sessions)},
+        **options,
     )
     _watch(engine.sync_engine, sessions)
     return engine

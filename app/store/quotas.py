@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
-from app.store.games import IS_OPEN
+from app.store.games import IS_OPEN, LAID
 from app.store.rows import QuotaRow, finite, is_readable, is_whole, typed_row
 from app.store.seeks import OPEN_GAME
 from app.store.tables import batches, game_players, games, owner_spending, quota_use, quotas, seeks
@@ -27,6 +27,9 @@ KEPT_DAYS: Final = 62
 
 _LAID_AT_ONCE: Final = 200
 """The most games that are stored together with their batch; the rest of a larger batch follows."""
+
+_MOST: Final = 10**15
+"""More than anybody uses on a day."""
 
 _u: Final = quota_use.c
 
@@ -84,8 +87,10 @@ class QuotaStore:
         others who raise the same count wait.
         """
         put = self._dialect.insert(quota_use).values(owner=owner, day=day, name=name, amount=amount)
+        # What is damaged counts as the most: a sum beyond bigint would end the query.
+        before = case((_u.amount.between(0, _MOST), _u.amount), else_=_MOST)
         put = put.on_conflict_do_update(
-            index_elements=["owner", "day", "name"], set_={"amount": _u.amount + put.excluded.amount}
+            index_elements=["owner", "day", "name"], set_={"amount": before + put.excluded.amount}
         ).returning(_u.amount)
         total = int((await connection.execute(put)).scalar_one())
         if total == amount:  # the day's first
@@ -122,12 +127,7 @@ class QuotaStore:
             .where(batches.c.owner == owner, IS_OPEN)
             .scalar_subquery()
         )
-        # Positions are given one after the other, so the last one says how many there were.
-        laid = (
-            select(func.coalesce(func.max(games.c.position) + 1, 0))
-            .where(games.c.batch_id == batches.c.batch_id)
-            .scalar_subquery()
-        )
+        laid = select(LAID).where(games.c.batch_id == batches.c.batch_id).scalar_subquery()
         unlaid = (
             select(
                 func.coalesce(func.sum(case((batches.c.count > laid, batches.c.count - laid), else_=0)), 0)

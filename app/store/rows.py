@@ -102,6 +102,9 @@ log = structlog.get_logger()
 T = TypeVar("T")
 R = TypeVar("R")
 
+_MAY_BE_LONE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""Half a surrogate pair as JSON writes it."""
+
 LAST_MS: Final = 253_402_300_799_999
 """The last moment that can be written as a date: the end of the year 9999, UTC, ms."""
 
@@ -159,14 +162,16 @@ class JsonColumn(TypeDecorator[Any]):
         self.none_as_null = none_as_null
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        """Reads the stored text itself: SQLAlchemy's own reader would end the whole result."""
+        """Reads the stored text itself: SQLAlchemy's reader, or the driver's, would end the whole result."""
 
         def read(stored: Any) -> Any:
             value = stored
-            if isinstance(stored, str):  # SQLite's; the driver of PostgreSQL gives the value
+            if isinstance(stored, str):
                 try:
                     value = json.loads(stored)
                     stored.encode()  # bytes that are no UTF-8 arrive as lone surrogates
+                    if _MAY_BE_LONE.search(stored):  # no answer can hold one
+                        json.dumps(value, ensure_ascii=False).encode()
                 except (ValueError, RecursionError):
                     return Damaged()
             if isinstance(value, self.kind) and isinstance(value, dict | list):
@@ -186,8 +191,7 @@ class RepeatedJsonColumn(JsonColumn):
     cache_ok = True
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        read = super().result_processor(dialect, coltype)
-        return lru_cache(maxsize=256)(read) if dialect.name == "sqlite" else read
+        return lru_cache(maxsize=256)(super().result_processor(dialect, coltype))
 
 
 # --- tables out of typed rows -----------------------------------------------------------------------
@@ -790,7 +794,9 @@ _IDS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """The forms of ids. Nothing that a player says has one of them."""
 
-_FORMS_CHECKED: Final = frozenset({"answers", "judgements", "seeks", "set_items", "statement_judgements"})
+_FORMS_CHECKED: Final = frozenset(
+    {"annotation_tasks", "answers", "judgements", "seeks", "set_items", "statement_judgements"}
+)
 """Tables in which every id must have its form."""
 
 
@@ -856,9 +862,10 @@ def _is_one_of(values: Collection[Any], value: object) -> bool:
 
 def finite(total: Any) -> float:
     """A sum of numbers as the database gives it, None for no rows, as a number. A damaged row can make it
-    infinite: it is the largest one then, so that nothing more is spent.
+    infinite, or no number: it is the largest one then, so that nothing more is spent.
     """
-    return min(float(total or 0), sys.float_info.max)
+    number = float(total or 0)
+    return number if isfinite(number) else sys.float_info.max
 
 
 def is_moment(value: object) -> bool:

@@ -201,6 +201,29 @@ async def test_the_lease_of_a_dead_process_expires_by_the_clock_of_the_database(
     assert [row["process"] for row in await rows(database)] == ["p2"]
 
 
+async def test_a_lease_that_expires_later_than_any_holds_nothing(database: Database) -> None:
+    damaged, living = LeaseStore(database, "p1"), LeaseStore(database, "p2")
+    bounds = (1, 8, 8)
+    await damaged.renew([Demand("m1", bounds, wanted=8)])
+    await database.writer.execute(update(model_leases).values(expires_at=2**63 - 1))
+    assert (await living.renew([Demand("m1", bounds, wanted=8)]))["m1"].places == 8
+    assert [row["process"] for row in await rows(database)] == ["p2"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"places": 0}, {"places": -(2**31)}, {"places": 2**31 - 1}, {"answers": -1}, {"lowered_at": 2**63 - 1}],
+)
+async def test_a_limit_that_makes_no_sense_begins_again(database: Database, damage: dict[str, int]) -> None:
+    store = LeaseStore(database, "p1")
+    demand = Demand("m1", (1, 8, 16), wanted=16)
+    await store.renew([demand])
+    before = await rows(database, model_limits)
+    await database.writer.execute(update(model_limits).values(**damage))
+    assert (await store.renew([demand]))["m1"].places == 8
+    assert await rows(database, model_limits) == before
+
+
 async def test_what_processes_learn_of_an_endpoint_holds_for_all(database: Database) -> None:
     first, second = LeaseStore(database, "p1"), LeaseStore(database, "p2")
     bounds = (4, 20, 22)

@@ -11,9 +11,12 @@ import pytest
 from sqlalchemy import text
 
 from app.base.clock import now_ms
+from app.store.games import GameStore
+from app.store.inbox import Arrival, InboxStore
 from app.store.model_calls import CallStore
 from app.store.quotas import QuotaStore, SpentToday
 from app.store.tables import (
+    model_spending,
     open_games,
     owner_spending,
     seeks,
@@ -137,6 +140,55 @@ async def test_a_damaged_set_or_entry_hides_no_other(database_url: str) -> None:
         }
 
 
+@pytest.mark.parametrize(("turn", "named"), [(CANARY, 0), ("9.9.speak.1", 1)])
+async def test_a_damaged_task_keeps_no_other_from_its_rater(turn: str, named: int, database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, _ = await caller.played(count=2)
+        path = f"/annotations/tasks?batch={batch}&rater=ann&limit=4"
+        tasks = {(task["game_id"], task["request_id"]) for task in (await caller.get(path)).json()["tasks"]}
+        hurt = min(tasks)
+        await execute(
+            caller,
+            "UPDATE annotation_tasks SET request_id = :turn WHERE game_id = :game AND request_id = :request",
+            turn=turn,
+            game=hurt[0],
+            request=hurt[1],
+        )
+        page = (await caller.get(path)).json()
+        left = {(task["game_id"], task["request_id"]) for task in page["tasks"]}
+        assert left >= {task for task in tasks if task[0] != hurt[0]}
+        assert [one["game_id"] for one in page["without_tasks"]] == [hurt[0]] * named
+
+
+async def test_a_game_that_cannot_be_read_keeps_no_set_from_its_other_games(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        batch, [hurt, whole] = await caller.played(count=2)
+        path = f"/evaluations/items?batch={batch}&dimension=guessing&limit=200"
+        items = {item["game_id"]: item for item in (await caller.get(path)).json()["items"]}
+        past = {"closes_at": 1, "opened_at": 2, "scored_at": 3, "withdrawn_at": None, "withdrawn": None}
+        one = row(sets, 0, **past, excluded=None, dimension="guessing", owner="keyless")
+        made = [(sets, one)]
+        for position, game in enumerate(sorted(items)):
+            item = {"item_id": items[game]["id"], "game_id": game, "position": position, "seat": 1}
+            made.append((set_items, row(set_items, position, **item, origin=game)))
+        await add(database_url, made)
+        await execute(caller, "UPDATE games SET created_at = -1 WHERE game_id = :game", game=hurt)
+        answer = await caller.get("/evaluations/sets/s_0/gold")
+        assert answer.status_code == 200, answer.text
+        assert {item["item_id"].partition("/")[0] for item in answer.json()["items"]} == {hurt, whole}
+
+
+async def test_a_process_whose_only_secret_is_damaged_makes_another(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        _, [game] = await caller.create(seats=[{"agent": "remote"}] * 5)
+        await execute(caller, "UPDATE token_secrets SET secret = ''")
+        await caller.services.keys.refresh()
+        answer = await caller.post(f"/games/{game}/tokens", json={"viewer": "public"})
+        assert answer.status_code == 201, answer.text
+        bearer = {"authorization": f"Bearer {answer.json()['token']}"}
+        assert (await caller.get(f"/games/{game}?viewer=public", headers=bearer)).status_code == 200
+
+
 async def test_a_damaged_item_of_a_set_is_left_out_and_not_quoted(database_url: str) -> None:
     past = {"closes_at": 1, "opened_at": 2, "scored_at": 3, "withdrawn_at": None, "withdrawn": None}
     one = row(sets, 0, **past, excluded=None, dimension="guessing")
@@ -146,6 +198,30 @@ async def test_a_damaged_item_of_a_set_is_left_out_and_not_quoted(database_url: 
         answer = await caller.get("/evaluations/sets/s_0/gold")
         assert answer.status_code == 200, answer.text
         assert len(answer.json()["items"]) == 1
+
+
+@pytest.mark.parametrize("cost", ["'NaN'", "'Infinity'", "'-Infinity'"])
+async def test_a_cost_that_is_no_number_counts_as_the_most(cost: str, postgres_url: str) -> None:
+    async with calling(postgres_url) as caller:
+        spending = [row(owner_spending, 0, owner="ann", day=1), row(model_spending, 0, batch_id="b_1")]
+        await add(postgres_url, list(zip((owner_spending, model_spending), spending, strict=True)))
+        for table in ("owner_spending", "model_spending"):
+            await execute(caller, f"UPDATE {table} SET cost = {cost}")
+        assert (await QuotaStore(caller.services.database).spent("ann", 1)).cost > 10**300
+        assert (await CallStore(caller.services.database).spent("b_1"))[1] > 10**300
+
+
+async def test_the_largest_numbers_keep_nobody_from_creating_games(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        hurt, _ = await caller.create(drive="manual")
+        await execute(caller, "UPDATE games SET position = 2147483647")
+        await execute(caller, "UPDATE quota_use SET amount = 9223372036854775807")
+        await caller.create(drive="manual")
+        database = caller.services.database
+        assert hurt not in await GameStore(database).unlaid_batches()
+        await execute(caller, "INSERT INTO holders VALUES ('g_1', 1, 'c_0', -9223372036854775807)")
+        await InboxStore(database).hold("g_1", 1, Arrival("d_1", now_ms()))
+        assert await InboxStore(database).holders([("g_1", 1)]) == {("g_1", 1): "d_1"}
 
 
 async def test_what_cannot_be_summed_counts_as_the_most(tmp_path: Any) -> None:
@@ -217,7 +293,14 @@ async def test_a_game_without_a_readable_id_hides_no_other(
     assert CANARY not in "".join(capfd.readouterr())
 
 
-@pytest.mark.parametrize("value", ["'7'", "'\"x\"'", "'{}'", "'[]'", "'[7]'", "'null'"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("'7'", "'\"x\"'", "'{}'", "'[]'", "'[7]'", "'null'"),
+        # PostgreSQL stores such texts, and cannot take them out.
+        *("""'[{"agent"\\: "\\u0000"}]'""", """'{"arm"\\: "\\u0000"}'""", """'[{"agent"\\: "\\ud83d"}]'"""),
+    ],
+)
 async def test_seats_and_labels_of_other_kinds_end_no_search(value: str, database_url: str) -> None:
     async with calling(database_url) as caller:
         hurt, [game] = await caller.create(drive="manual", labels={"arm": "a"})
@@ -242,6 +325,9 @@ async def test_seats_and_labels_of_other_kinds_end_no_search(value: str, databas
         """suspended = '{}'""",
         """suspended = '[]'""",
         """suspended = '{"at"\\: [], "endpoint"\\: 7, "cause"\\: {}, "words"\\: 7}'""",
+        # What Python's reader of JSON refuses, in the driver too.
+        pytest.param(f"""spec = '{{"seats"\\: {"[" * 3000 + "]" * 3000}}}'""", id="a deep spec"),
+        pytest.param(f"""spec = '{{"count"\\: {"9" * 5000}}}'""", id="a huge number"),
     ],
 )
 async def test_a_damaged_batch_is_known_as_such(change: str, database_url: str) -> None:
