@@ -147,6 +147,8 @@ class Queued:
         self._settling: set[asyncio.Task[None]] = set()
         self._laying: set[asyncio.Task[None]] = set()
         self._unparking: dict[str, asyncio.Task[None]] = {}
+        self._just_parked: set[str] = set()
+        """Endpoints at which a game was parked since ``_unpark`` last began to look."""
         self.claims = JobClaims(jobs, self._own, stale_s)
         """What this process judges."""
         self._beats = Beats(
@@ -505,11 +507,11 @@ class Queued:
     # --- games that wait for an endpoint ------------------------------------------------------
 
     async def _park(self, endpoint: str) -> None:
-        metrics.games_parked.labels(endpoint).set(await self._jobs.parked(endpoint))
+        self._just_parked.add(endpoint)
         if endpoint not in self._unparking and not self._stopping.is_set():
             task = keep_going(partial(self._unpark, endpoint), f"parked at {endpoint}")
             self._unparking[endpoint] = task
-            task.add_done_callback(lambda _: self._unparking.pop(endpoint, None))
+        metrics.games_parked.labels(endpoint).set(await self._jobs.parked(endpoint))
 
     async def _unpark(self, endpoint: str) -> None:
         """Wakes the games that wait for this endpoint: all of them once it answers, and one whenever no other
@@ -519,6 +521,7 @@ class Queued:
             endpoints = self._models.endpoints
             gone = endpoint not in endpoints.settings
             answers = gone or await endpoints.source(endpoint).health.back()
+            self._just_parked.discard(endpoint)
             try:
                 await self._jobs.wake(endpoint, MANY if answers else 1)
                 left = await self._jobs.parked(endpoint)
@@ -532,7 +535,9 @@ class Queued:
                 continue
             self._more.set()
             metrics.games_parked.labels(endpoint).set(left)
-            if answers or not left:
+            if (answers or not left) and endpoint not in self._just_parked:
+                # At once, not in a callback: a game parked in between would find nobody to wake it.
+                del self._unparking[endpoint]
                 return
             await asyncio.sleep(TRIES_AFTER_S)
 

@@ -251,8 +251,10 @@ _CLAIM: Final = text(
     "FROM unnest(CAST(:names AS text[])) AS wanted(name) "
     "ON CONFLICT (dedupe_key) WHERE status IN ('queued', 'picked') AND dedupe_key IS NOT NULL "
     "DO UPDATE SET queue_manager_id = excluded.queue_manager_id, heartbeat = now() "
-    "WHERE pgqueuer.heartbeat < now() - make_interval(secs => :stale) RETURNING id, dedupe_key"
+    "WHERE pgqueuer.heartbeat < now() - make_interval(secs => :stale) "
+    "OR pgqueuer.queue_manager_id = excluded.queue_manager_id RETURNING id, dedupe_key"
 )
+"""Also claims of one's own: the answer to an earlier try was lost."""
 _CLAIMED: Final = text("SELECT id FROM pgqueuer WHERE id = ANY(:rows) AND queue_manager_id = :own")
 _UNCLAIM: Final = text("DELETE FROM pgqueuer WHERE id = :row AND queue_manager_id = :own")
 

@@ -58,6 +58,15 @@ async def test_each_name_is_claimed_by_exactly_one_of_many(jobs: JobStore) -> No
     assert sorted(name for part in taken for name in part) == sorted(names)
 
 
+async def test_a_claim_of_which_its_process_never_heard_is_its_own_at_the_next_try(jobs: JobStore) -> None:
+    own = uuid4()
+    [row] = (await jobs.claim(["e_1"], own, 1000.0)).values()  # its answer is lost
+    claims, other = JobClaims(jobs, own, 1000.0), JobClaims(jobs, uuid4(), 1000.0)
+    assert await other.take(["e_1"]) == []
+    assert await claims.take(["e_1"]) == ["e_1"]
+    assert claims.held == [row]
+
+
 async def test_a_claim_without_beats_is_taken_over_and_its_holder_learns_of_it(jobs: JobStore) -> None:
     silent, other = JobClaims(jobs, uuid4(), 0.0), JobClaims(jobs, uuid4(), 0.0)
     lost: list[str] = []

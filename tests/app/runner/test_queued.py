@@ -22,7 +22,7 @@ from app.edge.auth import Caller as Checked
 from app.games import service
 from app.games.schemas import NewGames
 from app.instruments.fake_model import FakeOptions, read_fault, read_latency
-from app.models.stops import BatchStops, GameFails, GameStops
+from app.models.stops import BatchStops, GameFails, GameParks, GameStops
 from app.runner import queued
 from app.runner.queued import Queued
 from app.store import jobs
@@ -535,6 +535,35 @@ async def test_what_a_process_was_laying_out_when_it_stopped_waits_for_no_silenc
         async with calling(url, stale_s=3600):
             await began.wait()
         assert await _jobs(caller) == [(LAYOUT, "queued")]
+
+
+async def test_a_game_that_parks_while_the_others_are_woken_is_woken_too(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling(url, runner=False) as caller:
+        await caller.create(seats=RANDOM, count=2)
+        pickup, jobs = caller.services.pickup, caller.services.store.jobs
+        assert isinstance(pickup, Queued)
+        assert jobs is not None
+        parked, looked, answered = jobs.parked, asyncio.Event(), asyncio.Event()
+
+        async def late(endpoint: str) -> int:
+            left = await parked(endpoint)
+            if asyncio.current_task() is pickup._unparking.get(endpoint):
+                looked.set()
+                await answered.wait()
+            return left
+
+        monkeypatch.setattr(jobs, "parked", late)
+        one, other = await _pick(caller, 2)
+        assert len(await jobs.begin([one.id, other.id])) == 2
+        gone = GameParks("gone", "status_503", "it does not answer")
+        await pickup._hand_back(one, gone, again=False)
+        await looked.wait()
+        await pickup._hand_back(other, gone, again=False)
+        answered.set()
+        await until(lambda: not pickup._unparking)
+        assert await parked("gone") == 0
 
 
 async def test_a_game_that_fails_suspends_its_batch_although_its_process_lets_go_of_it_meanwhile(
