@@ -283,6 +283,7 @@ class Composition:
             self.seat_tokens,
             self.feed,
             self.quotas,
+            self.lifecycle,
         )
         self.seats = Seats(inboxes)
         self.access = Access(self.store)

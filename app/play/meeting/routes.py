@@ -5,11 +5,21 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Query, Response
 
 from app.base.problems import documented
+from app.edge.auth import Caller
 from app.edge.bodies import BodyRoute
-from app.edge.deps import CallerDep, needs, service
+from app.edge.deps import CallerDep, IdempotencyKey, OnceDep, needs, service
+from app.edge.idempotency import KeptAnswer
 from app.games.deps import GameId
 from app.games.seat_tokens import NO_STORE
-from app.play.meeting.schemas import ClaimSeat, LobbyView, NewOpenGame, NewSeek, OpenGameView, SeekView
+from app.play.meeting.schemas import (
+    ClaimSeat,
+    KeptSeek,
+    LobbyView,
+    NewOpenGame,
+    NewSeek,
+    OpenGameView,
+    SeekView,
+)
 from app.play.meeting.service import Meeting
 
 __all__ = ["router"]
@@ -33,16 +43,24 @@ HOSTS = [Depends(needs("games:create", writes=True))]
     dependencies=SEEKS,
     responses=documented(404, 409, 413, 415, 429),
 )
-async def seek_game(new: NewSeek, meeting: MeetingDep, caller: CallerDep, response: Response) -> SeekView:
+async def seek_game(
+    new: NewSeek,
+    meeting: MeetingDep,
+    caller: CallerDep,
+    once: OnceDep,
+    key: IdempotencyKey,
+    response: Response,
+) -> SeekView:
     """Seeks a seat. The server makes a game as soon as enough seeks have the same terms, or when the time of
-    one of them is up, and draws its roles, seats and names. The answer to a repeated seek is the open one, so
-    send a seek again when no answer came.
+    one of them is up, and draws its roles, seats and names. The answer to a repeated seek is the open one. It
+    may have been paired before you repeat it: with an `Idempotency-Key` the answer is this seek all the same,
+    without one it is a second seek.
 
     The socket `/ws/lobby` tells your bot about its game; or ask `GET /seeks/{seek}?wait_s=30`. The server
     leaves out a bot that has no socket and has not asked for 45 s, until it comes back.
     """
     response.headers.update(NO_STORE)
-    return await meeting.seek(new, caller)
+    return await _now(await once(lambda: meeting.seek(new, caller, key)), meeting, caller, response)
 
 
 @router.get("/seeks", summary="Who waits for a game", response_model=LobbyView, dependencies=PLAYS)
@@ -133,6 +151,8 @@ async def claim_open_seat(
     game_id: GameId,
     meeting: MeetingDep,
     caller: CallerDep,
+    once: OnceDep,
+    key: IdempotencyKey,
     response: Response,
     claim: ClaimSeat | None = None,
 ) -> SeekView:
@@ -140,4 +160,15 @@ async def claim_open_seat(
     begin; then your bot's socket, or `GET /seeks/{seek}`, has the seat's token.
     """
     response.headers.update(NO_STORE)
-    return await meeting.claim(game_id, claim or ClaimSeat(), caller)
+    claimed = await once(lambda: meeting.claim(game_id, claim or ClaimSeat(), caller, key))
+    return await _now(claimed, meeting, caller, response)
+
+
+async def _now(
+    sought: SeekView | KeptAnswer, meeting: Meeting, caller: Caller, response: Response
+) -> SeekView:
+    """The seek; one that an earlier request led to, as it is now. Raises NotFound."""
+    if isinstance(sought, SeekView):
+        return sought
+    response.headers["Idempotent-Replayed"] = "true"
+    return await meeting.show(sought.read(KeptSeek).seek_id, caller)

@@ -12,6 +12,7 @@ __all__ = [
     "OPEN_SEAT",
     "PACES",
     "ClaimSeat",
+    "KeptSeek",
     "LobbyView",
     "NewOpenGame",
     "NewSeek",
@@ -80,6 +81,12 @@ class NewSeek(Seeker):
 
 class ClaimSeat(Seeker):
     """Who takes an open seat."""
+
+
+class KeptSeek(Shown):
+    """What is kept of a request for a seat: the seek that it led to, to be shown as it is then."""
+
+    seek_id: str
 
 
 class SeekView(Shown):

@@ -17,9 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, random_bits, timestamp
 from app.base.errors import AlreadyOver, InvalidRequest, NotFound, RateLimited
+from app.base.lifecycle import Lifecycle
 from app.base.schemas import MAX_LABELS
 from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import KEYLESS, SERVER, Caller
+from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
 from app.games.bots import Bots
 from app.games.dealing import players_of
@@ -31,6 +33,7 @@ from app.play.meeting.schemas import (
     OPEN_SEAT,
     PACES,
     ClaimSeat,
+    KeptSeek,
     LobbyView,
     NewOpenGame,
     NewSeek,
@@ -98,6 +101,7 @@ class Meeting:
         tokens: SeatTokens,
         feed: Feed,
         quotas: Quotas,
+        lifecycle: Lifecycle,
     ) -> None:
         self._database = database
         self._store = store
@@ -108,6 +112,7 @@ class Meeting:
         self._tokens = tokens
         self._feed = feed
         self._quotas = quotas
+        self._lifecycle = lifecycle
         self._looking: asyncio.Task[None] | None = None
         self._forgets_at = 0
 
@@ -120,12 +125,13 @@ class Meeting:
 
     # --- seeking ----------------------------------------------------------------------------
 
-    async def seek(self, new: NewSeek, caller: Caller) -> SeekView:
+    async def seek(self, new: NewSeek, caller: Caller, key: RequestKey | None = None) -> SeekView:
         """Stores a seek, and pairs it if others wait. A bot's repeated seek with the same terms is the open
-        one. Raises InvalidRequest, NotFound, RateLimited, QuotaExceeded.
+        one. ``key``: under which the seek is kept for whoever repeats the request. Raises InvalidRequest,
+        NotFound, RateLimited, QuotaExceeded.
         """
         if new.rematch_of is not None:
-            return await self._rematch(new, new.rematch_of, caller)
+            return await self._rematch(new, new.rematch_of, key, caller)
         terms = {"rated": new.rated, "at_least": new.at_least}
         if new.rated:
             await self._needs_checked_bot(new, caller)
@@ -134,7 +140,7 @@ class Meeting:
                 f"a game of {new.players} players has no {new.at_least} seekers", "/at_least"
             )
         pool = f"{new.profile}/{new.players}/{new.pace}/{'rated' if new.rated else 'casual'}"
-        return await self._add(new.bot, new.version, pool, terms, new.wait_s, caller)
+        return await self._add(new.bot, new.version, pool, terms, new.wait_s, key, caller)
 
     async def _needs_checked_bot(self, new: NewSeek, caller: Caller) -> None:
         """Raises InvalidRequest unless this is a registered bot that has passed its check, and has not left
@@ -169,7 +175,7 @@ class Meeting:
                 "deserted",
             )
 
-    async def _rematch(self, new: NewSeek, game_id: str, caller: Caller) -> SeekView:
+    async def _rematch(self, new: NewSeek, game_id: str, key: RequestKey | None, caller: Caller) -> SeekView:
         players = await self._store.players(game_id)
         if not any(player.owner == caller.owner and player.bot == new.bot for player in players):
             raise NotFound("no such game that this bot was paired for")
@@ -184,7 +190,8 @@ class Meeting:
                 "not_paired",
             )
         terms = {"rated": False, "at_least": max(new.at_least, min(2, len(players)))}
-        return await self._add(new.bot, new.version, f"{_REMATCH}{game_id}", terms, new.wait_s, caller)
+        pool = f"{_REMATCH}{game_id}"
+        return await self._add(new.bot, new.version, pool, terms, new.wait_s, key, caller)
 
     async def _add(
         self,
@@ -193,6 +200,7 @@ class Meeting:
         pool: str,
         terms: Mapping[str, Any],
         wait_s: int,
+        key: RequestKey | None,
         caller: Caller,
         seats: int | None = None,
     ) -> SeekView:
@@ -232,6 +240,8 @@ class Meeting:
                         f"you have {MAX_OPEN} open seeks, the most that one owner may have", 10.0
                     )
                 await self._quotas.take_games(connection, caller.owner, 1)
+            if key is not None:
+                await key.keep(connection, 201, KeptSeek(seek_id=added.seek_id))
             return added
 
         stored = await self._database.writer.run(work)
@@ -249,8 +259,8 @@ class Meeting:
         return seek
 
     async def show(self, seek_id: str, caller: Caller, wait_s: float = 0.0) -> SeekView:
-        """A seek of the caller's; with ``wait_s``, once it has ended or the time is up. Asking marks the bot
-        as present. Raises NotFound.
+        """A seek of the caller's; with ``wait_s``, once it has ended, the time is up, or the service stops.
+        Asking marks the bot as present. Raises NotFound.
         """
         seek = await self.own(seek_id, caller)
         if seek.status == "open":
@@ -259,7 +269,7 @@ class Meeting:
             with self._feed.watch(lobby_name(seek.owner, seek.bot)) as watch:
                 while (seek := await self.own(seek_id, caller)).status == "open":
                     left_s = ends - time.monotonic()
-                    if left_s <= 0:
+                    if left_s <= 0 or self._lifecycle.draining:
                         break
                     # Hints may be lost.
                     await watch.wait(min(left_s, 2.0))
@@ -436,9 +446,11 @@ class Meeting:
         assert game is not None
         return _open_view(game, 0, caller)
 
-    async def claim(self, game_id: str, claim: ClaimSeat, caller: Caller) -> SeekView:
-        """A seat of a game with open seats, as a seek that waits for the game to begin. Raises NotFound,
-        AlreadyOver.
+    async def claim(
+        self, game_id: str, claim: ClaimSeat, caller: Caller, key: RequestKey | None = None
+    ) -> SeekView:
+        """A seat of a game with open seats, as a seek that waits for the game to begin; ``key``: as in
+        ``seek``. Raises NotFound, AlreadyOver.
         """
         game = await self._store.open_game(game_id)
         if game is None:
@@ -449,7 +461,7 @@ class Meeting:
         wait_s = max((game.starts_by - now_ms()) // 1000, 0)
         pool = f"{OPEN_GAME}{game_id}"
         return await self._add(
-            claim.bot, claim.version, pool, terms, wait_s, caller, seats=len(whole(game.seats))
+            claim.bot, claim.version, pool, terms, wait_s, key, caller, seats=len(whole(game.seats))
         )
 
     # --- pairing ----------------------------------------------------------------------------

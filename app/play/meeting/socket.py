@@ -85,6 +85,8 @@ class LobbyConnection(SocketTalk):
         # Watch before the first read: so nothing in between is missed.
         with self._lobby.feed.watch(self._name, held_name(self._name, _SEAT)) as watch:
             self._watch = watch
+            if self._handshakes.lifecycle.draining:
+                raise Closing(Code.STOPPING, STOPS)  # not to close the socket that its bot has elsewhere
             await self._lobby.seats.hold(self._name, _SEAT, self._holder)
             await self._both(self._listen(), self._follow(caller))
 

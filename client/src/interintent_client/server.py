@@ -107,9 +107,10 @@ class Server(EvaluationCalls):
         ``version``, ``players``, ``pace``, ``wait_s``, ``at_least``, … as in ``POST /seeks``. None if the
         seek ended without a game. Cancelled, it withdraws the seek. Needs ``bots:play``.
 
-        The same terms of the same bot are the same seek, so the call is repeated when an answer is lost.
+        The call is repeated when an answer is lost, but it leads to one seat.
         """
-        posting = asyncio.ensure_future(self._http.post("/seeks", {"bot": bot, **terms}))
+        post = self._http.post("/seeks", {"bot": bot, **terms}, idempotency_key=str(uuid.uuid4()))
+        posting = asyncio.ensure_future(post)
         try:
             seek = await asyncio.shield(posting)
             while seek["status"] == "open":

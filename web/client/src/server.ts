@@ -132,9 +132,9 @@ export class Server {
 
   // --- meeting ---
 
-  /** Seeks a game. The same wish again is the same seek, so it is repeated while no answer comes. */
+  /** Seeks a game; an answer that got lost is asked for again, and leads to one seat. */
   seek(wish: NewSeek = {}): Promise<Seek> {
-    return this.post("/seeks", wish, { repeat: true });
+    return this.once("/seeks", wish);
   }
 
   /** One of the own seeks; with `wait`, when it has ended or so many seconds are over. */

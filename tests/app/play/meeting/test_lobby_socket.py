@@ -119,6 +119,23 @@ async def test_beats_come_and_keep_a_bot_present(
         assert seen > first.seen_at
 
 
+async def test_a_process_that_stops_does_not_close_the_socket_that_a_bot_has_at_another(
+    postgres_url: str,
+) -> None:
+    settings = local_settings(postgres_url)
+    async with (
+        running_server(settings) as stopping,
+        running_server(settings) as other,
+        lobby(other) as kept,
+        lobby(stopping) as late,
+    ):
+        await identified(kept, "owl")
+        stopping.services.lifecycle.drain()
+        await late.connection.send(json.dumps({"t": "identify", "v": 1, "bot": "owl"}))
+        assert await late.until_closed() == 1012
+        assert (await frame_of(kept, "beat"))["games"] == 0  # it has looked again who holds it
+
+
 @pytest.mark.parametrize(
     ("message", "code"),
     [

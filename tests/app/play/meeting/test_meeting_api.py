@@ -1,6 +1,7 @@
 """Seeks, open seats and rematches over HTTP."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -75,6 +76,35 @@ async def test_a_seek_that_is_sent_again_is_the_same_and_can_be_withdrawn(caller
     assert (await seek(caller, "owl"))["seek_id"] != one["seek_id"]
     problem(await caller.get("/seeks/s_nobody"), 404, "not-found")
     problem(await caller.post("/seeks", json={"players": 5, "at_least": 6}), 422, "invalid-request")
+
+
+async def test_a_process_that_stops_answers_those_who_wait_for_a_game(caller: Caller) -> None:
+    one = await seek(caller, "owl")
+    watched = asyncio.Event()
+    caller.services.feed.on_watch = watched.set
+    waits = asyncio.create_task(shown(caller, one, wait_s=30))
+    await watched.wait()
+    began = time.monotonic()
+    caller.services.lifecycle.drain()
+    assert (await waits)["status"] == "open"
+    assert time.monotonic() - began < 25
+
+
+async def test_a_request_for_a_seat_that_is_repeated_with_its_key_gives_the_same_seat(caller: Caller) -> None:
+    seats = [{"agent": "open"}, *[{"agent": "scripted"}] * 4]
+    hosted = (await caller.post("/games/open", json={"seats": seats})).json()
+    claims = f"/games/{hosted['game_id']}/seats/open/claim"
+    for path, wish in (("/seeks", {"bot": "owl", "wait_s": 1}), (claims, {"bot": "owl"})):
+        headers = {"idempotency-key": "k1"}
+        first = (await caller.post(path, json=wish, headers=headers)).json()
+        assert (await shown(caller, first, wait_s=30))["status"] == "paired"
+        again = await caller.post(path, json=wish, headers=headers)
+        assert (again.status_code, again.headers["idempotent-replayed"]) == (201, "true")
+        assert again.headers["cache-control"] == "no-store"
+        assert again.json()["seek_id"] == first["seek_id"]
+        assert again.json()["game"]["token"]
+        problem(await caller.post(path, json={"bot": "fox"}, headers=headers), 422, "idempotency-key-reused")
+    assert len(await caller.services.database.rows(select(seeks.c.seek_id))) == 2
 
 
 async def test_at_its_time_a_game_begins_with_scripted_players_under_new_names(caller: Caller) -> None:
