@@ -46,7 +46,7 @@ from app.seats.seating import REMOTE
 from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
 from app.store.games import ABSENT, OPEN, GameStore, new_id
-from app.store.rows import GameRow, OpenGameRow, SeekRow, left_out_if_damaged, reading, whole
+from app.store.rows import BotRow, GameRow, OpenGameRow, SeekRow, left_out_if_damaged, reading, whole
 from app.store.seeks import OPEN_GAME, Paired, SeekStore
 from app.stream.feed import Feed
 from engine.errors import AvalonError
@@ -75,6 +75,11 @@ STAND_IN_AFTER: Final = 3
 
 MOST_DESERTED: Final = 3
 """Rated games that a bot may leave before it has to be checked again."""
+
+MOST_NEW: Final = 10
+NEW_MS: Final = 30 * 24 * 3_600_000
+"""Versions of one owner's bots that may begin to play rated games within ``NEW_MS``. Each is a player of the
+ladder for good, and many that have hardly played make everybody's ranks wider and move the mean."""
 
 _REMATCH: Final = "rematch:"
 
@@ -173,6 +178,23 @@ class Meeting:
                 f"void for the others: have it checked again, POST /bots/{bot.bot_id}/check",
                 "/bot",
                 "deserted",
+            )
+        await self._needs_room_on_ladder(bot)
+
+    async def _needs_room_on_ladder(self, bot: BotRow) -> None:
+        """Raises InvalidRequest for a new version whose owner has brought too many others lately."""
+        now = now_ms()
+        first = await self._bots.first_rated(bot.owner)
+        for seek in await self._store.open_of(bot.owner):
+            if whole(seek.terms).get("rated"):
+                first.setdefault((seek.bot, seek.version), now)
+        new = [at for at in first.values() if at > now - NEW_MS]
+        if (bot.name, bot.version) not in first and len(new) >= MOST_NEW:
+            raise InvalidRequest(
+                f"{len(new)} versions of your bots have begun to play rated games within "
+                f"{30} days, the most that one owner may bring: play casual games with this one",
+                "/version",
+                "too_many_new",
             )
 
     async def _rematch(self, new: NewSeek, game_id: str, key: RequestKey | None, caller: Caller) -> SeekView:

@@ -172,6 +172,37 @@ async def test_a_rated_game_needs_checked_bots_of_several_owners(guarded: Caller
     assert rows == [(False, "nobody else came")] * 2
 
 
+async def test_an_owner_brings_only_so_many_new_versions_to_the_ladder(
+    guarded: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meeting_module, "MOST_NEW", 2)
+    services = guarded.services
+    mine, theirs = await owner(services), await owner(services)
+    for name in ("owl", "fox", "cat"):
+        await checked_bot(guarded, services, mine, name)
+    await checked_bot(guarded, services, theirs, "dog")
+    wish: dict[str, Any] = {"version": "1", "rated": True, "wait_s": 60}
+
+    async def is_refused() -> bool:
+        answer = await guarded.post("/seeks", json={"bot": "cat", **wish, "players": 9}, headers=mine)
+        if answer.status_code == 201:
+            await guarded.delete(f"/seeks/{answer.json()['seek_id']}", headers=mine)
+            return False
+        return bool(problem(answer, 422, "invalid-request")["errors"][0]["code"] == "too_many_new")
+
+    # One that waits for its first rated game counts; one that has played such games may always play more.
+    a = await seek(guarded, "owl", mine, **wish | {"wait_s": 1, "at_least": 2})
+    assert not await is_refused()
+    await seek(guarded, "dog", theirs, **wish)
+    assert (await shown(guarded, a, mine, wait_s=30))["status"] == "paired"
+    await seek(guarded, "fox", mine, **wish)
+    assert await is_refused()
+    await seek(guarded, "owl", mine, **wish)
+    long_ago = now_ms() - meeting_module.NEW_MS
+    await services.database.writer.execute(update(games).values(created_at=long_ago))
+    assert not await is_refused()
+
+
 async def test_a_bot_that_has_left_three_rated_games_is_checked_again_before_it_plays_more(
     guarded: Caller,
 ) -> None:
