@@ -77,9 +77,11 @@ MOST_DESERTED: Final = 3
 """Rated games that a bot may leave before it has to be checked again."""
 
 MOST_NEW: Final = 10
-NEW_MS: Final = 30 * 24 * 3_600_000
-"""Versions of one owner's bots that may begin to play rated games within ``NEW_MS``. Each is a player of the
-ladder for good, and many that have hardly played make everybody's ranks wider and move the mean."""
+"""Versions of one owner's bots that may begin to play rated games within ``NEW_DAYS``. Each is a player of
+the ladder for good, and many that have hardly played make everybody's ranks wider and move the mean.
+"""
+
+NEW_DAYS: Final = 30
 
 _REMATCH: Final = "rematch:"
 
@@ -188,11 +190,11 @@ class Meeting:
         for seek in await self._store.open_of(bot.owner):
             if whole(seek.terms).get("rated"):
                 first.setdefault((seek.bot, seek.version), now)
-        new = [at for at in first.values() if at > now - NEW_MS]
+        new = [at for at in first.values() if at > now - NEW_DAYS * 24 * 3_600_000]
         if (bot.name, bot.version) not in first and len(new) >= MOST_NEW:
             raise InvalidRequest(
                 f"{len(new)} versions of your bots have begun to play rated games within "
-                f"{30} days, the most that one owner may bring: play casual games with this one",
+                f"{NEW_DAYS} days, the most that one owner may bring: play casual games with this one",
                 "/version",
                 "too_many_new",
             )

@@ -198,7 +198,7 @@ async def test_an_owner_brings_only_so_many_new_versions_to_the_ladder(
     await seek(guarded, "fox", mine, **wish)
     assert await is_refused()
     await seek(guarded, "owl", mine, **wish)
-    long_ago = now_ms() - meeting_module.NEW_MS
+    long_ago = now_ms() - meeting_module.NEW_DAYS * 24 * 3_600_000
     await services.database.writer.execute(update(games).values(created_at=long_ago))
     assert not await is_refused()
 
