@@ -432,9 +432,11 @@ async def test_what_a_game_writes_waits_in_its_owners_line(
     appended, worked = Counter[str](), Counter[str]()
 
     class Noting(Writer):
-        def submit(self, write: Write, after: Sequence[Append] = (), owner: str | None = None) -> Append:
+        def submit(
+            self, write: Write, after: Sequence[Append] = (), owner: str | None = None, **more: Any
+        ) -> Append:
             appended[whose.get() if owner is None else owner] += 1
-            return super().submit(write, after, owner)
+            return super().submit(write, after, owner, **more)
 
         async def run(self, work: Any) -> Any:
             worked[whose.get()] += 1
