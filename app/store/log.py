@@ -163,13 +163,13 @@ class GameLog:
                 index["its_job"] = self._job
             return [(INSERT_EVENTS, rows), (moves, [index])]
 
-        def told() -> None:
+        def committed() -> None:
             self.head = head
             tell(
                 [LogLine(row["seq"], row["at"], row["audience"], row["type"], row["payload"]) for row in rows]
             )
 
-        await self._database.writer.append(write, after, told)
+        await self._database.writer.append(write, after, committed)
 
     def _ended(
         self, head: int, status: str, at: int, winner: str | None, ending: str | None
