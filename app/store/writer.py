@@ -194,6 +194,13 @@ class _Waiting:
         return jobs
 
 
+def _tell(tell: Callable[[], None]) -> None:
+    try:
+        tell()
+    except Exception:
+        log.exception("what is committed could not be told")
+
+
 def _take_with_earlier(append: Append, group: list[Append]) -> None:
     """Takes the append, and before it those that it builds on: perhaps others' turn is later."""
     if append.waits:
@@ -483,13 +490,12 @@ class Writer:
             self._failed(fault)
             return
         self._health.worked("writing")
+        loop = asyncio.get_running_loop()
         for append in group:
-            settle(append.done, at)
             if append.tell is not None:
-                try:
-                    append.tell()
-                except Exception:
-                    log.exception("what is committed could not be told")
+                # Not at once: an answer is acknowledged before its bot is told of what follows from it.
+                loop.call_soon(_tell, append.tell)
+            settle(append.done, at)
         metrics.append_seconds.observe(time.perf_counter() - started)
         metrics.append_group.observe(len(group))
 

@@ -79,6 +79,22 @@ async def test_a_game_is_played_at_both_processes_and_its_answers_go_over_the_li
     await until(lambda: not driving.services.feed.tails._kept and not serving.services.feed.tails._kept)
 
 
+async def test_an_answer_is_acknowledged_before_its_bot_is_told_of_what_follows(pair: Pair) -> None:
+    driving, serving = pair
+    for side in pair:
+        async with http_to(driving.url) as client:
+            game, tokens = await remote_game(client, rules=SHORT)
+        await until(lambda game=game: game in driving.services.seats._driven)  # type: ignore[misc]
+        async with watching(side.ws_url) as one:
+            await one.identify(game, token=tokens[1])
+            while (request := await one.next())["t"] != "request":
+                pass
+            if side is serving:
+                await until(lambda game=game: serving.services.seats._links.brings(game))  # type: ignore[misc]
+            await one.send(t="act", id="a", request_id=request["request_id"], action={"team": [1, 2]})
+            assert (await one.next())["t"] == "ack"
+
+
 async def test_an_answer_whose_reply_is_lost_counts_once_and_is_no_repetition(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
