@@ -187,6 +187,39 @@ async def test_a_game_is_gone_through_by_keyboard_alone(served: Served, visit: V
         await expect(page.locator("main")).to_be_focused()
 
 
+async def test_who_goes_on_as_the_address_is_told_a_moment_is_not_taken_back_to_it(
+    served: Served, visit: Visits
+) -> None:
+    game = await played(served)
+    async with visit(f"{served.url}/ui/#/games/{game}?at=40") as page:
+        slider = page.get_by_role("slider", name="Moment of the game")
+        await expect(slider).to_have_value("40")
+        await page.evaluate(
+            # To the end, as soon as the address names a moment and before the page has looked at it.
+            """() => {
+                const slider = document.querySelector("input[type=range]");
+                const replace = history.replaceState.bind(history);
+                history.replaceState = (...words) => {
+                    history.replaceState = replace;
+                    replace(...words);
+                    queueMicrotask(() => {
+                        slider.value = slider.max;
+                        slider.dispatchEvent(new Event("input", { bubbles: true }));
+                    });
+                };
+            }"""
+        )
+        await slider.press("ArrowRight")
+        await expect(slider).to_have_value("258")
+        # The address of the end names no moment: it has been told again.
+        await expect(page).to_have_url(f"{served.url}/ui/#/games/{game}")
+        await expect(slider).to_have_value("258")
+        # A link to another moment is followed as before, also to the one that was told.
+        for moment in ("41", "7", "41"):
+            await page.evaluate("to => { location.hash = to }", f"#/games/{game}?at={moment}")
+            await expect(slider).to_have_value(moment)
+
+
 async def test_on_a_phone_the_pages_are_behind_a_menu(served: Served, visit: Visits) -> None:
     async with visit(f"{served.url}/ui/", viewport=PHONE) as page:
         pages = page.get_by_role("navigation", name="Pages")

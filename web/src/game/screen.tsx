@@ -2,7 +2,7 @@
 import type { GameEvent, Role, Seat, Viewer } from "@interintent/client";
 import type { ReadonlySignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../parts/icons.tsx";
 import { amend, href, path, place } from "../router.ts";
 import { BeliefMap } from "./beliefs.tsx";
@@ -66,16 +66,21 @@ export const GameScreen = ({ log, running, viewer, base, title, about, now }: Pr
   const live = running.value;
   const follows = live && player.playing.value;
   // The address follows the moment a little later: browsers refuse to be told a hundred times a second.
+  const told = useRef("");
   useEffect(() => {
     const timer = setTimeout(() => {
-      if (path.value === base)
-        amend({ at: follows || at === player.head.peek() ? undefined : at, eyes: eyes === viewer ? undefined : eyes, play: undefined });
+      if (path.value !== base) return;
+      amend({ at: follows || at === player.head.peek() ? undefined : at, eyes: eyes === viewer ? undefined : eyes, play: undefined });
+      told.current = location.hash;
     }, 300);
     return () => clearTimeout(timer);
   }, [at, eyes, follows]);
   // A link to another moment of the same game, or to other eyes.
   const { at: askedAt, eyes: askedEyes } = place.value.query;
   useEffect(() => {
+    // Not the moment that the address was just told: whoever looks may have gone on since.
+    if (location.hash === told.current) return;
+    told.current = "";
     const asked = readEyes(askedEyes) ?? viewer;
     if (asked !== player.eyes.peek() && eyesWithin(viewer, player.table.peek()?.players ?? 5).includes(asked)) player.look(asked);
     if (Number(askedAt) && Number(askedAt) !== player.at.peek() && !player.playing.peek()) player.seek(Number(askedAt));
