@@ -355,6 +355,7 @@ async def test_tokens_die_with_a_key_that_is_revoked_as_compromised_alone(databa
             assert said.exit_code == 0, said.stderr
             # Within `FRESH_S`; once it is so, it is so for the tokens, too.
             await until_status(caller, f"/games/{game}", 401, headers=ann.header)
+            problem(await caller.get(f"/games/{game}", headers=ann.header), 401, "unauthenticated")
             for token in (*tokens, *where):
                 seen = await caller.get(f"/games/{where.get(token, game)}", headers=bearer(token))
                 assert seen.status_code == 200

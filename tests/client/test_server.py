@@ -56,15 +56,18 @@ async def test_a_stream_that_is_cut_at_random_bytes_comes_whole(served: Served, 
         assert proxy.cuts >= 3
 
 
-async def test_a_restart_of_the_service_shows_nowhere(tmp_path: Path) -> None:
+async def test_a_restart_of_the_service_shows_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With the patience that a stream has by itself, however long the service takes to come back.
+    monkeypatch.setattr("interintent_client.backoff.LONGEST_S", 2.0)
     url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
     settings = local_settings(url, port=steady_port())
     async with running_server(settings) as first:
         async with Server(first.url) as server:
             game = (await server.create_games(drive="manual", seats=[{"agent": "random"}])).games[0]
             await game.step("round")
-            # However long the service takes to come back.
-            stream = game.events(viewer="public", patience=None)
+            stream = game.events(viewer="public")
             begun = [await anext(stream)]
         watching = asyncio.create_task(_all_of(stream))
         await asyncio.sleep(0.2)
