@@ -1,9 +1,8 @@
 """Rows of a database full of games: how long a process takes to start on it, a page of its games, and the
-search for open work.
-
-``python -m bench.crowd 10000`` runs it alone.
+search for open work. ``python -m bench.crowd`` prints them.
 """
 
+import argparse
 import asyncio
 import json
 import subprocess
@@ -120,6 +119,15 @@ def crowd_rows(scale: float) -> list[Row]:
     ]
 
 
+def main() -> None:
+    from bench.__main__ import show
+
+    parser = argparse.ArgumentParser(
+        prog="bench.crowd", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--games", type=int, default=GAMES, help=f"unfinished games, 500 or more ({GAMES:,})")
+    show(crowd_rows(parser.parse_args().games / GAMES))
+
+
 if __name__ == "__main__":
-    for row in crowd_rows(int(sys.argv[1]) / GAMES if len(sys.argv) > 1 else 1.0):
-        print(f"{row.what}: {row.value:.2f} {row.unit}  {row.baseline}")
+    main()
