@@ -1,11 +1,13 @@
 """Outages of model endpoints in the database: all processes know of them, and one at a time tries again."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import structlog
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from app.base.clock import now_ms
 from app.store.db import PASSING, Database
 from app.store.rows import Outage, is_readable, typed_row, values_of
 from app.store.tables import model_outages
@@ -13,6 +15,11 @@ from app.store.tables import model_outages
 __all__ = ["OutageStore"]
 
 log = structlog.get_logger()
+
+LATEST_MS: Final = 25 * 3600 * 1000
+"""Nobody puts the next try off for this long: a server may ask for a day, and clocks may differ by an hour. A
+row that does is damaged, and its next try is due.
+"""
 
 _c = model_outages.c
 
@@ -36,7 +43,11 @@ class OutageStore:
         except PASSING:
             return None
         read = [typed_row(Outage, row) for row in rows if is_readable(model_outages, row)]
-        return {outage.endpoint: outage for outage in read}
+        now = now_ms()
+        return {
+            outage.endpoint: replace(outage, try_at=now) if outage.try_at > now + LATEST_MS else outage
+            for outage in read
+        }
 
     async def put(self, outage: Outage) -> None:
         """Stores an outage, or changes its cause and ``try_at``."""
@@ -44,7 +55,8 @@ class OutageStore:
 
     async def claim(self, endpoint: str, now: int, until: int) -> bool:
         """Whether the caller may try now. If so, nobody else may try before ``until``. Times are in ms."""
-        claimed = update(model_outages).where(_c.endpoint == endpoint, _c.try_at <= now).values(try_at=until)
+        due = or_(_c.try_at <= now, _c.try_at > now + LATEST_MS)
+        claimed = update(model_outages).where(_c.endpoint == endpoint, due).values(try_at=until)
         return await self._execute(claimed) != 0
 
     async def end(self, endpoint: str) -> None:

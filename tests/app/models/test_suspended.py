@@ -483,6 +483,25 @@ async def test_a_service_learns_of_an_outage_from_the_database(
         assert (await caller.over(batch))["status"] == "done"
 
 
+async def test_a_time_that_no_process_sets_keeps_no_endpoint_closed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.models.endpoints.LOOK_S", 0.02)
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        outages = OutageStore(caller.services.database)
+        # Damaged: the next try in a hundred years.
+        await outages.put(Outage("fake", now_ms(), "status_503", now_ms() + 100 * 365 * 86_400_000))
+        async with asyncio.timeout(WITHIN_S):
+            while True:
+                [state] = (await caller.get("/readyz?verbose=true")).json()["endpoints"]
+                if not state["answers"]:
+                    break
+                await asyncio.sleep(0.02)
+        batch, _ = await caller.create(seats=DIRECT)
+        assert (await caller.over(batch))["status"] == "done"
+        assert await outages.all() == {}
+
+
 async def test_a_service_that_asks_no_model_itself_tells_of_an_outage(database_url: str) -> None:
     async with (
         faking(FakeOptions(faults=(read_fault("not_json"),))) as fake,
