@@ -460,6 +460,16 @@ async def test_games_in_which_many_calls_wait_end_as_if_nothing_had_been(
             assert lines == others
 
 
+async def _until_known(caller: Caller) -> None:
+    """Waits until the service says that its one endpoint does not answer."""
+    async with asyncio.timeout(WITHIN_S):
+        while True:
+            [state] = (await caller.get("/readyz?verbose=true")).json()["endpoints"]
+            if not state["answers"]:
+                return
+            await asyncio.sleep(0.02)
+
+
 async def test_a_service_learns_of_an_outage_from_the_database(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,12 +480,7 @@ async def test_a_service_learns_of_an_outage_from_the_database(
         far = now_ms() + 3_600_000
         await outages.put(Outage("fake", now_ms(), "status_503", far))
         # An answer to a call that has begun would show that it is no outage.
-        async with asyncio.timeout(WITHIN_S):
-            while True:
-                [state] = (await caller.get("/readyz?verbose=true")).json()["endpoints"]
-                if not state["answers"]:
-                    break
-                await asyncio.sleep(0.02)
+        await _until_known(caller)
         batch, _ = await caller.create(seats=DIRECT)
         await _waiting(caller, batch)
         assert await outages.claim("fake", now_ms(), far) is False
@@ -491,12 +496,7 @@ async def test_a_time_that_no_process_sets_keeps_no_endpoint_closed(
         outages = OutageStore(caller.services.database)
         # Damaged: the next try in a hundred years.
         await outages.put(Outage("fake", now_ms(), "status_503", now_ms() + 100 * 365 * 86_400_000))
-        async with asyncio.timeout(WITHIN_S):
-            while True:
-                [state] = (await caller.get("/readyz?verbose=true")).json()["endpoints"]
-                if not state["answers"]:
-                    break
-                await asyncio.sleep(0.02)
+        await _until_known(caller)
         batch, _ = await caller.create(seats=DIRECT)
         assert (await caller.over(batch))["status"] == "done"
         assert await outages.all() == {}
