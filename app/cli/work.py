@@ -15,7 +15,7 @@ from app.main import Composition
 from app.runner.beats import end_process
 from app.runner.claims import FileClaims
 from app.serving.probes import answering_probes
-from app.serving.server import CannotServe, new_loop
+from app.serving.server import CannotServe, new_loop, tune_interpreter
 from app.settings import Settings
 from app.store.db import PASSING
 from app.store.trouble import trouble_of
@@ -71,6 +71,7 @@ def work(
     if "drain_s" not in settings.model_fields_set:
         longest_s = max((one.total_s for one in settings.endpoints().values()), default=settings.drain_s)
         settings = settings.model_copy(update={"drain_s": longest_s})
+    tune_interpreter()
     try:
         run_or_fail(_work(settings, metrics_port, until_empty=until_empty), new_loop)
     except CannotServe as fault:

@@ -34,11 +34,13 @@ def url_of(tmp_path: Path) -> str:
     return f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
 
 
-def test_a_busy_loop_does_not_keep_threads_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual, seen = sys.getswitchinterval(), []
+def test_a_busy_loop_keeps_no_thread_waiting_and_seldom_collects_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    usual, thresholds, seen = sys.getswitchinterval(), gc.get_threshold(), []
 
     async def serving(*_: object) -> None:
-        seen.append(sys.getswitchinterval())
+        seen.append((sys.getswitchinterval(), gc.get_threshold()))
 
     monkeypatch.setattr(server, "serve", serving)
     monkeypatch.setattr(gc, "freeze", lambda: None)
@@ -46,8 +48,10 @@ def test_a_busy_loop_does_not_keep_threads_waiting(monkeypatch: pytest.MonkeyPat
         server.run(create_app(local_settings("sqlite:///unused.db")), local_settings("sqlite:///unused.db"))
     finally:
         sys.setswitchinterval(usual)
-    assert seen == [server.SWITCH_S]
+        gc.set_threshold(*thresholds)
+    assert seen == [(pytest.approx(server.SWITCH_S), (server.GARBAGE, *thresholds[1:]))]
     assert usual > server.SWITCH_S
+    assert thresholds[0] < server.GARBAGE
 
 
 # --- exposure --------------------------------------------------------------------------------
