@@ -364,12 +364,12 @@ class Connection(SocketTalk):
         """
         idle_s = self._sockets.settings.idle_s
         while True:
-            if not self._sockets.keys.is_valid(caller):
-                return
             left = self._last_sent + idle_s - time.monotonic()
             if left <= 0:
                 await self._send(Beat(head=self.spot.seq).model_dump_json())
-            elif await self._watch.wait(min(left, self._sockets.keys.left_s(caller))):
+                continue
+            rung = await self._watch.wait(min(left, self._sockets.keys.left_s(caller)))
+            if rung or not self._sockets.keys.is_valid(caller):
                 return
 
     # --- the relay sends to a spectator that has caught up ------------------------------------

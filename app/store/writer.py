@@ -194,6 +194,10 @@ class _Waiting:
         return jobs
 
 
+def _tells(append: Append) -> bool:
+    return append.tell is not None
+
+
 def _tell(tell: Callable[[], None]) -> None:
     try:
         tell()
@@ -490,10 +494,10 @@ class Writer:
             self._failed(fault)
             return
         self._health.worked("writing")
+        # First answers are acknowledged, then all are told of what follows from them.
         loop = asyncio.get_running_loop()
-        for append in group:
+        for append in sorted(group, key=_tells):
             if append.tell is not None:
-                # Not at once: an answer is acknowledged before its bot is told of what follows from it.
                 loop.call_soon(_tell, append.tell)
             settle(append.done, at)
         metrics.append_seconds.observe(time.perf_counter() - started)
