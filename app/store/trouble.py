@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.store.schema import UnknownSchema
 
-__all__ = ["DatabaseAway", "DatabaseTrouble", "trouble_of"]
+__all__ = ["DatabaseAway", "DatabaseTrouble", "is_deadlock", "trouble_of"]
 
 Cause = Literal[
     "full", "locked", "away", "failing", "crowded", "schema", "refused", "damaged", "unreadable", "slow"
@@ -130,7 +130,7 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
     cause = _cause(fault)
     if cause is None:
         return None
-    raw = fault.orig if isinstance(fault, DBAPIError) else fault
+    raw = _raw(fault)
     if getattr(raw, "sqlstate", None) == asyncpg.InvalidCatalogNameError.sqlstate:
         found = _NAMED.search(str(raw))
         name = shlex.quote(found[1]) if found else "NAME"
@@ -143,8 +143,20 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
     return _TROUBLES[cause]
 
 
+def is_deadlock(fault: BaseException) -> bool:
+    """Whether PostgreSQL undid this transaction because it and another one waited for each other: it can be
+    executed again at once.
+    """
+    return getattr(_raw(fault), "sqlstate", None) == "40P01"
+
+
+def _raw(fault: BaseException) -> Any:
+    """The driver's own error."""
+    return fault.orig if isinstance(fault, DBAPIError) else fault
+
+
 def _cause(fault: BaseException) -> Cause | None:
-    raw: Any = fault.orig if isinstance(fault, DBAPIError) else fault
+    raw = _raw(fault)
     if isinstance(raw, sqlite3.Error):
         code = getattr(raw, "sqlite_errorcode", None) or 0
         # On a full disk not even readers find room for the file through which they share SQLite's log.

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base import metrics
 from app.base.clock import now_ms
 from app.base.off_loop import fail, settle, whose
-from app.store.trouble import DatabaseAway, DatabaseTrouble, trouble_of
+from app.store.trouble import DatabaseAway, DatabaseTrouble, is_deadlock, trouble_of
 
 __all__ = [
     "LOCK_WITHIN_S",
@@ -123,7 +123,7 @@ class Append:
 
 Work = Callable[[AsyncConnection], Awaitable[Any]]
 """Work in a transaction. It waits for nothing but its connection, of which it may use ``execute``,
-``run_sync`` and ``dialect``.
+``run_sync`` and ``dialect``. It may be executed a second time, when the first time has written nothing.
 """
 
 
@@ -451,7 +451,7 @@ class Writer:
     async def _run_alone(self, job: "_Alone") -> None:
         working_alone.set(True)
         try:
-            result = await self._commits.alone(job.work)
+            result = await self._done_alone(job.work)
         except Exception as fault:
             self._failed(fault)
             fail(job.done, fault)
@@ -460,6 +460,14 @@ class Writer:
             settle(job.done, result)
         finally:
             working_alone.set(False)
+
+    async def _done_alone(self, work: Work) -> Any:
+        try:
+            return await self._commits.alone(work)
+        except Exception as fault:
+            if not is_deadlock(fault):
+                raise
+        return await self._commits.alone(work)
 
     def _failed(self, fault: Exception) -> None:
         """Notes the fault. If the database is in trouble, everything that waits fails with it: each would
@@ -470,7 +478,8 @@ class Writer:
         for job in self._waiting.take_all():
             job.fail(fault)
 
-    async def _commit(self, group: Sequence[Append]) -> None:
+    async def _commit(self, group: Sequence[Append], *, again: bool = False) -> None:
+        """``again``: one append alone, after a deadlock."""
         for append in group:
             if any(earlier.failed for earlier in append.after):
                 append.fail(Unfounded("an append that it builds on was not committed"))
@@ -489,6 +498,11 @@ class Writer:
                 await self._commit([append])
             return
         except Exception as fault:
+            if is_deadlock(fault) and not again:
+                # Another process locks the same rows in another order. One append alone locks few.
+                for append in group:
+                    await self._commit([append], again=len(group) == 1)
+                return
             for append in group:
                 append.fail(fault)
             self._failed(fault)

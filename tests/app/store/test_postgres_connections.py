@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 from app.base.off_loop import whose
 from app.store import db as databases
 from app.store import postgres as connections
+from app.store import writer as writing
 from app.store.db import Conflict, Database, postgres_engine
 from tests.app.store.test_schema import run
 from tests.app.store.test_store import Laid, _started, _step
@@ -272,3 +273,83 @@ async def test_the_server_soon_drops_a_client_that_is_gone_without_a_word(url: s
     await engine.dispose()
     assert len(seconds) == 3
     assert all(0 < one <= 10 for one in seconds)
+
+
+# --- deadlocks -------------------------------------------------------------------------------
+
+COUNTED = sa.Table(
+    "counted", sa.MetaData(), sa.Column("name", sa.Text, primary_key=True), sa.Column("n", sa.Integer)
+)
+
+COUNT = sa.update(COUNTED).where(COUNTED.c.name == sa.bindparam("which")).values(n=COUNTED.c.n + 1)
+
+
+async def _work(connection: Any) -> None:
+    for name in "ab":
+        await connection.execute(COUNT, {"which": name})
+
+
+def _hand_in(database: Database, how: str) -> "list[asyncio.Future[Any]]":
+    """Has the database count a, and then b, in one transaction."""
+    if how == "work":
+        return [asyncio.ensure_future(database.writer.run(_work))]
+    if how == "one append":
+        return [database.writer.submit(lambda at: [(COUNT, [{"which": "a"}, {"which": "b"}])]).done]
+    a = database.writer.submit(lambda at: [(COUNT, [{"which": "a"}])])
+    b = database.writer.submit(lambda at: [(COUNT, [{"which": "b"}])], [a])
+    return [a.done, b.done]
+
+
+HOLD = f"""
+CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+IF NEW.name = 'a' AND current_setting('application_name') = '{connections.APPLICATION}' THEN
+PERFORM pg_advisory_xact_lock_shared(7); END IF; RETURN NULL; END $$
+"""
+"""Has the service wait for the lock 7 when it has counted a."""
+
+HOLDS = "CREATE TRIGGER holds AFTER UPDATE ON counted FOR EACH ROW EXECUTE FUNCTION hold()"
+
+WAITING = sa.text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+async def _until_waiting(database: Database, count: int) -> None:
+    while await database.column(WAITING) != [count]:  # noqa: ASYNC110  # the server tells nobody
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", ["one append", "two appends", "work"])
+async def test_who_loses_a_deadlock_with_another_process_writes_all_the_same(
+    url: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name in (
+        (connections, "LOCK_WITHIN_S"),
+        (writing, "COMMIT_WITHIN_S"),
+        (writing, "WORK_WITHIN_S"),
+    ):
+        monkeypatch.setattr(module, name, round(WITHIN_S))
+    laid = await _started(url)
+    async with laid.database.write_engine.begin() as connection:
+        await connection.run_sync(COUNTED.create)
+        await connection.execute(sa.insert(COUNTED), [{"name": name, "n": 0} for name in "ab"])
+        await connection.exec_driver_sql(HOLD)
+        await connection.exec_driver_sql(HOLDS)
+    engine = create_async_engine(url, poolclass=NullPool)
+    async with engine.connect() as gate, engine.connect() as rival, asyncio.timeout(WITHIN_S):
+        await gate.execute(sa.text("SELECT pg_advisory_xact_lock(7)"))
+        # The rival never looks for deadlocks, so that PostgreSQL undoes the service's transaction.
+        await rival.execute(sa.text("SET LOCAL deadlock_timeout = '1h'"))
+        await rival.execute(COUNT, {"which": "b"})
+        handed_in = _hand_in(laid.database, how)
+        await _until_waiting(laid.database, 1)
+        waiting = asyncio.ensure_future(rival.execute(COUNT, {"which": "a"}))
+        await _until_waiting(laid.database, 2)
+        await gate.rollback()
+        await waiting
+        await rival.commit()
+        await asyncio.gather(*handed_in)
+    await engine.dispose()
+    assert await laid.database.rows(sa.select(COUNTED).order_by(COUNTED.c.name)) == [("a", 2), ("b", 2)]
+    assert laid.database.health.trouble is None
+    await laid.database.stop()
