@@ -351,9 +351,7 @@ def _restore_sqlite(
     database: Database, members: zipfile.ZipFile, manifest: BackupManifest, meter: _Meter, *, replace: bool
 ) -> None:
     target = Path(str(make_url(database.url).database))
-    exists = target.exists() and target.stat().st_size > 0
-    if exists and not replace:
-        raise CannotRestore(f"{target} exists: name another database, or replace it with --replace")
+    _check_free(target, replace=replace)
     number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=target.parent)
     part = Path(name)
     try:
@@ -365,8 +363,8 @@ def _restore_sqlite(
         with closing(sqlite3.connect(part)) as copy:
             if _sqlite_rows(copy) != manifest.rows:
                 raise CannotRestore("the backup has not the rows that it says it has: take another backup")
-        if exists:
-            _free(target)
+        # Again: reading a large backup takes minutes, in which somebody may have started a service there.
+        _check_free(target, replace=replace)
         for rest in ("-wal", "-shm"):
             target.with_name(target.name + rest).unlink(missing_ok=True)
         part.replace(target)
@@ -374,8 +372,12 @@ def _restore_sqlite(
         part.unlink(missing_ok=True)
 
 
-def _free(target: Path) -> None:
-    """Raises CannotRestore while anybody else has the SQLite file open."""
+def _check_free(target: Path, *, replace: bool) -> None:
+    """Raises CannotRestore if there is an SQLite file that may not be replaced, or that anybody has open."""
+    if not (target.exists() and target.stat().st_size > 0):
+        return
+    if not replace:
+        raise CannotRestore(f"{target} exists: name another database, or replace it with --replace")
     try:
         with closing(sqlite3.connect(target, timeout=1)) as there:
             (mode,) = there.execute("PRAGMA journal_mode = DELETE").fetchone()

@@ -15,10 +15,13 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.instruments.fake_model import read_fault
 from app.models import health
 from app.store.audit import Audit
+from app.store.backup import CannotRestore, restore
+from app.store.db import Database
 from app.store.schema import newest, revisions
 from tests.app.calling import WITHIN_S, Caller, calling, until
 from tests.app.games.test_deleting import everything
 from tests.app.modelling import DIRECT, calling_with, faking
+from tests.app.real_server import local_settings
 from tests.app.store.one_of_each import TABLES, add, row
 from tests.app.typed import interintent
 from tests.postgres import PostgresServer
@@ -120,6 +123,26 @@ async def test_nothing_is_overwritten_unasked(database_url: str, other_url: str,
         assert await everything(database_url) == after
     await typed(*words)
     assert await everything(database_url) == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+async def test_a_file_that_is_made_while_a_backup_is_read_is_not_replaced(tmp_path: Path) -> None:
+    file, target = tmp_path / "games.zip", tmp_path / "other.sqlite"
+    url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        await caller.played(count=1)
+    await typed("backup", file, "--database-url", url)
+
+    def begin(*_: int) -> None:
+        with closing(sqlite3.connect(target)) as other:
+            other.execute("CREATE TABLE IF NOT EXISTS begun (game TEXT)")
+
+    other = Database(local_settings(f"sqlite+aiosqlite:///{target}"))
+    with pytest.raises(CannotRestore, match="--replace"):
+        await restore(other, file, begin, replace=False)
+    await other.stop()
+    with closing(sqlite3.connect(target)) as there:
+        assert there.execute("SELECT name FROM sqlite_master").fetchall() == [("begun",)]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
