@@ -52,8 +52,8 @@ otherwise send a request just as the connection is closed here."""
 
 SWITCH_S: Final = 0.00005
 """Seconds that the event loop may keep the interpreter from a thread that wants it. The thread that commits
-to SQLite wants it a few times in each commit: with 1 ms a commit beside a busy loop takes twice as long, with
-Python's own 5 ms four times.
+to SQLite wants it a few times in each commit: with 1 ms, a commit beside a busy loop takes about twice as
+long, with Python's own 5 ms about 4 ms longer.
 """
 
 GARBAGE: Final = 10_000
