@@ -5,11 +5,10 @@ rate shows its counts. Definitions: InterIntent (EMNLP 2024), section 3, made ex
 specification.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from operator import add
+from operator import add, sub
 from typing import Any, Final, NamedTuple
 
 from engine.events import CardPlayed, Event
@@ -84,96 +83,117 @@ class RoundResults:
     """Teams voted on that differ, as sets, from the attempt's first team, of all teams voted on."""
 
 
-# Index of a side in the pairs of counters below.
+# Where the counts of each share stand: numerator and denominator of the loyal side, then of the evil one.
+_WINS, _QUESTS, _TEAMS, _CARDS, _CHANGES, _SHOTS, _APPROVALS, _BALLOTS = range(0, 32, 4)
+_SHARES: Final[Mapping[str, int]] = {
+    "win rate": _WINS,
+    "quest win rate": _QUESTS,
+    "team selection accuracy": _TEAMS,
+    "failure vote rate": _CARDS,
+    "proposal change rate": _CHANGES,
+    "Merlin assassination rate": _SHOTS,
+    "proposal approval rate": _APPROVALS,
+    "approve ballot rate": _BALLOTS,
+}
+_ONLY_EVIL: Final = (_CARDS, _SHOTS)
 _LOYAL: Final = 0
-_EVIL: Final = 1
-_INDEX: Final = {Side.LOYAL: _LOYAL, Side.EVIL: _EVIL}
-_SIDE_OF: Final = {role: _INDEX[side_of(role)] for role in Role}
+_EVIL: Final = 2
+_SIDE: Final = {Side.LOYAL: _LOYAL, Side.EVIL: _EVIL}
+_SIDE_OF: Final = {role: _SIDE[side_of(role)] for role in Role}
 
-_PAIRS: Final = (
-    "wins",
-    "quests",
-    "right_teams",
-    "teams",
-    "changed",
-    "approved",
-    "proposals",
-    "yes_votes",
-    "votes",
-)
-
-
+# After the shares: of each role, loyal ones first, the quests with the holder on the team, and all quests.
 _ENGAGEMENT: Final = "quest engagement"
-_ROLES: Final = {side: tuple(role for role in Role if side_of(role) is side) for side in Side}
+_ROLES: Final = sorted(Role, key=_SIDE_OF.__getitem__)
+_ROLE: Final = {role: 4 * len(_SHARES) + 2 * at for at, role in enumerate(_ROLES)}
+_LENGTH: Final = 4 * len(_SHARES) + 2 * len(_ROLES)
 
 
-@cache
 def _key(label: str, side: str) -> FigureKey:
     return FigureKey("play", "", label, side, "share")
+
+
+def _slices() -> Iterator[tuple[FigureKey, slice]]:
+    for label, at in _SHARES.items():
+        for side, of_side in _SIDE.items():
+            if side is Side.EVIL or at not in _ONLY_EVIL:
+                yield _key(label, side.value), slice(at + of_side, at + of_side + 2)
+    for side in Side:
+        # By role, so that the mean over roles can be computed from the sums over games.
+        starts = [_ROLE[role] for role in _ROLES if side_of(role) is side]
+        yield _key(_ENGAGEMENT, side.value), slice(starts[0], starts[-1] + 2)
+
+
+_FIGURES: Final = tuple(_slices())
+"""Where the counts of each figure stand."""
 
 
 class PlayMetrics:
     """Counts over finished games. Their size does not grow with the number of games."""
 
     def __init__(self) -> None:
-        # Each pair is [loyal, evil]; a leader's proposals count for the leader's side.
-        self._pairs = {name: [0, 0] for name in _PAIRS}
-        self._hits = self._shots = 0
-        self._fails = self._cards = 0
-        self._on_team = dict.fromkeys(Role, 0)
-        self._held: dict[Role, int] = {}
-        """The number of (quest, holder) pairs by role, without roles that did not occur."""
-        self._rounds: dict[int, Counter[str]] = {}
+        self._sums = [0] * _LENGTH
+        """A leader's proposals count for the leader's side."""
+        self._dealt: set[Role] = set()
+        """The roles that occurred."""
+        self._rounds: defaultdict[int, Counter[str]] = defaultdict(Counter)
 
-    def add(self, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
+    def add(
+        self, game: State | Iterable[Event], seats: Collection[Seat] | None = None
+    ) -> Iterator[tuple[FigureKey, Counts]]:
         """Counts one finished game, given as its state or its whole log. With ``seats``, only what these did:
         their teams as leaders, ballots, cards, places on quests and shots; who won is not theirs alone.
 
-        A quest that failed by rejections was not played and adds no quest. Unknown votes and cards are left
-        out of their rates. Raises Unmeasurable for an unfinished game or one without its deal.
+        Returns what the game has added, in the form that a tally adds up: the counts behind every metric by
+        side. A quest that failed by rejections was not played and adds no quest. Unknown votes and cards are
+        left out of their rates. Raises Unmeasurable for an unfinished game or one without its deal.
         """
         state = game if isinstance(game, State) else fold(game)
         table = state.table
         roles = state.roles
         if table.winner is None or roles is None:
             raise Unmeasurable("metrics need a finished game with its deal in the log")
+        sums, before = self._sums, self._sums.copy()
         sides = [_SIDE_OF[role] for role in roles]
         if seats is None:
-            self._pairs["wins"][_INDEX[table.winner]] += 1
+            sums[_WINS + _SIDE[table.winner]] += 1
+            sums[_WINS + _LOYAL + 1] += 1
+            sums[_WINS + _EVIL + 1] += 1
         if seats is None or state.shooter in seats:
             hit = table.ending is Ending.MERLIN_ASSASSINATED
-            self._hits += hit
-            self._shots += hit or table.missed
+            sums[_SHOTS + _EVIL] += hit
+            sums[_SHOTS + _EVIL + 1] += hit or table.missed
         counted = range(1, len(roles) + 1) if seats is None else seats
         self._count_cards(state, sides, counted)
         self._count_proposals(state, sides, counted)
         self._count_quests(state, roles, counted, whole=seats is None)
+        added = tuple(map(sub, sums, before))
+        return ((key, added[place]) for key, place in _FIGURES)
 
     def _count_cards(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
         for seat, (hand, side) in enumerate(zip(state.hands, sides, strict=True), 1):
             if side == _EVIL and seat in seats:
                 for _, event in hand.own:
                     if type(event) is CardPlayed:
-                        self._cards += 1
-                        self._fails += not event.success
+                        self._sums[_CARDS + _EVIL] += not event.success
+                        self._sums[_CARDS + _EVIL + 1] += 1
 
     def _count_proposals(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
-        pairs = self._pairs
-        yes, known = pairs["yes_votes"], pairs["votes"]
+        sums = self._sums
         for tally in state.table.tallies:
-            counts = self._rounds.setdefault(tally.round, Counter())
+            counts = self._rounds[tally.round]
             leader = sides[tally.leader - 1]
             for seat, (vote, side) in enumerate(zip(tally.votes, sides, strict=False), 1):
                 if vote is not None and seat in seats:
-                    known[side] += 1
-                    yes[side] += vote
+                    sums[_BALLOTS + side] += vote
+                    sums[_BALLOTS + side + 1] += 1
             if tally.leader not in seats:
                 continue
             if tally.votes:
                 changed = tally.team != tally.proposed
-                pairs["proposals"][leader] += 1
-                pairs["changed"][leader] += changed
-                pairs["approved"][leader] += tally.approved
+                sums[_CHANGES + leader] += changed
+                sums[_CHANGES + leader + 1] += 1
+                sums[_APPROVALS + leader] += tally.approved
+                sums[_APPROVALS + leader + 1] += 1
                 counts["voted"] += 1
                 counts["changed"] += changed
                 if tally.attempt == 1:
@@ -181,8 +201,8 @@ class PlayMetrics:
                     counts["first_approved"] += tally.approved
             if tally.approved or tally.forced:
                 evil = any(sides[seat - 1] for seat in tally.team)
-                pairs["teams"][leader] += 1
-                pairs["right_teams"][leader] += evil is (leader == _EVIL)
+                sums[_TEAMS + leader] += evil is (leader == _EVIL)
+                sums[_TEAMS + leader + 1] += 1
                 counts["went"] += 1
                 counts["evil_on_team"] += evil
                 counts["forced"] += tally.forced
@@ -190,62 +210,58 @@ class PlayMetrics:
     def _count_quests(
         self, state: State, roles: tuple[Role, ...], seats: Collection[Seat], *, whole: bool
     ) -> None:
+        sums = self._sums
         played = [quest for quest in state.table.quests if quest.team]
         for seat in seats:
             role = roles[seat - 1]
-            self._held[role] = self._held.get(role, 0) + len(played)
+            self._dealt.add(role)
+            sums[_ROLE[role] + 1] += len(played)
         for quest in played:
             for seat in quest.team:
                 if seat in seats:
-                    self._on_team[roles[seat - 1]] += 1
+                    sums[_ROLE[roles[seat - 1]]] += 1
             if not whole:
                 continue
-            self._pairs["quests"][_LOYAL if quest.succeeded else _EVIL] += 1
-            counts = self._rounds.setdefault(quest.round, Counter())
+            sums[_QUESTS + (_LOYAL if quest.succeeded else _EVIL)] += 1
+            sums[_QUESTS + _LOYAL + 1] += 1
+            sums[_QUESTS + _EVIL + 1] += 1
+            counts = self._rounds[quest.round]
             counts["played"] += 1
             counts["succeeded"] += quest.succeeded
 
     def merge(self, other: "PlayMetrics") -> None:
         """Adds the counts of ``other`` to these."""
-        for name, pair in other._pairs.items():
-            self._pairs[name] = list(map(add, self._pairs[name], pair))
-        self._hits += other._hits
-        self._shots += other._shots
-        self._fails += other._fails
-        self._cards += other._cards
-        for role in Role:
-            self._on_team[role] += other._on_team[role]
-        for role, held in other._held.items():
-            self._held[role] = self._held.get(role, 0) + held
+        self._sums = list(map(add, self._sums, other._sums))
+        self._dealt |= other._dealt
         for round_, counts in other._rounds.items():
-            self._rounds.setdefault(round_, Counter()).update(counts)
+            self._rounds[round_].update(counts)
 
     # --- reading --------------------------------------------------------------------------------
 
     @property
     def games(self) -> int:
         """The number of games counted."""
-        return sum(self._pairs["wins"])
+        return self._sums[_WINS + 1]
 
     def wins(self, side: Side) -> Rate:
         """Games that this side won, of all games."""
-        return Rate(self._pairs["wins"][_INDEX[side]], self.games)
+        return self._rate(_WINS, side)
 
     def quest_wins(self, side: Side) -> Rate:
         """Quests that succeeded (loyal) or failed (evil), of all quests that were played."""
-        return Rate(self._pairs["quests"][_INDEX[side]], sum(self._pairs["quests"]))
+        return self._rate(_QUESTS, side)
 
     def assassinations(self) -> Rate:
         """Shots that hit Merlin, of all shots."""
-        return Rate(self._hits, self._shots)
+        return self._rate(_SHOTS, Side.EVIL)
 
     def failure_votes(self) -> Rate:
         """Fail cards, of all known cards of evil seats."""
-        return Rate(self._fails, self._cards)
+        return self._rate(_CARDS, Side.EVIL)
 
     def engagement(self) -> dict[Role, Rate]:
         """For each role that occurs: (quest, holder) pairs with the holder on the team, of all its pairs."""
-        return {role: Rate(self._on_team[role], self._held[role]) for role in Role if role in self._held}
+        return {role: self._at(_ROLE[role]) for role in Role if role in self._dealt}
 
     def side_engagement(self, side: Side) -> float | None:
         """The unweighted mean of ``engagement`` over the side's roles that occur; None if none occurs."""
@@ -261,27 +277,29 @@ class PlayMetrics:
 
         A loyal leader is right if no evil seat is on the team, an evil leader if one is.
         """
-        return self._rate("right_teams", "teams", side)
+        return self._rate(_TEAMS, side)
 
     def changes(self, side: Side | None = None) -> Rate:
         """Teams voted on that differ, as sets, from the attempt's first team, of all teams voted on; ``side``
         is the leader's.
         """
-        return self._rate("changed", "proposals", side)
+        return self._rate(_CHANGES, side)
 
     def approvals(self, side: Side | None = None) -> Rate:
         """Teams that the votes approved, of all teams voted on; ``side`` is the leader's."""
-        return self._rate("approved", "proposals", side)
+        return self._rate(_APPROVALS, side)
 
     def approve_ballots(self, side: Side) -> Rate:
         """Approving votes of this side, of all its known votes."""
-        return self._rate("yes_votes", "votes", side)
+        return self._rate(_BALLOTS, side)
 
-    def _rate(self, num: str, den: str, side: Side | None) -> Rate:
-        nums, dens = self._pairs[num], self._pairs[den]
+    def _rate(self, share: int, side: Side | None) -> Rate:
         if side is None:
-            return Rate(sum(nums), sum(dens))
-        return Rate(nums[_INDEX[side]], dens[_INDEX[side]])
+            return self._at(share + _LOYAL).plus(self._at(share + _EVIL))
+        return self._at(share + _SIDE[side])
+
+    def _at(self, place: int) -> Rate:
+        return Rate(*self._sums[place : place + 2])
 
     def by_round(self) -> tuple[RoundResults, ...]:
         """The results of each round in which any game had a vote or a quest, in order.
@@ -300,19 +318,6 @@ class PlayMetrics:
             )
             for round_, counts in sorted(self._rounds.items())
         )
-
-    def counts(self) -> Iterator[tuple[FigureKey, Counts]]:
-        """The counts behind every metric by side, in the form that a tally adds up."""
-        for label, loyal, evil in self._shares():
-            if loyal is not None:
-                yield _key(label, "loyal"), loyal
-            yield _key(label, "evil"), evil
-        for of_side in Side:
-            # By role, so that the mean over roles can be computed from the sums over games.
-            rates = {role: rate for role, rate in self.engagement().items() if side_of(role) is of_side}
-            if rates:
-                counts = [n for role in _ROLES[of_side] for n in rates.get(role, Rate(0, 0))]
-                yield _key(_ENGAGEMENT, of_side.value), counts
 
     def as_json(self) -> dict[str, Any]:
         """Every metric with numerator, denominator and rate; a rate is None if ``den`` is 0.
@@ -343,23 +348,16 @@ class PlayMetrics:
 
     def table_rows(self) -> tuple[PlayRow, ...]:
         """The published metrics first, in the paper's order, then ours."""
-        rows: list[tuple[str, Rate | float | None, Rate | float | None]] = list(self._shares())
+        rows: list[tuple[str, Rate | float | None, Rate | float | None]] = [
+            (
+                label,
+                None if at in _ONLY_EVIL else self._rate(at, Side.LOYAL),
+                self._rate(at, Side.EVIL),
+            )
+            for label, at in _SHARES.items()
+        ]
         rows.insert(2, (_ENGAGEMENT, self.side_engagement(Side.LOYAL), self.side_engagement(Side.EVIL)))
         return tuple(PlayRow(label, loyal, evil, PUBLISHED.get(label, {})) for label, loyal, evil in rows)
-
-    def _shares(self) -> tuple[tuple[str, Rate | None, Rate], ...]:
-        """The metrics that are shares of counts: by label, of loyal and of evil seats."""
-        loyal, evil = Side.LOYAL, Side.EVIL
-        return (
-            ("win rate", self.wins(loyal), self.wins(evil)),
-            ("quest win rate", self.quest_wins(loyal), self.quest_wins(evil)),
-            ("team selection accuracy", self.team_selection(loyal), self.team_selection(evil)),
-            ("failure vote rate", None, self.failure_votes()),
-            ("proposal change rate", self.changes(loyal), self.changes(evil)),
-            ("Merlin assassination rate", None, self.assassinations()),
-            ("proposal approval rate", self.approvals(loyal), self.approvals(evil)),
-            ("approve ballot rate", self.approve_ballots(loyal), self.approve_ballots(evil)),
-        )
 
 
 def play_figure(tally: FigureTally, label: str, side: str) -> Figure:
@@ -377,11 +375,9 @@ class PlayFigures:
 
     def add(self, game_id: str, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
         """Counts one game, as ``PlayMetrics.add`` does."""
-        of_game = PlayMetrics()
-        of_game.add(game, seats)
-        self.metrics.merge(of_game)
+        added = self.metrics.add(game, seats)
         self.tally.begin(game_id)
-        for key, counts in of_game.counts():
+        for key, counts in added:
             self.tally.count(key, counts)
 
     def merge(self, other: "PlayFigures") -> None:

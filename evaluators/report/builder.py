@@ -557,8 +557,7 @@ class ReportBuilder:
 
     def _count_play(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         metrics = PlayMetrics()
-        metrics.add(game.log, seats)
-        for key, counts in metrics.counts():
+        for key, counts in metrics.add(game.log, seats):
             count(key, counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
