@@ -117,10 +117,16 @@ _JSON: Final[Mapping[str, tuple[type, ...]]] = {
 }
 """Columns that hold JSON as a text, and the types of its value."""
 
+_COUNTS: Final = (
+    *("http_calls", "prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tokens"),
+    *("cost", "latency_s"),
+)
+"""Columns whose numbers are 0 or more, where there are any."""
+
 
 def _reads(row: Mapping[Any, Any]) -> bool:
     """Whether the row is as it was written."""
-    if not is_readable(model_calls, row):
+    if not is_readable(model_calls, row) or any((row[name] or 0) < 0 for name in _COUNTS):
         return False
     try:
         return all(
@@ -403,20 +409,7 @@ def _count(condition: ColumnElement[bool]) -> Any:
 _MOST: Final = (1 << 31) - 1
 """More than any call takes. A damaged value may be so large that a sum overflows."""
 
-_COUNTED: Final = and_(
-    *(
-        column.between(0, _MOST)
-        for column in (
-            _c.http_calls,
-            _c.prompt_tokens,
-            _c.cached_tokens,
-            _c.completion_tokens,
-            _c.cost,
-            _c.latency_s,
-        )
-    ),
-    or_(_c.reasoning_tokens.is_(None), _c.reasoning_tokens.between(0, _MOST)),
-)
+_COUNTED: Final = and_(*(or_(_c[name].is_(None), _c[name].between(0, _MOST)) for name in _COUNTS))
 """A row that can be summed: SQLite keeps any value in any column."""
 
 _TOTALS: Final = (

@@ -247,37 +247,48 @@ def check_export(answer: httpx.Response, damaged: set[str], games: dict[str, str
     assert not {line["game"] for line in body if "seq" in line} & damaged
 
 
-def test_damaged_keys_open_nothing_and_close_nothing(tmp_path: Path) -> None:
+KEYS = (
+    # What damages the row of a key, on both databases.
+    ("scopes", f"""'"{CANARY}"'"""),
+    ("scopes", "'null'"),
+    ("scopes", """'[7]'"""),
+    ("scopes", f"""'["{CANARY}", "\\u0000"]'"""),
+    ("expires_at", str(-9 * 10**18)),
+    ("created_at", str(9 * 10**18)),
+    ("used_at", str(9 * 10**18)),
+)
+SQLITE_KEYS = (
+    ("scopes", f"'{CANARY}'"),
+    ("expires_at", f"'{CANARY}'"),
+    ("created_at", "9e999"),
+    ("used_at", "x'ff'"),
+)
+
+
+def test_damaged_keys_open_nothing_and_close_nothing(database_url: str, tmp_path: Path) -> None:
     """Whatever is wrong with the row of a key or of a secret, the others are good, and no caller without one
     gets in."""
-    url = f"sqlite+aiosqlite:///{tmp_path / 'keys.db'}"
-    good, bad = (make_key(url, name) for name in ("good", "bad"))
-    damage = [
-        f"UPDATE api_keys SET {column} = {value} WHERE name = 'bad'"
-        for column, value in (
-            ("scopes", f"'{CANARY}'"),
-            ("scopes", "'null'"),
-            ("expires_at", f"'{CANARY}'"),
-            ("created_at", "9e999"),
-            ("used_at", "x'ff'"),
-        )
-    ]
-    for statement in (
-        *damage,
-        "UPDATE token_secrets SET secret = x'ff'",
-        "DELETE FROM api_keys WHERE name = 'good'",
+    sqlite = database_url.startswith("sqlite")
+    damages = KEYS + (SQLITE_KEYS if sqlite else ())
+    good, *bad = (make_key(database_url, name) for name in ("good", *map(str, range(len(damages)))))
+    for number, (column, value) in enumerate(damages):
+        execute(database_url, f"UPDATE api_keys SET {column} = {value} WHERE name = '{number}'")
+    no_secret = "x'ff'" if sqlite else "''"
+    for change, status in (
+        ("UPDATE api_keys SET used_at = NULL WHERE name = 'good'", 200),
+        (f"UPDATE token_secrets SET secret = {no_secret}", 200),
+        ("DELETE FROM api_keys WHERE name = 'good'", 401),
     ):
-        execute(url, statement)
-        with serving_process(url, tmp_path) as process:
+        execute(database_url, change)
+        with serving_process(database_url, tmp_path) as process:
             with httpx.Client(base_url=process.url, trust_env=False, timeout=WITHIN_S) as client:
-
-                def status(key: str | None, client: httpx.Client = client) -> int:
-                    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-                    return client.get("/games", headers=headers).status_code
-
-                assert status(None) == 401, statement
-                assert status(bad) == 401, statement
-                assert status(good) == (401 if statement.startswith("DELETE") else 200), statement
+                assert client.get("/games").status_code == 401, change
+                for key, damage in zip((good, *bad), (None, *damages), strict=True):
+                    answer = client.get("/games", headers={"Authorization": f"Bearer {key}"})
+                    # A scope that nobody knows, as of a later version, is none.
+                    expected = {401, 403} if damage else {status}
+                    assert answer.status_code in expected, (change, damage)
+                    assert CANARY not in answer.text
             process.terminate()
         assert CANARY not in "".join(process.said)
 

@@ -21,36 +21,56 @@ CANARY = "canary7d1f"
 WORDS = {
     # By table: what is damaged of one row, and what it is damaged with.
     "evaluations": (
-        ("wish", f"'{CANARY}'"),
         ("wish", "'{}'"),
+        ("wish", "'7'"),
         ("wish", f"""'{{"variant"\\: {{"options"\\: "{CANARY}"}}}}'"""),
-        ("wish", "'[' || replace(hex(zeroblob(20000)), '00', '[')"),
+        ("wish", f"""'{{"{CANARY}"\\: "\\u0000"}}'"""),
         ("result", f"""'{{"full"\\: ["{CANARY}"]}}'"""),
+        ("status", f"'{CANARY}'"),
+        ("created_at", str(9 * 10**18)),
+    ),
+    "answers": (
+        ("named", "'[1]'"),
+        ("named", f"""'{{"{CANARY}"\\: 1}}'"""),
+        ("role", f"'{CANARY}'"),
+        ("item_id", f"'{CANARY}'"),
+        ("confidence", "32767"),
+    ),
+    "judgements": (
+        ("think", "77"),
+        ("speak", "-1"),
+        ("kind", f"'{CANARY}'"),
+        ("at", str(9 * 10**18)),
+    ),
+    "statement_judgements": (
+        ("statements", f"""'[{{"verdict"\\: "{CANARY}"}}]'"""),
+        ("statements", "'null'"),
+        ("planted", "'[]'"),
+        ("at", str(-9 * 10**18)),
+    ),
+}
+SQLITE_WORDS = {
+    # What PostgreSQL does not store.
+    "evaluations": (
+        ("wish", f"'{CANARY}'"),
+        ("wish", "'[' || replace(hex(zeroblob(20000)), '00', '[')"),
         ("created_at", f"'{CANARY}'"),
         ("rater", f"CAST(x'ff' || '{CANARY}' AS TEXT)"),
-        ("status", f"'{CANARY}'"),
         ("grade", "x'ff00'"),
     ),
     "answers": (
         ("named", f"'{CANARY}'"),
-        ("named", "'[1]'"),
-        ("role", f"'{CANARY}'"),
         ("rater", "x'ff00'"),
-        ("item_id", f"'{CANARY}'"),
         ("confidence", "9223372036854775807"),
     ),
     "judgements": (
         ("reasonable", f"'{CANARY}'"),
-        ("think", "77"),
         ("stage", f"'{CANARY}'"),
         ("comment", f"CAST(x'ff' || '{CANARY}' AS TEXT)"),
         ("grade", f"'{CANARY}' || char(0)"),
-        ("kind", "'nobody'"),
     ),
     "statement_judgements": (
         ("statements", f"'{CANARY}'"),
-        ("statements", f"""'[{{"verdict"\\: "{CANARY}"}}]'"""),
-        ("planted", "'[]'"),
         ("turn", "'x'"),
     ),
 }
@@ -84,20 +104,20 @@ async def execute(caller: Caller, statement: str, **values: Any) -> Any:
 
 @pytest.mark.parametrize("table", WORDS)
 async def test_a_damaged_word_hides_no_other(
-    table: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    table: str, database_url: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async with judged(f"sqlite:///{tmp_path / 'games.sqlite'}") as (caller, batch, made):
-        row = "evaluation_id = :id" if table == "evaluations" else "rowid = (SELECT min(rowid) FROM {0})"
-        where, given = row.format(table), {"id": made["guessing"]} if table == "evaluations" else {}
+    sqlite = database_url.startswith("sqlite")
+    place = "rowid" if sqlite else "CAST(ctid AS text)"
+    async with judged(database_url) as (caller, batch, made):
+        where, given = "TRUE", {}
+        if table == "evaluations":
+            where, given = "evaluation_id = :id", {"id": made["guessing"]}
         before = await told(caller, batch, made)
-        for column, value in WORDS[table]:
-            [[kept, number]] = [
-                one.values()
-                for one in await execute(
-                    caller, f"SELECT {column}, rowid FROM {table} WHERE {where}", **given
-                )
-            ]
-            await execute(caller, f"UPDATE {table} SET {column} = {value} WHERE {where}", **given)
+        for column, value in WORDS[table] + (SQLITE_WORDS[table] if sqlite else ()):
+            choice = f"SELECT {column}, {place} FROM {table} WHERE {where} ORDER BY 2 LIMIT 1"
+            [[kept, number]] = [one.values() for one in await execute(caller, choice, **given)]
+            change = f"UPDATE {table} SET {column} = {value} WHERE {place} = :number RETURNING {place}"
+            [[number]] = [one.values() for one in await execute(caller, change, number=number)]
             after = await told(caller, batch, made)
             lost = before["counts"][table] - after["counts"][table]
             assert lost == 1, (column, value, lost)
@@ -108,9 +128,8 @@ async def test_a_damaged_word_hides_no_other(
             for name in others - {table}:
                 assert after["counts"][name] == before["counts"][name], (column, value, name)
             assert CANARY not in after["said"], (column, value)
-            await execute(
-                caller, f"UPDATE {table} SET {column} = :kept WHERE rowid = :number", kept=kept, number=number
-            )
+            back = f"UPDATE {table} SET {column} = :kept WHERE {place} = :number"
+            await execute(caller, back, kept=kept, number=number)
         assert (await told(caller, batch, made))["counts"] == before["counts"]
     assert CANARY not in "".join(capfd.readouterr())
 
@@ -195,6 +214,16 @@ CALLS = (
     ("text", "'[1]'"),
     ("value", f"'{{\"{CANARY}\"'"),
     ("parameters", f"""'["{CANARY}"]'"""),
+    ("at", str(9 * 10**18)),
+    ("http_calls", "-1"),
+    ("cost", "-0.5"),
+)
+POSTGRESQL_CALLS = (
+    ("value", "repeat('[', 20000)"),
+    ("latency_s", "'Infinity'"),
+    ("reported_cost", "'NaN'"),
+)
+SQLITE_CALLS = (
     ("value", "'[' || replace(hex(zeroblob(20000)), '00', '[')"),
     ("prompt_tokens", "'9'||char(0)"),
     ("tokens_known", f"'{CANARY}'"),
@@ -207,17 +236,23 @@ CALLS = (
 )
 
 
-@pytest.mark.parametrize(("column", "value"), CALLS)
-async def test_a_damaged_call_ends_no_export_and_no_sum(column: str, value: str, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+@pytest.mark.parametrize(
+    ("database_url", "column", "value"),
+    [
+        *(("sqlite", *call) for call in CALLS + SQLITE_CALLS),
+        *(("postgresql", *call) for call in CALLS + POSTGRESQL_CALLS),
+    ],
+    indirect=["database_url"],
+)
+async def test_a_damaged_call_ends_no_export_and_no_sum(
+    column: str, value: str, database_url: str, tmp_path: Path
+) -> None:
     out = tmp_path / "answers.ndjson"
-    async with faking() as fake, calling_with(fake, url) as caller:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
         batch, [game] = await caller.played(seats=COMPACT, seeds={"from": 1})
         [[calls]] = [one.values() for one in await execute(caller, "SELECT count(*) FROM model_calls")]
-        await execute(
-            caller,
-            f"UPDATE model_calls SET {column} = {value} WHERE rowid = (SELECT min(rowid) FROM model_calls)",
-        )
+        first = "request_id = (SELECT min(request_id) FROM model_calls)"
+        await execute(caller, f"UPDATE model_calls SET {column} = {value} WHERE {first}")
         caller.services.models._accounts.clear()
         view = await caller.get(f"/batches/{batch}")
         assert view.status_code == 200, view.text
@@ -227,7 +262,7 @@ async def test_a_damaged_call_ends_no_export_and_no_sum(column: str, value: str,
         answer = await caller.post(f"/games/{game}/fork", json={"after": {"request": "1.1.propose_team.1"}})
         assert answer.status_code == 201, answer.text
         assert (await caller.over(answer.json()["batch_id"]))["status"] == "done"
-    done = await commanded(url, "answers", "export", batch, "--out", str(out))
+    done = await commanded(database_url, "answers", "export", batch, "--out", str(out))
     assert done.exit_code == 1, done.output
     assert f"the row {game}" in done.stderr
     assert "of model_calls is damaged and left out" in done.stderr
