@@ -86,8 +86,7 @@ async def on_database(
     with _plain_faults(settings, makes=makes):
         parts = Composition(settings)
         try:
-            if writes:
-                await parts.database.start()
+            await (parts.database.start() if writes else parts.database.schema())
             yield parts
         finally:
             # Calls to models are paid for: their answers are awaited and stored.
@@ -103,8 +102,7 @@ async def on_tables(
     with _plain_faults(settings, makes=makes):
         database = Database(settings)
         try:
-            if writes:
-                await database.start()
+            await (database.start() if writes else database.schema())
             yield database
         finally:
             await database.stop()

@@ -15,6 +15,7 @@ from app.cli.database import on_tables, operator, read_settings, run_or_fail
 from app.cli.terminal import count_bar, fail, note, print_json
 from app.store.db import Database
 from app.store.deleting import Deleted, Deleting
+from app.store.jobs import JobStore
 from app.store.trouble import trouble_of
 
 __all__ = ["commands"]
@@ -118,4 +119,6 @@ async def _prune(
                 kept[batch_id] = str(fault)
             else:
                 batches += 1
+    if not dry_run and not database.is_sqlite:
+        await JobStore(database).prune(0.0)
     return {"batches": batches, "games": total.games, "bytes": total.bytes, "rows": total.rows, "kept": kept}

@@ -413,6 +413,7 @@ async def delete_batch(
     what was deleted before a call breaks off stays deleted, and the next call goes on.
     """
     await access.batch(caller, batch_id, "admin")
+    await games.refuse_needed(batch_id)
     async with audit.noted(caller, "delete", batch_id) as deed:
         deed["broke_off"] = True  # what was deleted before that stays deleted
         deleted = await games.delete_batch(batch_id, by=caller.name)

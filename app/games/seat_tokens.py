@@ -27,7 +27,7 @@ from app.games.schemas import (
 from app.seats.limits import Guesses
 from app.seats.seating import remote_seats
 from app.store.audit import Audit
-from app.store.claim_codes import OFFERED, ClaimCodes
+from app.store.claim_codes import CLAIMED, OFFERED, ClaimCodes, Claimed
 from app.store.db import Database
 from app.store.games import GameStore, new_id
 from app.store.keys import KeyStore
@@ -193,7 +193,7 @@ class SeatTokens:
                     game_id=row.game_id,
                     batch_id=row.batch_id,
                     by=row.by,
-                    state=row.state(now),  # type: ignore[arg-type]
+                    state="revoked" if self._keys.is_compromised(row.by) else row.state(now),
                     created_at=timestamp(row.created_at),
                     expires_at=timestamp(row.expires_at),
                     revoked_at=None if row.revoked_at is None else timestamp(row.revoked_at),
@@ -245,33 +245,42 @@ class SeatTokens:
             expires_at=timestamp(expires),
         )
 
-    async def claim(self, code: str, address: str) -> ClaimedSeat:
+    async def claim(self, code: str, address: str, caller: Caller = ANYBODY) -> ClaimedSeat:
         """Exchanges a code for the token of its seat, once. ``address``: who asks; it may be wrong only so
-        often. Raises RateLimited, NotFound for an unknown code, and CodeSpent.
+        often. ``caller``: a key has the seat from then on, as one that it has claimed. Raises RateLimited,
+        NotFound for an unknown code, and CodeSpent.
         """
         began = time.monotonic()
         self._guesses.check(address, began)
         now = now_ms()
-        claimed = await self._codes.use(code, now, ANYBODY)
-        row = None if claimed is None else await self._store.game(claimed.game_id)
-        if claimed is None or row is None:
+        owner = CLAIMED if caller.key_id is None else caller.owner
+        claimed = await self._codes.use(
+            code, now, caller, owner, lambda claimed: self._why_spent(claimed, now) is None
+        )
+        if claimed is None:
             self._guesses.wrong(address, began)
             raise NotFound("no seat has this code; perhaps a newer code has replaced it")
-        if claimed.used_at is not None:
-            raise CodeSpent("this code was used before; it is good for one browser, once")
-        if claimed.expires_at <= now:
-            raise CodeSpent("this code has expired")
-        if self._keys.is_compromised(claimed.by):
-            raise CodeSpent("the key that made this code was revoked as compromised")
-        epoch = epoch_of(row.epochs, claimed.seat)
-        if epoch != claimed.epoch:
-            raise CodeSpent("the seat's tokens were revoked, and this code with them")
+        if (why := self._why_spent(claimed, now)) is not None:
+            raise CodeSpent(why)
+        self._tell(claimed.game_id, claimed.seat)
         expires = _now_s() + SEAT_S
-        grant = Grant.for_seat(claimed.game_id, claimed.seat, epoch, expires, by=claimed.by or "")
+        grant = Grant.for_seat(claimed.game_id, claimed.seat, claimed.epoch, expires, by=claimed.by or "")
         token = self._keys.mint(grant)
         return ClaimedSeat(
             game_id=claimed.game_id, seat=claimed.seat, token=token, expires_at=timestamp(expires * 1000)
         )
+
+    def _why_spent(self, claimed: Claimed, now: int) -> str | None:
+        """Why the code is good for nothing; None: it is good. Raises CorruptLog."""
+        if claimed.used_at is not None:
+            return "this code was used before; it is good for one browser, once"
+        if claimed.expires_at <= now:
+            return "this code has expired"
+        if self._keys.is_compromised(claimed.by):
+            return "the key that made this code was revoked as compromised"
+        if epoch_of(claimed.epochs, claimed.seat) != claimed.epoch:
+            return "the seat's tokens were revoked, and this code with them"
+        return None
 
 
 def _now_s() -> int:

@@ -309,7 +309,8 @@ class Games:
         Cancels the open games instead when the batch was cancelled.
         """
         row = await self._store.batch(batch_id)
-        assert row is not None
+        if row is None:
+            return  # deleted meanwhile
         if row.cancelled:
             await self._cancel_games(batch_id)
             return
@@ -546,6 +547,10 @@ class Games:
         """Deletes a game for good. Raises NotFound, StillNeeded."""
         row = await self.row(game_id)
         return await self._delete([game_id], row.batch_id, by)
+
+    async def refuse_needed(self, batch_id: str) -> None:
+        """Raises StillNeeded for a batch that cannot be deleted now."""
+        await self._deleting.check(await self._deleting.games_of(batch_id))
 
     async def delete_batch(self, batch_id: str, *, by: str) -> DeletedView:
         """Deletes a batch with all its games for good. Raises NotFound, StillNeeded."""

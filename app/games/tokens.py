@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 
 from app.base.problems import documented
-from app.edge.auth import Caller
+from app.edge.auth import ANYBODY, Caller
 from app.edge.bodies import BodyRoute, Bounds, takes
-from app.edge.deps import CallerDep, needs
+from app.edge.deps import CallerDep, caller_of, needs
 from app.edge.queries import comma_list, link_next, listed
 from app.edge.tokens import MAX_WATCH_S, SEAT_S
 from app.games.access import Access, Sight
@@ -166,14 +166,17 @@ async def make_claim_code(
     "/claims",
     summary="Exchange a code for a seat's token",
     response_model=ClaimedSeat,
-    responses=documented(404, 410, 413, 415, 429),
+    responses=documented(401, 404, 410, 413, 415, 429),
 )
 @takes(Bounds(size=1_024, open=True))
 async def claim_seat(
     request: Request, claim: Claim, tokens: SeatTokensDep, response: Response
 ) -> ClaimedSeat:
-    """Needs no credential: the code is one, and it works once. Sixty wrong codes a minute from one address
-    are answered; the next ones have to wait.
+    """Needs no credential: the code is one, and it works once. A key that is sent with it has the seat from
+    then on, and sees the game as that seat until it ends. Sixty wrong codes a minute from one address are
+    answered; the next ones have to wait.
     """
+    caller = await caller_of(request) if "authorization" in request.headers else ANYBODY
     response.headers.update(NO_STORE)
-    return await tokens.claim(claim.code, request.client.host if request.client is not None else "")
+    address = request.client.host if request.client is not None else ""
+    return await tokens.claim(claim.code, address, caller)

@@ -180,7 +180,7 @@ class Recording:
         """A game's calls by key; ``game`` is its seed."""
         return self.calls(game)
 
-    async def keep(self, game: str, call: Call) -> Call:
+    async def keep(self, game: str, call: Call, owner: str = "") -> Call:
         """Adds a call in memory, and returns it."""
         self.add(game, call)
         return call
@@ -305,7 +305,7 @@ class AnswersFile:
         """A game's calls; ``game`` is its seed."""
         return self.recording.calls(game)
 
-    async def keep(self, game: str, call: Call) -> Call:
+    async def keep(self, game: str, call: Call, owner: str = "") -> Call:
         """Writes a call to the file, and returns it."""
         self.recording.add(game, call)
         self._file.write(self._signature.add(line_of(game, call)))

@@ -71,8 +71,10 @@ class Answers(Protocol):
         """The stored calls of a game, tries and answers that were put aside included."""
         ...
 
-    async def keep(self, game: str, call: Call) -> Call:
-        """Stores a call durably. Returns the stored call, which is another writer's if that came first."""
+    async def keep(self, game: str, call: Call, owner: str = "") -> Call:
+        """Stores a call durably. Returns the stored call, which is another writer's if that came first.
+        ``owner``: who pays; empty: nobody counts it.
+        """
         ...
 
     async def key_of_try(self, game: str, key: CallKey) -> CallKey:
@@ -472,7 +474,7 @@ class _GameSession:
                         raise
                     self._words[question.key] = ": ".join(filter(None, (fault.cause, fault.words)))
                 call = replace(call, http_calls=call.http_calls + tries.free)
-                stored = await self._stored(lambda: sessions.answers.keep(self.game, call))
+                stored = await self._stored(lambda: sessions.answers.keep(self.game, call, sessions.owner))
                 # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)
                 _observe(call)
@@ -489,12 +491,12 @@ class _GameSession:
         """Stores what a call without an answer has cost, once: its key is chosen before the first commit, of
         which the acknowledgement may be lost.
         """
-        answers, stored = self._sessions.answers, None
+        answers, owner, stored = self._sessions.answers, self._sessions.owner, None
         # Another process that still plays this game may have stored a try of its own under the key.
         while stored is None or stored.latency_s != call.latency_s:
             key = await self._stored(lambda: answers.key_of_try(self.game, call.key))
             tried = replace(call, key=key)
-            stored = await self._stored(lambda tried=tried: answers.keep(self.game, tried))  # type: ignore[misc]
+            stored = await self._stored(lambda tried=tried: answers.keep(self.game, tried, owner))  # type: ignore[misc]
 
     async def _stored(self, store: Callable[[], Awaitable[T]]) -> T:
         """Stores what was paid for. While the database is away it waits, and holds its slot: others are not

@@ -1,6 +1,7 @@
 """One-time codes that are exchanged for the token of a seat. Only their hashes are stored."""
 
 import hashlib
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from sqlalchemy import delete, insert, select, update
@@ -10,14 +11,15 @@ from app.store.audit import Audit, Doer
 from app.store.db import Database
 from app.store.games import random_signs
 from app.store.keys import KeyStore
-from app.store.rows import check_row
+from app.store.rows import Damaged, check_row
 from app.store.tables import claim_codes, games
 
 __all__ = ["CLAIMED", "OFFERED", "ClaimCodes", "Claimed"]
 
 OFFERED: Final = ""
 CLAIMED: Final = "claimed"
-"""Whose a seat is that a code is out for, and one that somebody has taken by a code (``GameRow.taken``)."""
+"""Whose a seat is that a code is out for, and one that somebody without a key has taken by a code
+(``GameRow.taken``)."""
 
 _SIGNS: Final = 26
 
@@ -34,6 +36,8 @@ class Claimed(NamedTuple):
     """When it was used before; None: never."""
     by: str | None
     """The public name of the credential that made it; None: unknown."""
+    epochs: Mapping[str, int] | Damaged | None = None
+    """Of the valid tokens of the game's seats."""
 
 
 class ClaimCodes:
@@ -71,9 +75,12 @@ class ClaimCodes:
         await self._database.writer.run(work)
         return code
 
-    async def use(self, code: str, now: int, by: Doer) -> Claimed | None:
-        """Uses the code up, unless it was used before or has expired. What it stands for, as it was before;
-        None for an unknown code. Raises CorruptLog for one whose row cannot be read.
+    async def use(
+        self, code: str, now: int, by: Doer, owner: str, is_good: Callable[[Claimed], bool]
+    ) -> Claimed | None:
+        """Uses the code up if it is good. What it stands for, as it was before; None for an unknown code.
+        ``by``: who uses it. ``owner``: whose the seat is from then on. Raises CorruptLog for a code whose row
+        cannot be read.
         """
         this = claim_codes.c.code == _hash(code)
 
@@ -96,14 +103,18 @@ class ClaimCodes:
                 return None
             check_row(claim_codes, {"code": _hash(code), **row._mapping})
             found = Claimed(*row)
-            if found.used_at is None and found.expires_at > now:
+            game = games.c.game_id == found.game_id
+            held = (
+                await connection.execute(select(games.c.epochs, games.c.taken).where(game).with_for_update())
+            ).first()
+            if held is None:
+                return None
+            found = found._replace(epochs=held.epochs)
+            if is_good(found):
                 await connection.execute(update(claim_codes).where(this).values(used_at=now))
-                game = games.c.game_id == found.game_id
-                taken = (
-                    await connection.execute(select(games.c.taken).where(game).with_for_update())
-                ).scalar()
+                taken = held.taken
                 if taken is not None and taken.get(str(found.seat)) == OFFERED:
-                    taken = {**taken, str(found.seat): CLAIMED}
+                    taken = {**taken, str(found.seat): owner}
                     await connection.execute(update(games).where(game).values(taken=taken))
                 await self._audit.add(
                     connection, by, "claim", found.game_id, seat=found.seat, code_by=found.by

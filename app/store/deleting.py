@@ -53,8 +53,8 @@ log = structlog.get_logger()
 
 OF_GAMES: Final[tuple[Table, ...]] = (
     events,
-    model_calls,
     model_spending,
+    model_calls,  # after their account: see CallStore.keep
     inbox,
     refusals,
     holders,

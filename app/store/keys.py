@@ -153,4 +153,7 @@ class KeyStore:
         if owner is not None:
             changed["taken"] = {**(row.taken or {}), str(seat): owner}
         await connection.execute(update(games).where(games.c.game_id == game_id).values(changed))
+        replaced = (tokens.c.game_id == game_id, tokens.c.seat == seat, tokens.c.revoked_at.is_(None))
+        at = self._database.writer.stamp()
+        await connection.execute(update(tokens).where(*replaced).values(revoked_at=at))
         return int(epochs[str(seat)])

@@ -6,7 +6,22 @@ from dataclasses import asdict, astuple, replace
 from typing import Any, Final, NamedTuple
 
 import structlog
-from sqlalchemy import Select, and_, bindparam, case, false, func, insert, or_, select, text, tuple_, update
+from sqlalchemy import (
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement
@@ -17,7 +32,7 @@ from app.base.clock import DAY_MS
 from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
 from app.store.rows import finite, is_readable, is_text, row_name
-from app.store.tables import events, games, model_calls, model_spending
+from app.store.tables import deletions, events, games, model_calls, model_spending
 from engine.errors import CorruptLog
 from engine.terms import Seat
 
@@ -39,14 +54,20 @@ _SPEND: Final = (
 """Adds a call to what its game, or its judge, has spent."""
 
 _SPEND_TODAY: Final = text(
-    "INSERT INTO owner_spending (account, day, owner, tokens, cost) "
-    "SELECT game_id, CAST(:today AS integer), owner, CAST(:more_tokens AS bigint), "
-    "CAST(:more_cost AS double precision) FROM model_spending "
-    "WHERE game_id = :of_game AND owner IS NOT NULL "
+    "INSERT INTO owner_spending (account, day, owner, tokens, cost) VALUES ("
+    "CAST(:of_game AS varchar), CAST(:today AS integer), CAST(:owner AS varchar), "
+    "CAST(:more_tokens AS bigint), CAST(:more_cost AS double precision)) "
     "ON CONFLICT (account, day) DO UPDATE SET tokens = owner_spending.tokens + excluded.tokens, "
     "cost = owner_spending.cost + excluded.cost"
 )
 """Adds a call to what its owner has spent today. The row is the game's own: no two processes wait for it."""
+
+_FORGET: Final = delete(model_calls).where(
+    _c.game_id == bindparam("of_game"),
+    exists(select(deletions.c.game_id).where(deletions.c.game_id == bindparam("of_game"))),
+)
+"""Of a game that was deleted while a model was answering, nothing is kept. Whoever deletes a game begins with
+its account, in which each call is noted first: so one of the two sees what the other has written."""
 
 _PAGE: Final = 500
 """The number of calls to read at once when there may be very many."""
@@ -65,8 +86,8 @@ def _spent(game: str, call: Call) -> dict[str, Any]:
     return {"of_game": game, "more_tokens": tokens, "more_cost": call.cost}
 
 
-def _spent_today(game: str, call: Call, at: int) -> dict[str, Any]:
-    return {**_spent(game, call), "today": at // DAY_MS}
+def _spent_today(game: str, call: Call, at: int, owner: str) -> dict[str, Any]:
+    return {**_spent(game, call), "today": at // DAY_MS, "owner": owner}
 
 
 def _row(game: str, call: Call) -> dict[str, Any]:
@@ -209,17 +230,20 @@ class CallStore:
                 return
             after = CallKey(*(rows[-1][column.name] for column in columns))
 
-    async def keep(self, game: str, call: Call) -> Call:
-        """Commits a call and returns it. If a call is stored under its key already, returns that call. Raises
-        CorruptLog if the stored call is damaged.
+    async def keep(self, game: str, call: Call, owner: str = "") -> Call:
+        """Commits a call and returns it. If a call is stored under its key already, returns that call. Of a
+        game that is deleted, only what ``owner`` has spent today is stored. Raises CorruptLog if the stored
+        call is damaged.
         """
         row = _row(game, call)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
+            spent = [(_SPEND_TODAY, [_spent_today(game, call, at, owner)])] if owner else []
             return [
-                (_INSERT, [{**row, "at": at}]),
                 (_SPEND, [_spent(game, call)]),
-                (_SPEND_TODAY, [_spent_today(game, call, at)]),
+                (_INSERT, [{**row, "at": at}]),
+                *spent,
+                (_FORGET, [{"of_game": game}]),
             ]
 
         try:

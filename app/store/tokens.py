@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -39,8 +39,8 @@ class StoredToken:
     expires_at: int
     revoked_at: int | None = None
 
-    def state(self, now_ms: int) -> str:
-        """``active``, ``expired`` or ``revoked``."""
+    def state(self, now_ms: int) -> Literal["active", "expired", "revoked"]:
+        """What has become of the token, unless the key that it came from was revoked as compromised."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at <= now_ms else "active"

@@ -43,6 +43,7 @@ from app.play.meeting.schemas import (
 )
 from app.protocol.lobby import GameStarted
 from app.seats.seating import REMOTE
+from app.store.audit import Audit
 from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
 from app.store.games import ABSENT, OPEN, GameStore, new_id
@@ -119,6 +120,7 @@ class Meeting:
         self._tokens = tokens
         self._feed = feed
         self._quotas = quotas
+        self._audit = Audit(database)
         self._lifecycle = lifecycle
         self._looking: asyncio.Task[None] | None = None
         self._forgets_at = 0
@@ -264,6 +266,9 @@ class Meeting:
                         f"you have {MAX_OPEN} open seeks, the most that one owner may have", 10.0
                     )
                 await self._quotas.take_games(connection, caller.owner, 1)
+                if seats is not None:
+                    game_id = pool.removeprefix(OPEN_GAME)
+                    await self._audit.add(connection, caller, "claim", game_id, bot=bot, seek=seek.seek_id)
             if key is not None:
                 await key.keep(connection, 201, KeptSeek(seek_id=added.seek_id))
             return added
@@ -444,6 +449,7 @@ class Meeting:
             if await self._store.count_games(connection, caller.owner) > MAX_GAMES:
                 raise RateLimited(f"{MAX_GAMES} games of yours wait for players already", 10.0)
             await self._quotas.take_games(connection, caller.owner, 1)
+            await self._audit.add(connection, caller, "create", game.game_id, open_seats=len(seats))
 
         await self._database.writer.run(work)
         return _open_view(game, 0, caller)
@@ -463,6 +469,7 @@ class Meeting:
                 ended.extend(await self._store.waiting(connection, pool))
                 at = self._database.writer.stamp()
                 await self._store.expire(connection, [seek.seek_id for seek in ended], at)
+                await self._audit.add(connection, caller, "withdraw", game_id)
 
         await self._database.writer.run(work)
         self._tell(ended)

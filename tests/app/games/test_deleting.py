@@ -1,5 +1,6 @@
 """Deleted games are gone with everything that was stored about them, and nothing else is."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,17 @@ import sqlalchemy as sa
 from interintent_client import ApiError, Server
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.base.clock import DAY_MS, now_ms
 from app.store.deleting import OF_GAMES, Deleting
+from app.store.examining import examine
+from app.store.quotas import QuotaStore
 from app.store.rows import METADATA
-from tests.app.calling import Caller, calling, problem
+from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.evaluations.test_judging import MODEL, judging, over
 from tests.app.evaluations.test_judging_robust import SLOW
-from tests.app.modelling import calling_with, faking
+from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.real_server import local_settings, running_server
 from tests.app.store.one_of_each import TABLES, add, row
 
@@ -247,6 +251,38 @@ async def test_a_stranger_who_judges_a_public_game_does_not_keep_it(tmp_path: Pa
         calls = [row for row in rows["model_calls"] if game in row]
         assert calls
         assert not any('"statements"' in call for call in calls)
+
+
+async def test_an_answer_that_comes_after_its_game_was_deleted_is_paid_for_and_not_kept(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faking() as fake, calling_with(fake, database_url, api_key="ik_" + "o" * 43) as caller:
+        ann = await make_key(store_of(caller), "games:create", "games:cancel", "admin")
+        caller.headers.update(bearer(ann[1]))
+        calls, asked, deleted = caller.services.models.calls, asyncio.Event(), asyncio.Event()
+        keep = calls.keep
+
+        async def late(*given: Any) -> Any:
+            asked.set()
+            await deleted.wait()
+            return await keep(*given)
+
+        monkeypatch.setattr(calls, "keep", late)
+        batch, [game] = await caller.create(seats=DIRECT)
+        await asked.wait()
+        await caller.post(f"/batches/{batch}/cancel")
+        async with asyncio.timeout(WITHIN_S):
+            while (await caller.delete(f"/batches/{batch}")).status_code != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        deleted.set()
+        await caller.services.models.landed(game)
+        rows = await everything(database_url)
+        assert named(rows, game) == {"deletions", "owner_spending"}
+        day = now_ms() // DAY_MS
+        spent = await QuotaStore(caller.services.database).spent(f"key:{ann[0]}", day)
+        assert spent.tokens > 0
+        found = [one async for one in examine(caller.services.database, lambda done, of: None)]
+        assert found == []
 
 
 async def test_the_client_deletes(database_url: str) -> None:

@@ -159,7 +159,7 @@ async def test_a_schema_that_serves_this_program_no_longer_is_told_in_a_sentence
     with pytest.raises(UnknownSchema, match=r"ffffffffffff.*a newer release.*Run that release, or restore"):
         await database.start()
     await database.stop()
-    for words in (["migrate"], ["migrate", "--check"], ["keys", "list"]):
+    for words in (["migrate"], ["migrate", "--check"], ["keys", "list"], ["export", "b_1"], ["audit"]):
         refused = await asyncio.to_thread(interintent, *words, "--database-url", database_url)
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert refused.stderr.count("\n") == 1

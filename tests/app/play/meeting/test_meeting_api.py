@@ -15,6 +15,7 @@ from app.edge.auth import Caller as Credential
 from app.play.meeting import service as meeting_module
 from app.play.meeting.matching import AWAY_MS
 from app.play.meeting.schemas import NewSeek
+from app.store.audit import Audit
 from app.store.bots import BotStore
 from app.store.games import ABSENT
 from app.store.keys import KeyStore
@@ -357,6 +358,15 @@ async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded
     problem(await guarded.delete(path, headers=other), 404, "not-found")
     assert (await guarded.delete(path, headers=host)).json()["status"] == "withdrawn"
     assert (await shown(guarded, claim, guest))["status"] == "expired"
+    deeds, _ = await Audit(guarded.services.database).deeds(objects=[game])
+    hosts, guests = [
+        (await guarded.services.keys.caller(one["authorization"][7:])).name for one in (host, guest)
+    ]
+    assert [(deed.action, deed.by) for deed in deeds] == [
+        ("create", hosts),
+        ("claim", guests),
+        ("withdraw", hosts),
+    ]
     for wrong in ({"seats": [{}] * 5}, {"seats": [{"agent": "remote"}] + [{"agent": "open"}] * 4}):
         problem(await guarded.post("/games/open", json=wrong, headers=host), 422, "invalid-request")
     # A host that deals would play against guests whose roles it knows.
