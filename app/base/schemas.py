@@ -29,6 +29,7 @@ __all__ = [
     "MAX_LABELS",
     "MAX_LABEL_NAME",
     "MAX_MEMBERS",
+    "MAX_NAME",
     "Cancelled",
     "Cost",
     "GameStatus",
@@ -132,7 +133,10 @@ IS_NAME = AfterValidator(check_name)
 IS_NOTE = AfterValidator(check_note)
 """A validator of free text of callers that others are shown beside names."""
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=40), IS_NAME]
+MAX_NAME = 40
+"""Characters."""
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME), IS_NAME]
 
 
 ModelName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

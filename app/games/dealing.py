@@ -25,6 +25,7 @@ from engine.terms import Role
 __all__ = [
     "Dealer",
     "dealt",
+    "look_alike",
     "new_batch",
     "new_game",
     "players_of",
@@ -149,16 +150,21 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
     if beyond:
         raise InvalidRequest(f"the table has {profile.players} seats", f"/names/{beyond[0]}", "seats")
     names = [new.names.get(str(seat), usual) for seat, usual in enumerate(usual_names(profile.players), 1)]
-    looks: dict[str, int] = {}
-    for seat, name in enumerate(names, 1):
-        other = looks.setdefault(look_of(name), seat)
-        if other != seat:
-            raise InvalidRequest(
-                f"two seats cannot share a name: those of seats {other} and {seat} look alike",
-                "/names",
-                "twice",
-            )
+    if alike := look_alike(names):
+        one, other = alike
+        raise InvalidRequest(
+            f"two seats cannot share a name: those of seats {one} and {other} look alike", "/names", "twice"
+        )
     return names
+
+
+def look_alike(names: Sequence[str]) -> tuple[int, int] | None:
+    """The places, from 1, of two names that a reader would take for each other; None: there are none."""
+    looks: dict[str, int] = {}
+    for place, name in enumerate(names, 1):
+        if (other := looks.setdefault(look_of(name), place)) != place:
+            return other, place
+    return None
 
 
 def spread(specs: Sequence[T], players: int) -> list[T]:

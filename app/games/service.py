@@ -1,7 +1,8 @@
 """The operations behind the routes of games and batches."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,9 +21,10 @@ from app.base.errors import (
     NotFound,
     NotSuspended,
 )
+from app.base.names import check_name, check_note
 from app.base.off_loop import off_loop, whose
 from app.base.pace import Pace
-from app.base.schemas import OnUnusable
+from app.base.schemas import MAX_NAME, OnUnusable
 from app.base.sums import Sums
 from app.base.tasks import end_tasks
 from app.edge.auth import ANYBODY, Caller
@@ -33,6 +35,7 @@ from app.games.cancelling import Canceller
 from app.games.dealing import (
     Dealer,
     dealt,
+    look_alike,
     new_batch,
     new_game,
     shown_seats,
@@ -97,7 +100,7 @@ from app.store.games import (
 from app.store.log import LogReader
 from app.store.rows import BatchRow, Damaged, GameRow, whole
 from app.stream.feed import Feed
-from engine.errors import CorruptLog
+from engine.errors import CorruptLog, InvalidRecord
 from engine.events import AgentsSeated, Event
 from engine.foreign.record import SCHEMA, Record, read_record
 from engine.foreign.replay import replay
@@ -691,7 +694,33 @@ class Games:
 
 def _replayed(data: object) -> tuple[Record, State]:
     record = read_record(data)
+    _check_names(record)
     return record, replay(record)
+
+
+def _check_names(record: Record) -> None:
+    """Raises InvalidRecord for a name or an id that would mislead whoever reads it."""
+    for at, name in enumerate(record.names):
+        with _told_at(f"/players/{at}/name"):
+            if not 1 <= len(name) <= MAX_NAME:
+                raise ValueError(f"a name has 1 to {MAX_NAME} characters, got {len(name)}")
+            check_name(name)
+    if (alike := look_alike(record.names)) is not None:
+        raise InvalidRecord(
+            "two players cannot share a name: those of players {} and {} look alike".format(*alike),
+            f"/players/{alike[1] - 1}/name",
+        )
+    with _told_at("/id"):
+        check_note(record.id)
+
+
+@contextmanager
+def _told_at(pointer: str) -> Iterator[None]:
+    """Makes InvalidRecord of a ValueError."""
+    try:
+        yield
+    except ValueError as fault:
+        raise InvalidRecord(str(fault), pointer) from None
 
 
 def _changed(on_unusable: OnUnusable | None) -> dict[str, Any]:

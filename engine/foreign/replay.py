@@ -71,7 +71,7 @@ def replay(record: Record) -> State:
     game = _ReplayedGame(record, state)
     for number, move in enumerate(record.moves, 1):
         if move is not None:
-            game.number = number
+            game.begin(number)
             _PLAY[type(move)](game, move)
     game.end()
     return state
@@ -203,10 +203,12 @@ _NOTHING: Final[Refusals] = {}
 class _ReplayedGame:
     """The record and the game so far; one method per kind of move."""
 
-    __slots__ = ("number", "record", "state", "table", "unplayed")
+    __slots__ = ("number", "place", "record", "state", "table", "unplayed")
 
     number: int
     """The number of the present move, from 1."""
+    place: tuple[int, int]
+    """The quest and the attempt of the present move; once it is taken, the table has gone on."""
     table: Table
     unplayed: tuple[int, tuple[Seat, ...]] | None
     """The quest that has just failed by rejections, and the team rejected last. They are kept because the
@@ -217,18 +219,23 @@ class _ReplayedGame:
         self.record = record
         self.state = state
         self.table = state.table
-        self.number = 0
         self.unplayed = None
+        self.begin(0)
+
+    def begin(self, number: int) -> None:
+        """Begins with this move; 0: with what is told of the whole game."""
+        self.number = number
+        self.place = self.table.round, self.table.attempt
 
     def refuse(self, rule: str, expected: str, found: str) -> NoReturn:
-        table = self.table
+        quest, attempt = self.place
         raise IllegalRecord(
             self.record.id,
             rule,
             expected,
             found,
-            quest=table.round,
-            attempt=table.attempt,
+            quest=quest,
+            attempt=attempt,
             move=self.number or None,
         )
 
@@ -427,7 +434,7 @@ class _ReplayedGame:
             else:
                 self.hold_fire()
         if not table.over:
-            self.number = len(self.record.moves) + 1
+            self.begin(len(self.record.moves) + 1)
             self.refuse("end of the game", self.awaited(), "the end of the record")
         assert table.winner is not None
         assert table.ending is not None
@@ -445,7 +452,7 @@ class _ReplayedGame:
             ("assassination", shot == outcome.shot, _aim(shot), _aim(outcome.shot)),
         ):
             if not same:
-                self.number = 0
+                self.begin(0)
                 self.refuse(rule, expected, found)
 
     def shot(self) -> RecordedShot | None:

@@ -120,6 +120,30 @@ async def test_a_record_that_breaks_a_rule_is_refused_with_the_move_and_the_rule
 
 
 @pytest.mark.parametrize(
+    ("names", "pointer"),
+    [
+        ({0: "a\u200bb"}, "/players/0/name"),
+        ({1: "\u202eevil"}, "/players/1/name"),
+        ({2: "\u0410nna"}, "/players/2/name"),
+        ({0: ""}, "/players/0/name"),
+        ({0: "x" * 41}, "/players/0/name"),
+        ({3: "C1eo"}, "/players/3/name"),
+    ],
+)
+async def test_a_name_that_misleads_comes_in_with_no_record(
+    names: dict[int, str], pointer: str, tmp_path: Path
+) -> None:
+    record = json.loads(OURS[0].read_text("utf-8"))
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        for at, name in names.items():
+            record["players"][at]["name"] = name
+        problem(await caller.post("/games/import", json=record), 422, "invalid-record", pointer)
+        record = json.loads(OURS[0].read_text("utf-8")) | {"id": "a\u202eb"}
+        problem(await caller.post("/games/import", json=record), 422, "invalid-record", "/id")
+        assert (await caller.get("/games")).json()["games"] == []
+
+
+@pytest.mark.parametrize(
     "record",
     [
         {},

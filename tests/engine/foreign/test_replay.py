@@ -353,6 +353,27 @@ def test_a_refusal_names_rule_and_values_in_the_records_numbering(
     assert (refusal.rule, refusal.expected, refusal.found, refusal.move) == (rule, expected, found, move)
 
 
+@pytest.mark.parametrize(
+    ("name", "at", "change", "place"),
+    [
+        # What the record says of a move is compared when the table has gone on: to another attempt, a quest.
+        ("shot-missed-and-over", 1, {"votes": [True, True, False, False, False]}, (1, 1)),
+        ("forced-team", 4, {"result": "fail"}, (1, 1)),
+        ("forced-team", 21, {"hit": True}, None),
+    ],
+)
+def test_a_refusal_names_the_quest_and_the_attempt_of_the_move(
+    name: str, at: int, change: dict[str, Any], place: tuple[int, int] | None
+) -> None:
+    record = load(name)
+    record["moves"][at].update(change)
+    with pytest.raises(IllegalRecord) as refused:
+        told(record)
+    last = next(move for move in reversed(record["moves"][: at + 1]) if "attempt" in move)
+    assert refused.value.move == at + 1
+    assert (refused.value.quest, refused.value.attempt) == (place or (last["quest"], last["attempt"]))
+
+
 def test_a_dropped_vote_is_missed_at_the_quest() -> None:
     record = load("forced-team")
     del record["moves"][3]

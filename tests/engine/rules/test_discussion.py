@@ -259,13 +259,14 @@ def test_thoughts_stand_before_the_action_and_change_nothing_of_the_game() -> No
     assert game.asked == [("speak", 3)]
 
 
-def test_a_seat_records_its_own_thoughts_only() -> None:
+@pytest.mark.parametrize("other", [1, 3])
+def test_a_seat_records_its_own_thoughts_only(other: int) -> None:
     game = Play(profile="interintent")
     game.propose()
-    with pytest.raises(IllegalAction, match="seat 2 records its own thoughts, got seat 3's") as refusal:
-        game.do(
-            (2, Speak("", (ChoiceExplained(2, "speak", "so"), SpeechDrafted(3, "formulation", "a", "b"))))
-        )
+    words = f"seat 2 records its own thoughts, got seat {other}'s"
+    thoughts = (ChoiceExplained(2, "speak", "so"), SpeechDrafted(other, "formulation", "a", "b"))
+    with pytest.raises(IllegalAction, match=words) as refusal:
+        game.do((2, Speak("", thoughts)))
     assert refusal.value.pointer == "/thoughts/1"
 
 

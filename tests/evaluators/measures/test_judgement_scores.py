@@ -217,6 +217,8 @@ def test_how_often_modification_changes_the_choice() -> None:
     assert scores.by_round == {1: Rate(1, 2)}
     # Percival keeps one, drops one, adds one; the servant keeps both.
     assert (scores.kept, scores.dropped, scores.added) == (3, 1, 1)
+    scores.add(by_hand({"1.1.speak.2": chose(2, f"{SUPPORT} {CONVINCE}", SUPPORT)}))
+    assert (scores.kept, scores.dropped, scores.added) == (4, 2, 1)
 
 
 def test_a_turn_that_gives_no_items_is_no_change_of_mind() -> None:
