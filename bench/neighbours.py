@@ -50,7 +50,7 @@ async def _connection(port: int, key: str, number: int, until: float, statuses: 
     game = "g_nothere"
     loop = asyncio.get_running_loop()
     due = loop.time() + rnd.random() * CONNECTIONS / RATE
-    while due < until:
+    while max(due, loop.time()) < until:
         await asyncio.sleep(due - loop.time())
         # What comes late makes nothing after it later: a connection that waited catches up.
         due += CONNECTIONS / RATE

@@ -62,6 +62,17 @@ async def test_batches_go_by_age_and_label_and_what_is_open_is_named(database_ur
         assert (await prune(database_url, "--older-than", "1w"))["batches"] == 2
 
 
+async def test_the_log_of_the_queue_is_emptied(postgres_url: str) -> None:
+    async with calling(postgres_url) as caller:
+        await caller.played(count=2)
+        lines = sa.text("SELECT count(*) FROM pgqueuer_log")
+        assert (await caller.services.database.column(lines))[0] > 0
+        await prune(postgres_url, "--older-than", "90d", "--dry-run")
+        assert (await caller.services.database.column(lines))[0] > 0
+        await prune(postgres_url, "--older-than", "90d")
+        assert (await caller.services.database.column(lines))[0] == 0
+
+
 async def test_the_file_gets_smaller_when_asked_to(tmp_path: Path) -> None:
     file = tmp_path / "games.sqlite"
     url = f"sqlite:///{file}"
