@@ -1,12 +1,13 @@
 """Limits of WebSockets for which uvicorn has no settings: the frames of one message, the bytes from a peer
-that reads nothing, and the bytes after our close.
+that reads nothing, the bytes after our close, and the writes of one turn of the loop.
 
 This module depends on uvicorn's private ``WebSocketsSansIOProtocol``: an application sees only whole
 messages, and such peers never finish one (ADR 0023). Sending does not depend on that class: events go out
 through ASGI's ``send``.
 """
 
-from typing import Any, Final
+import asyncio
+from typing import Any, Final, cast
 
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -16,7 +17,7 @@ from websockets.typing import StatusLike
 
 from app.edge.headers import HEADERS
 
-__all__ = ["SocketProtocol"]
+__all__ = ["Gathering", "SocketProtocol"]
 
 AFTER_CLOSE: Final = 1 << 18
 """The most bytes that a peer may send after our close."""
@@ -28,6 +29,44 @@ towards the size limit."""
 _READ_AT_ONCE: Final = 4_096
 """This many bytes are parsed before their frames are handled, so that little is parsed after a frame that
 ends the connection."""
+
+
+GATHERED: Final = 1 << 16
+"""The most bytes that wait for the end of a turn."""
+
+
+class Gathering:
+    """A transport that writes all that is sent in one turn of the loop at once, such as an ack and the events
+    of its commit: each write is a call of the system, which costs as much as all else of a frame.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._gathered: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Writes at the end of the turn, or at once if much waits: the transport then says so."""
+        if not self._gathered:
+            self._loop.call_soon(self._flush)
+        self._gathered.append(data)
+        self._size += len(data)
+        if self._size > GATHERED:
+            self._flush()
+
+    def close(self) -> None:
+        """Writes what waits, and closes the connection."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        gathered, self._gathered, self._size = self._gathered, [], 0
+        if gathered and not self._transport.is_closing():
+            self._transport.write(b"".join(gathered))
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
@@ -49,6 +88,10 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         response = self._reject(status, text)
         response.headers.update(HEADERS)
         return response
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport = cast(asyncio.Transport, Gathering(self.transport, self.loop))
 
     def data_received(self, data: bytes) -> None:
         if self.close_sent:
