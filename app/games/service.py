@@ -78,6 +78,7 @@ from app.seats.inboxes import Inboxes, NoInbox
 from app.seats.seating import (
     ModelSeats,
     has_models,
+    has_only_scripts,
     model_seats,
     remote_seats,
     seat_agents,
@@ -96,6 +97,7 @@ from app.store.games import (
     Suspension,
     Tallied,
     new_id,
+    row_of,
 )
 from app.store.log import LogReader
 from app.store.rows import BatchRow, Damaged, GameRow, whole
@@ -212,7 +214,7 @@ class Games:
                 await key.keep(connection, 201 if len(first) == new.count else 202, created)
 
         await self._database.writer.run(work)
-        self._stored(first)
+        self._stored(batch_id, first, at)
         log.info("a batch is created", batch=batch_id, games=new.count)
         complete = len(first) == new.count
         if new.drive == "auto" or not complete:
@@ -347,16 +349,17 @@ class Games:
 
             if not await self._database.writer.run(work):
                 return
-            self._stored(chunk)
+            self._stored(batch_id, chunk, at)
             if new.drive == "auto":
                 queue(game.game_id for game in chunk)
             laid += len(chunk)
 
-    def _stored(self, new: Sequence[NewGame]) -> None:
+    def _stored(self, batch_id: str, new: Sequence[NewGame], at: int) -> None:
         metrics.games_created.labels("created").inc(len(new))
         for game in new:
             if game.drive == "auto":
-                self._reader.stored_now(game.game_id, game.log)
+                row = row_of(batch_id, game, at) if has_only_scripts(game.seats) else None
+                self._reader.stored_now(game.game_id, game.log, row)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

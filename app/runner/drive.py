@@ -120,7 +120,8 @@ async def drive(
     when an answer that an agent took was not committed, SeatAbsent when a stand-in has taken a seat over and
     the game goes on from its log, Stop where a model stops the game, and every error of an agent.
     """
-    row = await store.game(game_id)
+    # With a queue, others may have driven it since.
+    row = (reader.new_row(game_id) if job is None else None) or await store.game(game_id)
     if row is None or row.status not in OPEN or row.drive != "auto":
         return
     log = await reader.to_drive(game_id, row.head)

@@ -57,6 +57,7 @@ __all__ = [
     "new_id",
     "parent_of",
     "random_signs",
+    "row_of",
 ]
 
 R = TypeVar("R")
@@ -223,6 +224,11 @@ def _game_row(batch_id: str, game: NewGame, at: int) -> dict[str, Any]:
         "rated": game.rated,
         "unrated": game.unrated,
     }
+
+
+def row_of(batch_id: str, game: NewGame, at: int) -> GameRow:
+    """The row of a game as it is stored."""
+    return GameRow(**_game_row(batch_id, game, at))
 
 
 def _first_rows(new: Sequence[NewGame], at: int) -> Iterator[dict[str, Any]]:

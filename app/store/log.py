@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from app.base.clock import timestamp
 from app.base.off_loop import off_loop
 from app.store.db import Append, Database
-from app.store.rows import LAST_MS
+from app.store.rows import LAST_MS, GameRow
 from app.store.tables import events, games
 from app.store.trouble import trouble_of
 from engine.errors import CorruptLog
@@ -281,20 +281,26 @@ class LogReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._new: dict[str, Sequence[Event]] = {}
-        """The logs of games that this process has just stored, oldest first."""
+        self._new: dict[str, tuple[Sequence[Event], GameRow | None]] = {}
+        """The logs of games that this process has just stored, oldest first, and their rows."""
 
-    def stored_now(self, game_id: str, log: Sequence[Event]) -> None:
-        """Keeps the log of a game that was just stored, since somebody will soon drive it."""
-        self._new[game_id] = log
+    def stored_now(self, game_id: str, log: Sequence[Event], row: GameRow | None = None) -> None:
+        """Keeps the log of a game that was just stored, since somebody will soon drive it, and its row."""
+        self._new[game_id] = log, row
         if len(self._new) > NEW_GAMES:
             del self._new[next(iter(self._new))]
+
+    def new_row(self, game_id: str) -> GameRow | None:
+        """The row of a game as it was stored here, unless the game has been driven since. Somebody else may
+        have changed it: then nothing can be appended to the log as it was.
+        """
+        return self._new.get(game_id, ((), None))[1]
 
     async def to_drive(self, game_id: str, head: int) -> list[Event]:
         """As ``events``, of a game with ``head`` events. Reads nothing if the game was just stored here, and
         has not been driven since.
         """
-        log = self._new.pop(game_id, ())
+        log, _ = self._new.pop(game_id, ((), None))
         return list(log) if len(log) == head else await self.events(game_id)
 
     async def events(self, game_id: str) -> list[Event]:

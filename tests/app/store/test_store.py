@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Coroutine, Iterator, Sequence
 from contextvars import copy_context
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import sqlalchemy as sa
@@ -35,6 +35,8 @@ from engine.terms import FULL
 from tests import forked
 from tests.app.calling import PROJECT, calling
 from tests.app.real_server import local_settings
+
+T = TypeVar("T")
 
 HOSTILE = [
     "Robert'); DROP TABLE games;--",
@@ -122,6 +124,7 @@ async def test_a_new_game_goes_on_from_memory_only_while_nothing_was_appended(da
         laid.reader.stored_now(journal._game_id, create(INTERINTENT, 2))  # of another deal, to tell it by
     assert await laid.reader.to_drive(kept._game_id, kept.head) == list(create(INTERINTENT, 2))
     # Once only: whoever drives it appends to it.
+    assert laid.reader.new_row(kept._game_id) is None
     stored = await laid.reader.events(kept._game_id)
     assert stored == list(create(INTERINTENT, 1))
     assert await laid.reader.to_drive(kept._game_id, kept.head) == stored
@@ -271,7 +274,7 @@ async def _noted(order: list[str], name: str, written: Awaitable[Any]) -> None:
     order.append(name)
 
 
-def _for(owner: str, written: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+def _for(owner: str, written: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
     """Writes for this owner."""
     context = copy_context()
     context.run(whose.set, owner)
@@ -298,11 +301,15 @@ async def test_what_one_owner_writes_waits_for_one_transaction_of_another(databa
     # The first transaction of the loud one, the appends of the others together, its second, the work.
     assert set(order[1:5]) == {"appended 0", "appended 1", "appended 2", "third"}
     assert order == ["loud", *order[1:5], "loud", "worked"]
+
+    async def again() -> int:
+        before = order.count("loud")
+        await writer.run(_nothing)
+        return order.count("loud") - before
+
     # One after the other, each waits for the same.
     for number in range(5):
-        before = order.count("loud")
-        await _for("quiet", _noted(order, "again", writer.run(_nothing)))
-        assert order.count("loud") - before <= 2, number
+        assert await _for("quiet", again()) <= 2, number
     await asyncio.gather(*many)
     assert order.count("loud") == 155
     await laid.database.stop()
