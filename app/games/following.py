@@ -16,7 +16,7 @@ from app.store.games import OPEN, GameStore
 from app.store.log import LogLine, LogReader, line_text
 from app.store.rows import GameRow
 from app.store.trouble import trouble_of
-from app.stream.feed import Feed
+from app.stream.feed import Feed, over_name
 from app.stream.positions import Positions
 from engine.errors import CorruptLog
 from engine.terms import Viewer
@@ -31,7 +31,7 @@ BETWEEN_S: Final = 0.02
 
 LOOKING: Final = 10
 """From one look to the next it takes so many times as long as the look took: large batches are looked at less
-often.
+often, until they are over.
 """
 
 
@@ -155,7 +155,8 @@ class Following:
         if not follow or first.status in OVER:
             return
         await asyncio.sleep(BETWEEN_S)
-        with self._feed.watch(batch_id) as watch:
+        over = over_name(batch_id)
+        with self._feed.watch(batch_id, over) as watch:
             while self._keys.is_valid(caller):
                 looked = time.monotonic()
                 try:
@@ -172,7 +173,8 @@ class Following:
                 if self._lifecycle.draining or shown.status in OVER:
                     return
                 await watch.wait(self._blank_s)
-                await asyncio.sleep(next_look - time.monotonic())
+                while not watch.rung_by(over) and (left := next_look - time.monotonic()) > 0:
+                    await watch.wait(left)
                 if time.monotonic() - sent >= self._blank_s:
                     sent = time.monotonic()
                     yield b"\n"

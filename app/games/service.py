@@ -101,7 +101,7 @@ from app.store.games import (
 )
 from app.store.log import LogReader
 from app.store.rows import BatchRow, Damaged, GameRow, whole
-from app.stream.feed import Feed
+from app.stream.feed import Feed, over_name
 from engine.errors import CorruptLog, InvalidRecord
 from engine.events import AgentsSeated, Event
 from engine.foreign.record import SCHEMA, Record, read_record
@@ -292,6 +292,7 @@ class Games:
                     delay_s = min(2 * delay_s + LEFT_S, LEFT_LAST_S)
                     await asyncio.sleep(delay_s)
                     driven |= self._runner.submit(left, owner=owner)
+            self._feed.ring(over_name(batch_id))
         finally:
             for game_id, over in driven.items():
                 if not over.done():

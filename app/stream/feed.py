@@ -11,7 +11,7 @@ from app.store.log import LogLine, is_last
 from engine.profile import TEAM_SIZES
 from engine.terms import PUBLIC
 
-__all__ = ["ANY_SEAT", "MAX_LINES", "Feed", "Tails", "Watch", "held_name", "request_name"]
+__all__ = ["ANY_SEAT", "MAX_LINES", "Feed", "Tails", "Watch", "held_name", "over_name", "request_name"]
 
 MAX_LINES: Final = 512
 """Events kept of one game, including hidden ones."""
@@ -20,6 +20,11 @@ MAX_LINES: Final = 512
 def request_name(game_id: str, request_id: str) -> str:
     """The name of hints about the outcome of a request. Hints about a game or a batch go by its id."""
     return f"{game_id}/{request_id}"
+
+
+def over_name(batch_id: str) -> str:
+    """The name of hints that this process has driven all games of a batch to their ends."""
+    return f"{batch_id}/over"
 
 
 ANY_SEAT: Final = 0

@@ -13,9 +13,11 @@ import pytest
 from interintent_client import Server
 
 from app.edge.lines import Lines
+from app.games import following
 from app.games.following import BETWEEN_S, Following
 from app.store.trouble import DatabaseAway
 from app.stream.feed import Feed
+from tests.app.calling import WITHIN_S, calling
 from tests.app.real_server import local_settings, running_server
 from tests.postgres import PostgresServer
 
@@ -96,3 +98,14 @@ async def test_no_log_is_empty_because_its_database_is_away(monkeypatch: pytest.
                     await client.get(f"/games/{game.id}/events")
             await asyncio.to_thread(own.start)
             assert [event.raw async for event in game.log()] == stored
+
+
+async def test_the_end_of_a_batch_is_told_however_long_the_next_look_would_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "LOOKING", 1_000_000)
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        batch, _ = await caller.create(count=200, seats=[{"agent": "random"}])
+        async with asyncio.timeout(WITHIN_S):
+            lines = await caller.lines(f"/batches/{batch}/events", follow=True)
+    assert lines[-1]["status"] == "done"
