@@ -86,7 +86,7 @@ async def on_database(
     with _plain_faults(settings, makes=makes):
         parts = Composition(settings)
         try:
-            await (parts.database.start() if writes else parts.database.schema())
+            await _ready(parts.database, writes=writes, makes=makes)
             yield parts
         finally:
             # Calls to models are paid for: their answers are awaited and stored.
@@ -102,10 +102,17 @@ async def on_tables(
     with _plain_faults(settings, makes=makes):
         database = Database(settings)
         try:
-            await (database.start() if writes else database.schema())
+            await _ready(database, writes=writes, makes=makes)
             yield database
         finally:
             await database.stop()
+
+
+async def _ready(database: Database, *, writes: bool, makes: bool) -> None:
+    if writes:
+        await database.start()
+    elif not makes:  # a look would make the file
+        await database.schema()
 
 
 @contextmanager

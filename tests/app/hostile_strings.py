@@ -407,10 +407,14 @@ class Hostile:
         await caller.post(f"{path}/cancel")
 
     async def imported(self) -> None:
-        """Names and speeches of foreign records, which keep control characters."""
+        """Names and speeches of foreign records; the speeches keep control characters."""
         texts, record = self._texts, json.loads(RECORD.read_text("utf-8"))
-        for player in record["players"]:
-            player["name"] = f"{player['seat']}{texts.sound(39)}"
+        drawn: dict[str, str] = {}
+        while len(drawn) < len(record["players"]):
+            name = texts.name(40)
+            drawn.setdefault(look_of(name), name)
+        for player, name in zip(record["players"], drawn.values(), strict=True):
+            player["name"] = name
         moves = [move for move in record["moves"] if move["type"] == "discuss"]
         for move in moves:
             move["text"] = texts.sound(2000, 1)
@@ -426,6 +430,9 @@ class Hostile:
         for move in moves:
             self.outcome.same("record", move["text"], move["text"] if spoken[move["text"]] > 0 else None)
             spoken[move["text"]] -= 1
+        named = json.loads(json.dumps(record))
+        named["players"][2]["name"] = name = texts.no_name(40)
+        await self._refused("record", "/games/import", named, name, "/players/2/name")
         sent = self._texts.chance.choice(("\0", "a\ud800", "\udfff"))
         moves[0]["text"] = sent
         place = record["moves"].index(moves[0])

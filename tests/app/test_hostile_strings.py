@@ -37,7 +37,7 @@ async def test_a_reader_that_lets_every_text_in_is_found(
 ) -> None:
     monkeypatch.setattr(json_reader, "_read_slowly", lambda body, *_: json.loads(body))
     monkeypatch.setattr(json_reader, "_check_texts", lambda *_: None)
-    found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 600, seed=2)
+    found = await hostile(f"sqlite:///{tmp_path / 'games.sqlite'}", 1200, seed=2)
     assert len(found["wrong"]) >= 2
 
 
