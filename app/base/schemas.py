@@ -134,7 +134,7 @@ IS_NOTE = AfterValidator(check_note)
 """A validator of free text of callers that others are shown beside names."""
 
 MAX_NAME = 40
-"""Characters."""
+"""The most characters of a name."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_NAME), IS_NAME]
 

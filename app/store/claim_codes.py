@@ -79,8 +79,8 @@ class ClaimCodes:
         self, code: str, now: int, by: Doer, owner: str, is_good: Callable[[Claimed], bool]
     ) -> Claimed | None:
         """Uses the code up if it is good. What it stands for, as it was before; None for an unknown code.
-        ``by``: who uses it. ``owner``: whose the seat is from then on. Raises CorruptLog for a code whose row
-        cannot be read.
+        ``by``: who uses it. ``owner``: whose an offered seat is from then on. Raises CorruptLog for a code
+        whose row cannot be read.
         """
         this = claim_codes.c.code == _hash(code)
 
