@@ -207,17 +207,18 @@ class GameInbox:
             raise SeatAbsent(seat, self._absences[seat])
 
     async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Settled:
-        self._waiting[request.id] = None
-        self._deadlines[request.id] = deadline
+        request_id = request.id
+        self._waiting[request_id] = None
+        self._deadlines[request_id] = deadline
         waits_until = None if self._patience_s is None else time.monotonic() + self._patience_s
         try:
-            with self._feed.watch(request_name(self.game_id, request.id), self.game_id) as watch:
+            with self._feed.watch(request_name(self.game_id, request_id), self.game_id) as watch:
                 # Once more: from here on no hint is missed.
                 settled = (
-                    await self._store.outcome_and_refusals(self.game_id, request.id) if look_first else None
+                    await self._store.outcome_and_refusals(self.game_id, request_id) if look_first else None
                 )
                 while settled is None:
-                    if (answer := self._waiting.get(request.id)) is not None:
+                    if (answer := self._waiting.get(request_id)) is not None:
                         return answer, []
                     left_s = (deadline - now_ms()) / 1000
                     if left_s <= 0:
@@ -227,14 +228,14 @@ class GameInbox:
                     if patience_s <= 0:
                         raise GameWaits(list(self._deadlines), min(self._deadlines.values()))
                     rung = await watch.wait(min(left_s, SILENCE_S, patience_s))
-                    if self._waiting.get(request.id) is None and (rung or left_s > SILENCE_S):
-                        settled = await self._store.outcome_and_refusals(self.game_id, request.id)
+                    if self._waiting.get(request_id) is None and (rung or left_s > SILENCE_S):
+                        settled = await self._store.outcome_and_refusals(self.game_id, request_id)
                         if settled is None:
                             await self._check_open()
             return settled
         finally:
-            self._waiting.pop(request.id, None)
-            del self._deadlines[request.id]
+            self._waiting.pop(request_id, None)
+            del self._deadlines[request_id]
 
     async def _check_open(self) -> None:
         """Raises Conflict when the game is over."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
@@ -29,6 +30,23 @@ T = TypeVar("T")
 
 READERS: Final = 4
 """The most queries that an SQLite file answers at a time."""
+
+SMALL: Final = 100
+"""The most rows of a commit that the event loop executes itself: about a millisecond."""
+
+TURNS: Final = 100
+"""Of so many commits the first two are the thread's, however small: in the first, SQLite moves what was
+committed into the file; in the second, it waits for the disk once more.
+"""
+
+CHECKPOINT: Final = 1_000
+"""Pages of the write-ahead log from which on SQLite moves them into the file; its own default."""
+
+SLOW_S: Final = 0.01
+"""Seconds after which a commit on the loop was slow: the disk is busy, or bad."""
+
+SLOW_TURNS: Final = 1_000
+"""After a slow commit on the loop, this many are the thread's."""
 
 
 def sqlite_exists(url: str) -> bool:
@@ -183,16 +201,24 @@ class _OnThread:
 
 
 class SqliteCommits:
-    """Commits to an SQLite file on a thread of its own, a whole transaction at a time.
+    """Commits to an SQLite file, a whole transaction at a time: small ones on the event loop, all others on a
+    thread of their own (ADR 0052).
 
     The asyncio driver changes between its thread and the loop for every statement, which takes longer than
-    the commit. This thread shares the interpreter with the loop, so whatever SQLAlchemy does at every
+    the commit. The thread here shares the interpreter with the loop, so whatever SQLAlchemy does at every
     execution costs twice: it compiles each statement once, and the driver executes it.
     """
 
     def __init__(self, url: str, settings: Settings) -> None:
         file = make_url(url).set(drivername="sqlite+pysqlite")
-        self._engine = create_engine(file, poolclass=NullPool, hide_parameters=True)
+        self._engine = create_engine(
+            file,
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args={
+                "check_same_thread": False
+            },  # the loop and the thread never use it at the same time
+        )
         # A connection of its own, so that ``version`` changes with what is not an append.
         self._others = create_engine(file, poolclass=QueuePool, pool_size=1, hide_parameters=True)
         for engine in (self._engine, self._others):
@@ -200,13 +226,33 @@ class SqliteCommits:
         self._connection: PoolProxiedConnection | None = None
         self._opened = 0
         """Connections so far."""
+        self._waits = True
+        """Whether the connection waits for other writers, and moves what was committed into the file."""
+        self._waits_for_disk = settings.synchronous_full
+        """Whether every commit waits for the disk."""
+        self._turn = 0
+        """Of the next commit; those below two are the thread's."""
         self._statements = PreparedStatements(self._engine.dialect)
         # The two futures that an executor makes for each commit would double the cost of handing it over.
         self._waiting: SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     async def commit(self, statements: Statements) -> None:
-        await self._on_thread(partial(self._commit, statements))
+        turn, self._turn = self._turn, (self._turn + 1) % TURNS if self._turn >= 0 else self._turn + 1
+        is_small = sum(len(rows) for _, rows in statements) <= SMALL
+        if turn < 2 or not is_small or self._waits_for_disk or not self._commit_here(statements):
+            await self._on_thread(partial(self._commit, statements))
+
+    def _commit_here(self, statements: Statements) -> bool:
+        """Commits on the event loop; False if it cannot be done at once."""
+        if self._connection is None:
+            return False
+        started = time.perf_counter()
+        try:
+            return self._commit(statements, waits=False)
+        finally:
+            if time.perf_counter() - started > SLOW_S:
+                self._turn = -SLOW_TURNS
 
     async def alone(self, work: Work) -> Any:
         return await self._on_thread(partial(copy_context().run, self._alone, work))
@@ -234,6 +280,7 @@ class SqliteCommits:
         if self._connection is None:
             self._connection = self._engine.raw_connection()
             self._opened += 1
+            self._waits = True
         return self._connection.driver_connection
 
     def _version(self) -> int:
@@ -241,14 +288,25 @@ class SqliteCommits:
         # SQLite's number counts for one connection alone.
         return (self._opened << 32) + int(version)
 
-    def _commit(self, statements: Statements) -> None:
+    def _commit(self, statements: Statements, *, waits: bool = True) -> bool:
+        """False if somebody else is writing, and this does not wait: then nothing is committed."""
         prepared = self._statements.prepare(statements)
         driver = self._connected()
         try:
-            driver.execute("BEGIN IMMEDIATE")
+            if waits != self._waits:
+                driver.execute(f"PRAGMA busy_timeout = {LOCK_WITHIN_S * 1000 if waits else 0}")
+                driver.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT if waits else 0}")
+                self._waits = waits
+            try:
+                driver.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as fault:
+                if waits or fault.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+                return False
             for statement, rows in prepared:
                 driver.executemany(statement.text, map(statement.values, rows))
             driver.execute("COMMIT")
+            return True
         except sqlite3.IntegrityError as fault:
             driver.rollback()
             raise self._error(fault) from fault

@@ -436,9 +436,9 @@ class Writer:
             if not self._waiting:
                 self._changed.clear()
                 await self._changed.wait()
-                # One turn of the loop lets every game that is ready submit its step. After a commit there is
-                # no need to wait: it took several turns.
-                await asyncio.sleep(0)
+            # One turn of the loop lets every game that is ready submit its step, and everything else go on.
+            await asyncio.sleep(0)
+            if not self._waiting:
                 continue
             job = self._waiting.take()
             self._health.begins_to_write()
