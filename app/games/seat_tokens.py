@@ -27,7 +27,7 @@ from app.games.schemas import (
 from app.seats.limits import Guesses
 from app.seats.seating import remote_seats
 from app.store.audit import Audit
-from app.store.claim_codes import CLAIMED, OFFERED, ClaimCodes, Claimed
+from app.store.claim_codes import OFFERED, ClaimCodes, Claimed
 from app.store.db import Database
 from app.store.games import GameStore, new_id
 from app.store.keys import KeyStore
@@ -220,16 +220,18 @@ class SeatTokens:
     async def claim_code(
         self, row: GameRow, seat: Seat, ttl_s: int, caller: Caller, sight: Sight
     ) -> ClaimCodeView:
-        """A new code for the seat; an earlier one that nobody has used is no longer good. Where the game's
-        owner is a key, the seat is no longer the owner's: its tokens are revoked. Raises InvalidRequest for a
-        seat that is not played from outside, Forbidden for one that somebody else has.
+        """A new code for the seat; an earlier one that nobody has used is no longer good. A seat that a key
+        has, as the game's owner or by a code, is no longer that key's: its tokens are revoked. Raises
+        InvalidRequest for a seat that is not played from outside, Forbidden for one that somebody else has.
         """
         if seat not in remote_seats(row.seats):
             raise InvalidRequest(f"seat {seat} of this game is not a remote seat", "/seat", "not_remote")
-        is_offered = (whole(row.taken) or {}).get(str(seat)) == OFFERED
+        holder = (whole(row.taken) or {}).get(str(seat))
+        is_offered = holder == OFFERED
         if not is_offered and seat not in sight.answers:
             raise Forbidden(_OF_OTHERS.format(seat=seat))
-        offers = not is_offered and await self._store.owner(row.batch_id) not in TRUSTED
+        owned = holder is not None or await self._store.owner(row.batch_id) not in TRUSTED
+        offers = owned and not is_offered
         expires = now_ms() + ttl_s * 1000
         async with self._audit.noted(caller, "make a code", row.game_id, seat=seat):
             code = await self._codes.make(
@@ -247,13 +249,13 @@ class SeatTokens:
 
     async def claim(self, code: str, address: str, caller: Caller = ANYBODY) -> ClaimedSeat:
         """Exchanges a code for the token of its seat, once. ``address``: who asks; it may be wrong only so
-        often. ``caller``: in a key's game, a key has the seat from then on, as one that it has claimed.
+        often. ``caller``: a key has the seat from then on, as one that it has claimed.
         Raises RateLimited, NotFound for an unknown code, and CodeSpent.
         """
         began = time.monotonic()
         self._guesses.check(address, began)
         now = now_ms()
-        owner = CLAIMED if caller.key_id is None else caller.owner
+        owner = None if caller.key_id is None else caller.owner
         claimed = await self._codes.use(
             code, now, caller, owner, lambda claimed: self._why_spent(claimed, now) is None
         )

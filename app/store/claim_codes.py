@@ -76,11 +76,11 @@ class ClaimCodes:
         return code
 
     async def use(
-        self, code: str, now: int, by: Doer, owner: str, is_good: Callable[[Claimed], bool]
+        self, code: str, now: int, by: Doer, owner: str | None, is_good: Callable[[Claimed], bool]
     ) -> Claimed | None:
         """Uses the code up if it is good. What it stands for, as it was before; None for an unknown code.
-        ``by``: who uses it. ``owner``: whose an offered seat is from then on. Raises CorruptLog for a code
-        whose row cannot be read.
+        ``by``: who uses it. ``owner``: whose the seat is from then on; None: nobody's in particular, so that
+        only a seat that was offered changes. Raises CorruptLog for a code whose row cannot be read.
         """
         this = claim_codes.c.code == _hash(code)
 
@@ -112,9 +112,10 @@ class ClaimCodes:
             found = found._replace(epochs=held.epochs)
             if is_good(found):
                 await connection.execute(update(claim_codes).where(this).values(used_at=now))
-                taken = held.taken
-                if taken is not None and taken.get(str(found.seat)) == OFFERED:
-                    taken = {**taken, str(found.seat): owner}
+                taken, seat = held.taken or {}, str(found.seat)
+                before = taken.get(seat)
+                if before == OFFERED or (before is None and owner is not None):
+                    taken = {**taken, seat: CLAIMED if owner is None else owner}
                     await connection.execute(update(games).where(game).values(taken=taken))
                 await self._audit.add(
                     connection, by, "claim", found.game_id, seat=found.seat, code_by=found.by

@@ -266,6 +266,36 @@ async def test_a_key_that_takes_a_seat_with_a_code_sees_the_game_as_that_seat(ca
     await until_status(caller, f"/games/{game}?viewer=full", 200, headers=bob.header)
 
 
+async def test_a_key_that_takes_a_seat_of_the_operators_game_sees_it_as_that_seat(caller: Caller) -> None:
+    made = await caller.post("/games", json={"seats": REMOTE}, headers=bearer(OPERATOR))
+    game = made.json()["games"][0]["game_id"]
+    bob, eve = [await key(caller, *SCOPES, *(scope + ANY for scope in SCOPES)) for _ in range(2)]
+    code = await caller.post(f"/games/{game}/seats/2/claim-code", headers=bearer(OPERATOR))
+    answer = await caller.post("/claims", json={"code": code.json()["code"]}, headers=bob.header)
+    assert (answer.status_code, answer.json()["seat"]) == (200, 2)
+    assert await viewer_of(caller, game, bob.text) == "seat:2"
+    problem(await caller.get(f"/games/{game}?viewer=full", headers=bob.header), 403, "forbidden")
+    for other in (eve.text, OPERATOR):
+        assert await viewer_of(caller, game, other) == "full"
+
+
+async def test_a_new_code_takes_a_seat_of_the_operators_game_from_its_key(caller: Caller) -> None:
+    made = await caller.post("/games", json={"seats": REMOTE}, headers=bearer(OPERATOR))
+    game = made.json()["games"][0]["game_id"]
+    bob, eve = [await key(caller, *SCOPES, *(scope + ANY for scope in SCOPES)) for _ in range(2)]
+    tokens = []
+    for one, other in ((bob, eve), (eve, bob)):
+        made = await caller.post(f"/games/{game}/seats/2/claim-code", headers=bearer(OPERATOR))
+        code = {"code": made.json()["code"]}
+        for token in tokens:
+            assert (await caller.get(f"/games/{game}", headers=bearer(token))).status_code == 401
+        claimed = await caller.post("/claims", json=code, headers=one.header)
+        tokens.append(claimed.json()["token"])
+        assert (await caller.post("/claims", json=code, headers=other.header)).status_code == 410
+        assert await viewer_of(caller, game, one.text) == "seat:2"
+        assert await viewer_of(caller, game, other.text) == "full"
+
+
 async def test_who_gives_all_seats_away_watches_like_everybody(caller: Caller) -> None:
     ann = await key(caller)
     _, game, _ = await create(caller, ann, seats=REMOTE)
