@@ -82,6 +82,8 @@ QUOTAS: Final[Mapping[QuotaName, Quota]] = {
         Quota("batch_size", "games in one request", "request", "server"),
         Quota("open_games", "games that are not over", "once", "server"),
         Quota("games_a_day", "games created on one day", "day", "server"),
+        Quota("open_seeks", "seeks that wait for others", "once", "server"),
+        Quota("waiting_games", "games that wait for players", "once", "server"),
         Quota("submissions_a_day", "submissions on one day", "day", "server"),
         Quota("model_tokens_a_day", "tokens of models on one day", "day", "server"),
         Quota("model_cost_a_day", "spent on models on one day", "day", "server"),
@@ -300,6 +302,16 @@ class Quotas:
         if limit is not None and opened and await self._store.open_games(owner, connection) > limit:
             raise self._exceeded("open_games", limit, 60.0, hint="wait until some are over, or cancel some")
 
+    async def check_waiting(
+        self, connection: AsyncConnection, owner: str, name: Literal["open_seeks", "waiting_games"]
+    ) -> None:
+        """Raises QuotaExceeded if what the caller's transaction has just stored is too much. Nobody else may
+        store more for this owner until the transaction ends.
+        """
+        limit = self.limit(owner, name)
+        if limit is not None and (await self._store.waiting(owner, connection))[name] > limit:
+            raise self._exceeded(name, limit, 10.0, hint="wait until some have begun, or withdraw some")
+
     async def take(self, connection: AsyncConnection, owner: str, name: QuotaName, count: int = 1) -> None:
         """Raises the day's count in the caller's transaction, which must fail with the error. Raises
         QuotaExceeded.
@@ -367,6 +379,7 @@ class Quotas:
             "bytes_a_day": counts.get("bytes_a_day", 0) + self._received.get((owner, OF_KEYS), 0),
             "batch_size": 0,
             "open_games": await self._store.open_games(owner),
+            **await self._store.waiting(owner),
             "model_tokens_a_day": spent.tokens,
             "model_cost_a_day": spent.cost,
         }

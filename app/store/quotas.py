@@ -169,6 +169,21 @@ class QuotaStore:
             return int((await connection.execute(query)).scalar_one())
         return int((await self._database.column(query))[0])
 
+    async def waiting(self, owner: str, connection: AsyncConnection | None = None) -> dict[str, int]:
+        """How many seeks (``open_seeks``) and games with open seats (``waiting_games``) of the owner wait for
+        others. ``connection``: counts as its transaction sees it.
+        """
+        counts = [
+            select(func.count()).select_from(table).where(table.c.status == "open", table.c.owner == owner)
+            for table in (seeks, open_games_)
+        ]
+        query = select(*(count.scalar_subquery() for count in counts))
+        if connection is not None:
+            found = (await connection.execute(query)).one()
+        else:
+            (found,) = await self._database.rows(query)
+        return dict(zip(("open_seeks", "waiting_games"), map(int, found), strict=True))
+
     async def spent(self, owner: str, day: int) -> SpentToday:
         """What the owner's games and judges have spent on models on this day."""
         of = owner_spending.c

@@ -100,11 +100,6 @@ class SeekStore:
         await connection.execute(update(seeks).where(*mine).values(seen_at=seek.seen_at))
         return read_row(SeekRow, row)
 
-    async def count(self, connection: AsyncConnection, owner: str) -> int:
-        """How many open seeks this owner has, as the caller's transaction sees it."""
-        query = select(func.count()).select_from(seeks).where(_OPEN, _s.owner == owner)
-        return int((await connection.execute(query)).scalar_one())
-
     async def seek(self, seek_id: str) -> SeekRow | None:
         return next(iter(await self._seeks(_s.seek_id == seek_id)), None)
 
@@ -218,11 +213,6 @@ class SeekStore:
     async def add_game(self, connection: AsyncConnection, game: OpenGameRow) -> None:
         """Stores a game with open seats in the caller's transaction."""
         await connection.execute(insert(open_games).values(values_of(game)))
-
-    async def count_games(self, connection: AsyncConnection, owner: str) -> int:
-        """How many games of this owner wait for players, as the caller's transaction sees it."""
-        query = select(func.count()).select_from(open_games).where(_o.status == "open", _o.owner == owner)
-        return int((await connection.execute(query)).scalar_one())
 
     async def open_game(self, game_id: str) -> OpenGameRow | None:
         rows = await self._database.mappings(select(open_games).where(_o.game_id == game_id))

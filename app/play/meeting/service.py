@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, random_bits, timestamp
-from app.base.errors import AlreadyOver, InvalidRequest, NotFound, RateLimited
+from app.base.errors import AlreadyOver, InvalidRequest, NotFound
 from app.base.lifecycle import Lifecycle
 from app.base.schemas import MAX_LABELS
 from app.base.tasks import end_tasks, keep_going
@@ -59,12 +59,6 @@ log = structlog.get_logger()
 
 LOOK_S: Final = 1.0
 """Seconds between checks whether a pool can be paired: the longest wait after a seeker's time is up."""
-
-MAX_OPEN: Final = 20
-"""Open seeks of one owner."""
-
-MAX_GAMES: Final = 20
-"""Games of one owner that wait for players."""
 
 KEPT_MS: Final = 7 * 24 * 3_600_000
 """How long seeks, and games with open seats, are kept that came to nothing."""
@@ -137,7 +131,7 @@ class Meeting:
     async def seek(self, new: NewSeek, caller: Caller, key: RequestKey | None = None) -> SeekView:
         """Stores a seek, and pairs it if others wait. A bot's repeated seek with the same terms is the open
         one. ``key``: under which the seek is kept for whoever repeats the request. Raises InvalidRequest,
-        NotFound, RateLimited, QuotaExceeded.
+        NotFound, QuotaExceeded.
         """
         if new.rematch_of is not None:
             return await self._rematch(new, new.rematch_of, key, caller)
@@ -261,10 +255,7 @@ class Meeting:
             added = await self._store.add(connection, seek)
             if added is seek:
                 await self._store.lock_owner(connection, caller.owner)
-                if await self._store.count(connection, caller.owner) > MAX_OPEN:
-                    raise RateLimited(
-                        f"you have {MAX_OPEN} open seeks, the most that one owner may have", 10.0
-                    )
+                await self._quotas.check_waiting(connection, caller.owner, "open_seeks")
                 await self._quotas.take_games(connection, caller.owner, 1)
                 if seats is not None:
                     game_id = pool.removeprefix(OPEN_GAME)
@@ -446,8 +437,7 @@ class Meeting:
         async def work(connection: AsyncConnection) -> None:
             await self._store.add_game(connection, game)
             await self._store.lock_owner(connection, caller.owner)
-            if await self._store.count_games(connection, caller.owner) > MAX_GAMES:
-                raise RateLimited(f"{MAX_GAMES} games of yours wait for players already", 10.0)
+            await self._quotas.check_waiting(connection, caller.owner, "waiting_games")
             await self._quotas.take_games(connection, caller.owner, 1)
             await self._audit.add(connection, caller, "create", game.game_id, open_seats=len(seats))
 

@@ -454,21 +454,26 @@ async def test_what_came_to_nothing_is_forgotten_after_a_week(
     assert (await shown(caller, waits))["status"] == "open"
 
 
-async def test_an_owner_has_only_so_many_open_seeks(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting_module, "MAX_OPEN", 2)
+async def allow(caller: Caller, **limits: float) -> None:
+    """Sets quotas of whoever calls without a key."""
+    await caller.services.quotas._store.change("keyless", limits, frozenset())
+    await caller.services.quotas.read()
+
+
+async def test_an_owner_has_only_so_many_open_seeks(caller: Caller) -> None:
+    await allow(caller, open_seeks=2)
     one = await seek(caller, "a", players=10)
     await seek(caller, "b", players=10)
     refused = await caller.post("/seeks", json={"bot": "c", "players": 10})
-    problem(refused, 429, "rate-limited")
+    assert "open_seeks" in problem(refused, 429, "quota-exceeded")["detail"]
     assert refused.headers["retry-after"] == "10"
     assert (await seek(caller, "a", players=10))["seek_id"] == one["seek_id"]
+    quotas = {quota["name"]: quota for quota in (await caller.get("/me")).json()["quotas"]}
+    assert [quotas["open_seeks"][what] for what in ("limit", "used", "left")] == [2, 2, 0]
 
 
-async def test_an_owner_gets_no_more_seeks_and_games_by_asking_for_many_at_once(
-    caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(meeting_module, "MAX_OPEN", 2)
-    monkeypatch.setattr(meeting_module, "MAX_GAMES", 2)
+async def test_an_owner_gets_no_more_seeks_and_games_by_asking_for_many_at_once(caller: Caller) -> None:
+    await allow(caller, open_seeks=2, waiting_games=2)
     # Of several pools: each is locked apart.
     wishes = [{"bot": f"b{number}", "players": 6 + number % 5} for number in range(12)]
     hosted = {"seats": [{"agent": "open"}] + [{}] * 4}
@@ -478,6 +483,8 @@ async def test_an_owner_gets_no_more_seeks_and_games_by_asking_for_many_at_once(
     assert sorted(statuses[:12]) == sorted(statuses[12:]) == [201] * 2 + [429] * 10
     lobby = (await caller.get("/seeks")).json()
     assert (len(lobby["seeks"]), len(lobby["games"])) == (2, 2)
+    quotas = {quota["name"]: quota for quota in (await caller.get("/me")).json()["quotas"]}
+    assert [quotas[name]["left"] for name in ("open_seeks", "waiting_games")] == [0, 0]
 
 
 async def test_a_game_that_cannot_be_stored_leaves_its_seeks_open(
