@@ -39,8 +39,10 @@ TURNS: Final = 100
 committed into the file; in the second, it waits for the disk once more.
 """
 
-CHECKPOINT: Final = 1_000
-"""Pages of the write-ahead log from which on SQLite moves them into the file; its own default."""
+CHECKPOINT: Final = 4_000
+"""Pages of the write-ahead log, 16 MB, from which on SQLite moves them into the file. Everybody who writes
+waits for that, 10 to 20 ms; with SQLite's own 1,000, three times a second beside fifty bots.
+"""
 
 SLOW_S: Final = 0.01
 """Seconds after which a commit on the loop was slow: the disk is busy, or bad."""
@@ -127,8 +129,7 @@ def _prepare(engine: Engine, settings: Settings, *, writes: bool) -> None:
         cursor.execute("PRAGMA journal_mode = WAL")
         cursor.execute(f"PRAGMA synchronous = {'FULL' if settings.synchronous_full else 'NORMAL'}")
         cursor.execute("PRAGMA foreign_keys = ON")
-        if not writes:
-            cursor.execute("PRAGMA query_only = ON")
+        cursor.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT}" if writes else "PRAGMA query_only = ON")
         cursor.close()
 
     if writes:
