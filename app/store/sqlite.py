@@ -216,15 +216,17 @@ class SqliteCommits:
             file,
             poolclass=NullPool,
             hide_parameters=True,
-            connect_args={
-                "check_same_thread": False
-            },  # the loop and the thread never use it at the same time
+            connect_args={"check_same_thread": False},
         )
         # A connection of its own, so that ``version`` changes with what is not an append.
         self._others = create_engine(file, poolclass=QueuePool, pool_size=1, hide_parameters=True)
         for engine in (self._engine, self._others):
             _prepare(engine, settings, writes=True)
         self._connection: PoolProxiedConnection | None = None
+        self._using = threading.Lock()
+        """Held by who uses the connection. The loop waits for it no longer than a look at the version takes:
+        the writer makes one commit after the other.
+        """
         self._opened = 0
         """Connections so far."""
         self._waits = True
@@ -285,12 +287,17 @@ class SqliteCommits:
         return self._connection.driver_connection
 
     def _version(self) -> int:
-        (version,) = self._connected().execute("PRAGMA data_version").fetchone()
-        # SQLite's number counts for one connection alone.
-        return (self._opened << 32) + int(version)
+        with self._using:
+            (version,) = self._connected().execute("PRAGMA data_version").fetchone()
+            # SQLite's number counts for one connection alone.
+            return (self._opened << 32) + int(version)
 
     def _commit(self, statements: Statements, *, waits: bool = True) -> bool:
         """False if somebody else is writing, and this does not wait: then nothing is committed."""
+        with self._using:
+            return self._execute(statements, waits=waits)
+
+    def _execute(self, statements: Statements, *, waits: bool) -> bool:
         prepared = self._statements.prepare(statements)
         driver = self._connected()
         try:
