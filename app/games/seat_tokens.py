@@ -249,8 +249,8 @@ class SeatTokens:
 
     async def claim(self, code: str, address: str, caller: Caller = ANYBODY) -> ClaimedSeat:
         """Exchanges a code for the token of its seat, once. ``address``: who asks; it may be wrong only so
-        often. ``caller``: a key has the seat from then on, as one that it has claimed.
-        Raises RateLimited, NotFound for an unknown code, and CodeSpent.
+        often. ``caller``: a key has the seat from then on, as one that it has claimed. Raises RateLimited,
+        NotFound for an unknown code, and CodeSpent.
         """
         began = time.monotonic()
         self._guesses.check(address, began)

@@ -224,9 +224,7 @@ class SqliteCommits:
             _prepare(engine, settings, writes=True)
         self._connection: PoolProxiedConnection | None = None
         self._using = threading.Lock()
-        """Held by who uses the connection. The loop waits for it no longer than a look at the version takes:
-        the writer makes one commit after the other.
-        """
+        """Held by a commit, or a look at the version, while it uses the connection. The loop never waits."""
         self._opened = 0
         """Connections so far."""
         self._waits = True
@@ -241,19 +239,21 @@ class SqliteCommits:
         self._thread: threading.Thread | None = None
 
     async def commit(self, statements: Statements) -> None:
-        turn, self._turn = self._turn, (self._turn + 1) % TURNS if self._turn >= 0 else self._turn + 1
+        turn = self._turn
+        self._turn = (turn + 1) % TURNS if turn >= 0 else turn + 1
         is_small = sum(len(rows) for _, rows in statements) <= SMALL
         if turn < 2 or not is_small or self._waits_for_disk or not self._commit_here(statements):
             await self._on_thread(partial(self._commit, statements))
 
     def _commit_here(self, statements: Statements) -> bool:
         """Commits on the event loop; False if it cannot be done at once."""
-        if self._connection is None:
+        if self._connection is None or not self._using.acquire(blocking=False):
             return False
         started = time.perf_counter()
         try:
-            return self._commit(statements, waits=False)
+            return self._execute(statements, waits=False)
         finally:
+            self._using.release()
             if time.perf_counter() - started > SLOW_S:
                 self._turn = -SLOW_TURNS
 
@@ -288,23 +288,28 @@ class SqliteCommits:
 
     def _version(self) -> int:
         with self._using:
-            (version,) = self._connected().execute("PRAGMA data_version").fetchone()
+            driver = self._connected()
+            self._let_wait(driver, waits=True)
+            (version,) = driver.execute("PRAGMA data_version").fetchone()
             # SQLite's number counts for one connection alone.
             return (self._opened << 32) + int(version)
 
-    def _commit(self, statements: Statements, *, waits: bool = True) -> bool:
-        """False if somebody else is writing, and this does not wait: then nothing is committed."""
+    def _let_wait(self, driver: Any, *, waits: bool) -> None:
+        if waits != self._waits:
+            driver.execute(f"PRAGMA busy_timeout = {LOCK_WITHIN_S * 1000 if waits else 0}")
+            driver.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT if waits else 0}")
+            self._waits = waits
+
+    def _commit(self, statements: Statements) -> None:
         with self._using:
-            return self._execute(statements, waits=waits)
+            self._execute(statements, waits=True)
 
     def _execute(self, statements: Statements, *, waits: bool) -> bool:
+        """False if somebody else is writing, and this does not wait: then nothing is committed."""
         prepared = self._statements.prepare(statements)
         driver = self._connected()
         try:
-            if waits != self._waits:
-                driver.execute(f"PRAGMA busy_timeout = {LOCK_WITHIN_S * 1000 if waits else 0}")
-                driver.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT if waits else 0}")
-                self._waits = waits
+            self._let_wait(driver, waits=waits)
             try:
                 driver.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as fault:

@@ -20,7 +20,7 @@ SOON_S = 30.0
 ROWS = Table("rows", MetaData(), Column("number", Integer, primary_key=True), Column("word", String))
 INSERT = insert(ROWS)
 PAGE = 4_096
-"""Bytes of a page, and a little more with its head in the write-ahead log."""
+"""Bytes of a page; in the write-ahead log it has a head of 24 more."""
 
 
 class Row(dict[str, Any]):
@@ -102,6 +102,25 @@ async def test_the_loop_goes_on_while_somebody_else_writes(commits: SqliteCommit
     other.close()
 
 
+async def test_the_loop_waits_for_nobody_who_uses_the_connection(commits: SqliteCommits) -> None:
+    first = await warm(commits)
+    with commits._using:
+        waiting = asyncio.create_task(commit(commits, [Row(first)]))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+    assert not await waiting
+    assert await commit(commits, [Row(first + 1)])
+
+
+async def test_a_look_at_the_version_between_commits_waits_as_before(commits: SqliteCommits) -> None:
+    first = await warm(commits)
+    assert await commit(commits, [Row(first)])
+    before = await commits.version()
+    assert commits._connected().execute("PRAGMA busy_timeout").fetchone() == (sqlite.LOCK_WITHIN_S * 1000,)
+    assert await commit(commits, [Row(first + 1)])
+    assert await commits.version() == before  # its own commits change nothing
+
+
 async def test_after_a_slow_commit_the_thread_has_the_next_ones(
     commits: SqliteCommits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,7 +148,7 @@ async def test_a_conflict_on_the_loop_commits_nothing(commits: SqliteCommits, fi
     assert await commit(commits, [Row(first)])
 
 
-async def test_the_log_before_the_file_stays_short(commits: SqliteCommits, file: Path) -> None:
+async def test_the_write_ahead_log_stays_short(commits: SqliteCommits, file: Path) -> None:
     """Although the loop never moves what it has committed into the file."""
     count = 60 * TURNS
     assert count * 2 > 2 * CHECKPOINT  # pages at least, if nothing were moved
