@@ -168,11 +168,13 @@ class GameInbox:
         Raises NotAnswered when a game that is stepped by hand has no outcome yet, Conflict when somebody else
         ended the game meanwhile, GameWaits, and SeatAbsent.
         """
-        if self._stand_in_after is not None:
-            await self._check_present(request, self._stand_in_after)
         opened_at = self._feed.tails.opened_at(self.game_id)
         # A request that opened after this inbox was made has no answer before the wait begins.
         just_opened = self._allowed is not None and opened_at is not None and opened_at > self._made_at
+        most = self._stand_in_after
+        if most is not None and self._absences.get(request.seat, most) >= most:
+            await self._check_present(request, most)
+            just_opened = False  # the answer may have come meanwhile
         settled = None if just_opened else await self._store.outcome_and_refusals(self.game_id, request.id)
         if settled is None:
             if opened_at is None:

@@ -1,11 +1,14 @@
 """The driving process takes an answer before its commit. One that is never committed has no effect."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from app.seats import inboxes
+from app.seats.remote_seat import MAX_ALLOWANCE_S
 from app.settings import Settings
 from app.store.db import Database
 from app.store.inbox import InboxStore, StoredRefusal, answer_outcome
@@ -49,9 +52,13 @@ async def asked(served: Served, one: Watcher) -> str:
     async with http_to(served.url) as client:
         game, tokens = await remote_game(client, rules=SHORT)
     await one.identify(game, token=tokens[1])
-    while (await one.next())["t"] != "request":
-        pass
+    await until_asked(one, TEAM)
     return game
+
+
+async def until_asked(one: Watcher, request: str) -> None:
+    while (await one.next()).get("request_id") != request:
+        pass
 
 
 async def says(one: Watcher, action: dict[str, Any]) -> dict[str, Any]:
@@ -104,3 +111,36 @@ async def test_an_acknowledged_answer_is_stored_once_and_its_step_is_in_the_log_
     assert stored is not None
     assert stored.action == '{"team":[1,2]}'
     assert (await types(served, game)).count("TeamProposed") == 1
+
+
+async def test_a_game_goes_on_with_an_answer_that_came_while_it_looked_whether_the_seat_is_there(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = InboxStore.missed
+    stored = asyncio.Event()
+
+    async def slowly(inbox: InboxStore, game_id: str, seat: int, most: int) -> int:
+        if seat == 2:
+            await stored.wait()
+        return await look(inbox, game_id, seat, most)
+
+    monkeypatch.setattr(InboxStore, "missed", slowly)
+    monkeypatch.setattr(inboxes, "SILENCE_S", 1e6)  # it goes on because of a hint, or never
+    async with watching(served.ws_url) as one, http_to(served.url) as client, asyncio.timeout(100):
+        game, tokens = await remote_game(
+            client, rules=SHORT, stand_in_after=3, deadlines_s={"vote": MAX_ALLOWANCE_S}
+        )
+        await one.identify(game, token=tokens[1])
+        await until_asked(one, TEAM)
+        await says(one, OURS)
+        await until_asked(one, "1.1.vote.1")
+        for seat, token in tokens.items():
+            answer = await client.post(
+                f"/games/{game}/requests/1.1.vote.{seat}/action",
+                json={"action": {"approve": True}},
+                headers={"Authorization": f"Bearer {token}"},
+            )
+            assert answer.status_code == 200, answer.text
+            if seat == 2:
+                stored.set()
+        await until_asked(one, "1.1.card.1")
