@@ -10,7 +10,7 @@ from engine.rules.asking import Answers
 from engine.rules.checking import check
 from engine.rules.effects import ALONE, play_all, summarise_all, vote_all
 from engine.rules.foreign import FOREIGN
-from engine.rules.members import QUEST, SUMMARY, VOTE
+from engine.rules.members import DISCUSS, QUEST, SUMMARY, VOTE
 from engine.rules.short import take_short_way
 from engine.state import State
 from engine.terms import Seat
@@ -27,10 +27,11 @@ def decide(state: State, answers: Answers, *, foreign: bool = False) -> tuple[Ev
     action is illegal. Raises ValueError if there is no answer, or if one of several answers is an action that
     only a record may hold.
     """
-    if events := take_short_way(state, answers):
-        return events
     table = state.table
     phase = table.phase
+    # Speeches, most steps of a game with talk, have no short way.
+    if phase is not DISCUSS and (events := take_short_way(state, answers)):
+        return events
     if len(answers) > 1:
         seats = [seat for seat, _ in answers]
         if any(map(ge, seats, seats[1:])):
