@@ -86,13 +86,39 @@ while the others have nothing left to do.
 """
 
 
+POSTGRES_IN_QUICK_TIER = (
+    "app/store/test_store.py",
+    "app/store/test_schema.py",
+    "app/store/test_backup.py",
+    "app/store/test_trouble.py",
+    "app/runner/",
+    "app/games/test_games_api.py",
+    "app/play/test_socket.py",
+)
+"""Where tests run on both databases in the quick tier. Everywhere else they run on PostgreSQL in the long
+tier, since nearly every statement that they execute has been tried here.
+"""
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if on_postgres(item) and not item.nodeid.startswith(
+            tuple(f"tests/{where}" for where in POSTGRES_IN_QUICK_TIER)
+        ):
+            item.add_marker(pytest.mark.long)
     places = {str(Path(__file__).parent / name): place for place, name in enumerate(LONGEST_FIRST)}
     assert all(Path(path).exists() for path in places), "a file of LONGEST_FIRST has moved"
     items.sort(key=lambda item: places.get(str(item.path), len(places)))
     for item in items:
         if item.get_closest_marker("long") and seconds_of(item) < LONG_S:
             item.add_marker(pytest.mark.timeout(LONG_S), append=False)
+
+
+def on_postgres(item: pytest.Item) -> bool:
+    """Whether this is a test of both databases, on PostgreSQL."""
+    given = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return "postgresql" in (given.get("database_url"), given.get("empty_database_url"))
 
 
 def pytest_collection_finish() -> None:

@@ -77,6 +77,7 @@ def learn(answer: str, names: dict[str, str]) -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_the_commands_of_the_readme_run(tmp_path: Path) -> None:
     async with running_server(local_settings(f"sqlite:///{tmp_path}/readme.db")) as server:
         port = httpx.URL(server.url).port
@@ -142,6 +143,7 @@ def test_the_turn_in_the_readme_is_one_of_a_real_game(tmp_path: Path) -> None:
         assert any(real.startswith(beginning) if cut else real == line for real in shown), line
 
 
+@pytest.mark.long
 def test_the_commands_of_the_page_on_reports_run(tmp_path: Path) -> None:
     ran = 0
     for block in blocks((ROOT / "docs" / "reports.md").read_text("utf-8")):
@@ -202,6 +204,7 @@ def test_the_turn_of_the_page_on_concepts_is_one_of_a_real_game() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_the_five_commands_of_a_first_study_make_a_table_of_two_models(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -420,6 +423,7 @@ def test_nothing_names_a_place_outside() -> None:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.long
 async def test_the_commands_of_the_page_on_studies_make_a_report_and_a_pack(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "study.md").read_text("utf-8")
     commands = [shlex.split(block) for block in blocks(page)]

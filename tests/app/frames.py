@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any, Final
 
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 
 from app.protocol.asyncapi import standalone
 from engine.events import EVENT_TYPES

@@ -24,6 +24,7 @@ from tests.engine.games import (
     snapshot,
     step,
 )
+from tests.tiers import few_quickly
 
 ROOT = Path(__file__).parents[2]
 GAMES = int(os.environ.get("REPLAY_GAMES", "200"))
@@ -39,7 +40,7 @@ def numbers(share: int) -> range:
 # --- 1: state is the fold of the log ---
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", few_quickly(range(SHARES), 2))
 def test_a_state_is_the_fold_of_its_log_in_one_go_by_events_and_from_the_wire_form(share: int) -> None:
     for number in numbers(share):
         assert fold_faults(random_game(number), every=1 if number < 8 else 7) == [], f"game {number}"
@@ -77,7 +78,7 @@ def test_a_game_goes_on_from_any_stored_prefix_to_the_same_end() -> None:
 # --- 2: one step, one append, and deciding changes nothing ---
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", few_quickly(range(SHARES), 2))
 def test_deciding_changes_nothing_and_one_by_one_equals_all_at_once(share: int) -> None:
     for number in range(share, 80, SHARES):
         rng = Random(number)
@@ -143,7 +144,7 @@ def test_a_game_leaves_no_trace_in_the_next_one() -> None:
 # --- 4: what a seat folds from what it sees equals the full state ---
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", few_quickly(range(SHARES), 2))
 def test_every_viewer_folds_the_full_table_and_every_seat_its_hand(share: int) -> None:
     for number in numbers(share):
         game = random_game(number)

@@ -51,6 +51,7 @@ from engine.thoughts import Belief, Choice
 from tests.engine.games import new_game, random_action, random_profile, random_team
 from tests.engine.referee import Referee, shown
 from tests.engine.ways import both_ways
+from tests.tiers import few_quickly
 
 GAMES = int(os.environ.get("MODEL_GAMES", "1200"))
 SHARES = 10
@@ -300,7 +301,7 @@ def watched(number: int) -> State:
         raise
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", few_quickly(range(SHARES), 3))
 def test_the_engine_does_what_the_referee_says(share: int) -> None:
     for number in range(share, GAMES, SHARES):
         watched(number)

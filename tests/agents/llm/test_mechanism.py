@@ -36,6 +36,7 @@ from engine.terms import Role, Seat
 from tests.agents.llm.minds import Puppet
 from tests.agents.llm.models import Answer, FunctionModel, Waves, digest, filled, llm_seats, noise, played
 from tests.agents.llm.turns import ORDER, check_steps, check_turns
+from tests.tiers import few_quickly
 
 FIVE = make_profile("interintent", 5)
 ABLATIONS = (
@@ -615,7 +616,7 @@ async def test_an_eager_seat_made_anew_for_every_request_asks_the_same() -> None
         {"mechanism": "direct"},
     ],
 )
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", few_quickly([1, 2], 1))
 async def test_a_model_that_stumbles_gives_one_log_whatever_its_pace_and_whoever_remembers(
     options: dict[str, str], seed: int
 ) -> None:

@@ -27,6 +27,7 @@ from tests.app.calling import (
     without_times,
 )
 from tests.ports import steady_port
+from tests.tiers import few_quickly
 
 COMMANDS = [
     [],
@@ -406,7 +407,7 @@ def test_stored_games_are_exported_without_a_server(tmp_path: Path) -> None:
         assert out.read_text("utf-8") == served["full"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", few_quickly([signal.SIGTERM, signal.SIGHUP], 1))
 def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path, number: signal.Signals) -> None:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("INTERINTENT_", "DATABASE_URL"))}
     port = steady_port()

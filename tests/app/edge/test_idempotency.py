@@ -121,6 +121,7 @@ async def test_without_a_key_the_same_body_sent_twice_makes_two_batches(database
         assert (await caller.rows())["idempotency"] == 0
 
 
+@pytest.mark.long
 async def test_each_key_has_one_effect_even_if_the_service_is_killed(tmp_path: Path) -> None:
     # 100 keys and more, and PostgreSQL: python -m tests.app.once
     outcome = await one_effect_a_key(f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path, keys=10, seed=1)

@@ -6,12 +6,10 @@ from app.instruments.fake_model import FakeOptions
 from tests.app.calling import calling
 from tests.app.evaluations.test_reports_api import figure, report_of, table
 from tests.app.modelling import DIRECT, calling_with, faking
-from tests.tiers import postgres_in_long_tier
 
 SEATS: list[dict[str, Any]] = [*DIRECT, *[{"agent": "random"}] * 4]
 
 
-@postgres_in_long_tier
 async def test_games_of_models_that_default_are_excluded_from_the_first_figures(database_url: str) -> None:
     async with (
         faking(FakeOptions(brain=lambda *_: "no JSON")) as fake,

@@ -171,6 +171,7 @@ async def test_empty_and_unfinished_batches_have_reports_and_unknown_ones_have_n
         assert (await caller.get("/reports")).status_code == 422
 
 
+@pytest.mark.long
 async def test_a_large_report_is_counted_beside_and_tells_how_far_it_is(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,6 +195,7 @@ async def test_before_the_date_submissions_change_no_byte_that_anybody_gets(
         assert await everything(caller, set_id) == before
 
 
+@pytest.mark.long
 async def test_a_set_and_its_receipts_do_not_depend_on_gold(tmp_path: Path) -> None:
     twins = [changed(log) for log in LOGS]
     answers = []
@@ -447,6 +448,7 @@ async def test_a_turn_that_forks_share_is_drawn_once_and_scored_where_it_was_dra
         assert entry["totals"]["micro"]["matched"] == sum(len(line["matched"]) for line in counted)
 
 
+@pytest.mark.long
 async def test_at_the_very_date_two_services_take_no_answer_that_is_not_scored(
     postgres: PostgresServer, laid_out_postgres: str
 ) -> None:

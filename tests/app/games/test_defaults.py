@@ -11,7 +11,6 @@ from app.store.tables import games as games_table
 from evaluators.measures.defaults import DecisionCounter
 from tests.app.calling import PROJECT, Caller, calling
 from tests.app.modelling import DIRECT, calling_with, faking
-from tests.tiers import postgres_in_long_tier
 
 SILENT = FakeOptions(brain=lambda *_: "no JSON")
 """A model whose answers are never usable."""
@@ -29,7 +28,6 @@ async def counted(caller: Caller, game: str) -> dict[str, Any]:
     return DecisionCounter(await caller.services.reader.events(game)).as_json()
 
 
-@postgres_in_long_tier
 async def test_decisions_and_defaults_are_stored_when_the_game_ends(database_url: str) -> None:
     async with faking(SILENT) as fake, calling_with(fake, database_url) as caller:
         _, [game] = await caller.played(seats=MIXED, on_unusable="default")
@@ -51,7 +49,6 @@ async def test_a_resumed_game_counts_its_old_events_first(database_url: str) -> 
         assert (await row_of(caller, game)).defaults == await counted(caller, game)
 
 
-@postgres_in_long_tier
 async def test_a_driven_game_keeps_its_count_across_a_restart(database_url: str) -> None:
     async with faking(SILENT) as fake:
         fake._brain = lambda *_: "no JSON"
@@ -93,7 +90,6 @@ async def test_an_imported_game_has_its_count(database_url: str) -> None:
         assert (await row_of(caller, game)).defaults == await counted(caller, game) != {}
 
 
-@postgres_in_long_tier
 async def test_a_game_tells_who_sees_all_what_each_seat_decided_and_defaulted(database_url: str) -> None:
     async with faking(SILENT) as fake, calling_with(fake, database_url) as caller:
         _, [game] = await caller.played(seats=MIXED, on_unusable="default")
@@ -115,7 +111,6 @@ async def test_a_game_tells_who_sees_all_what_each_seat_decided_and_defaulted(da
         assert [(one["decisions"], one["share"]) for one in shown] == [(0, None)] * 5
 
 
-@postgres_in_long_tier
 async def test_a_batch_sums_up_by_agent_cause_and_seat_over_the_games_that_are_over(
     database_url: str,
 ) -> None:

@@ -17,7 +17,6 @@ from engine.state import fold
 from engine.terms import Phase
 from tests.app.calling import PROJECT, Caller, Line, calling, problem, undisturbed, without_times, written
 from tests.app.edge.test_keys import anyones, bearer, make_key, store_of
-from tests.tiers import postgres_in_long_tier
 
 SEED = 77
 
@@ -50,11 +49,10 @@ async def _answers(profile: str, agent: str) -> tuple[list[Line], list[tuple[str
     [
         ("interintent", "scripted"),
         ("official", "scripted"),
-        ("interintent", "random"),
-        ("official", "random"),
+        pytest.param("interintent", "random", marks=pytest.mark.long),
+        pytest.param("official", "random", marks=pytest.mark.long),
     ],
 )
-@postgres_in_long_tier
 async def test_a_fork_with_the_same_agents_repeats_the_game_from_every_answer_on(
     database_url: str, profile: str, agent: str
 ) -> None:

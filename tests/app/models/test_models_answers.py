@@ -22,7 +22,6 @@ from app.store.call import StoredQuestion, Use, UseKey, answered, failed
 from tests.app.calling import WITHIN_S, calling, problem, read_ndjson, without_place, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 from tests.app.typed import interintent
-from tests.tiers import postgres_in_long_tier
 
 SEEDS = {"from": 70}
 WISH: dict[str, Any] = {"seats": COMPACT, "count": 2, "seeds": SEEDS}
@@ -65,7 +64,7 @@ def events(path: Path) -> list[dict[str, Any]]:
     return [line for line in read_ndjson(path.read_bytes()) if "type" in line]
 
 
-@postgres_in_long_tier
+@pytest.mark.long
 async def test_an_exported_batch_is_repeated_without_a_model_byte_for_byte(
     database_url: str, tmp_path: Path
 ) -> None:
@@ -137,7 +136,6 @@ async def test_a_game_is_played_anew_from_its_first_default_and_both_are_exporte
         assert anyone(await caller.lines(f"/games/{game}/events")) == anyone(now)
 
 
-@postgres_in_long_tier
 async def test_an_answer_that_is_not_recorded_fails_the_game_and_nothing_is_made_up(
     database_url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -329,6 +327,7 @@ def test_a_simulation_puts_unusable_answers_aside_and_asks_anew(tmp_path: Path) 
     assert anyone(events(again)) == anyone(events(out))
 
 
+@pytest.mark.long
 def test_order_and_bytes_of_a_simulation_do_not_depend_on_who_was_answered_first(tmp_path: Path) -> None:
     with fake_in_a_thread(FakeOptions(latency=read_latency("exponential:0.003"))) as fake:
         for name, parallel in (("one", "1"), ("many", "8")):

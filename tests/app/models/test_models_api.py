@@ -18,7 +18,6 @@ from app.models import health
 from app.store.tables import model_calls
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
 from tests.app.modelling import COMPACT, DIRECT, LLM, calling_with, endpoints, faking
-from tests.tiers import postgres_in_long_tier
 
 SEEDS = {"from": 1}
 
@@ -93,7 +92,6 @@ async def test_the_log_says_which_model_speaks_with_which_parameters(database_ur
             assert "agents_seated" not in {line["type"] for line in seen}
 
 
-@postgres_in_long_tier
 async def test_metrics_tell_of_calls_by_endpoint_and_step(database_url: str) -> None:
     async with faking() as fake, calling_with(fake, database_url) as caller:
         before = _metric((await caller.get("/metrics")).text, "interintent_model_calls_total")
@@ -256,7 +254,6 @@ async def test_a_games_own_budget_stops_it_alone(database_url: str) -> None:
         assert view["status"] == "cancelled"
 
 
-@postgres_in_long_tier
 async def test_a_stopped_game_goes_on_as_a_fork_with_a_budget_of_its_own(database_url: str) -> None:
     async with faking() as fake, calling_with(fake, database_url) as caller:
         _, [game] = await caller.played(
@@ -283,7 +280,6 @@ async def test_a_stopped_game_goes_on_as_a_fork_with_a_budget_of_its_own(databas
         assert view["budget"]["max_tokens"] == 100_000
 
 
-@postgres_in_long_tier
 async def test_a_game_stepped_by_hand_asks_the_same_and_comes_out_the_same(database_url: str) -> None:
     async with faking() as fake, calling_with(fake, database_url) as caller:
         _, [driven] = await caller.played(seats=COMPACT, seeds=SEEDS)
@@ -308,7 +304,7 @@ async def test_a_step_that_the_budget_does_not_pay_ends_the_game(database_url: s
         assert body["requests"] == []
 
 
-@postgres_in_long_tier
+@pytest.mark.long
 async def test_a_restart_asks_for_nothing_again(database_url: str) -> None:
     slow = FakeOptions(latency=read_latency("uniform:0.01,0.05"))
     async with faking(slow) as fake:
@@ -340,7 +336,6 @@ async def test_a_silent_model_holds_up_neither_cancelling_nor_stopping(database_
             assert fake.counts.in_flight >= 3
 
 
-@postgres_in_long_tier
 async def test_games_wait_while_their_model_does_not_answer_and_go_on_when_it_does(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,7 +364,6 @@ async def test_games_wait_while_their_model_does_not_answer_and_go_on_when_it_do
             assert not [line for line in lines if line["type"] in ("action_defaulted", "reply_unusable")]
 
 
-@postgres_in_long_tier
 async def test_a_service_that_stops_in_an_outage_goes_on_after_it(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,7 +397,7 @@ async def test_a_game_that_waits_for_its_model_can_be_cancelled(
         assert fake.counts.calls <= calls + 1
 
 
-@postgres_in_long_tier
+@pytest.mark.long
 async def test_many_games_share_one_model_within_its_limit(database_url: str) -> None:
     async with (
         faking(FakeOptions(latency=read_latency("0.5"))) as fake,
@@ -433,7 +427,6 @@ async def test_no_word_of_prompt_or_answer_is_logged(
     assert "=== QUESTION" not in said.out + said.err
 
 
-@postgres_in_long_tier
 async def test_a_fork_with_the_same_agents_repeats_its_source_and_pays_for_nothing(database_url: str) -> None:
     async with faking() as fake, calling_with(fake, database_url) as caller:
         _, [game] = await caller.played(seats=COMPACT, seeds=SEEDS)
@@ -467,7 +460,6 @@ async def test_a_fork_with_the_same_agents_repeats_its_source_and_pays_for_nothi
         (("temperature_400", "max_tokens_400", "response_format_400"), None, "max_completion_tokens"),
     ],
 )
-@postgres_in_long_tier
 async def test_a_call_keeps_the_parameters_that_were_sent_and_not_those_that_were_wished(
     faults: tuple[str, ...],
     temperature: float | None,

@@ -469,6 +469,7 @@ async def test_calls_that_wait_for_a_slot_when_their_endpoint_goes_away_are_not_
         await asyncio.gather(*asking, return_exceptions=True)
 
 
+@pytest.mark.long
 async def test_a_question_that_fails_for_long_while_others_are_answered_stops_its_game_alone(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from app.settings import read_endpoints
 from app.store.tables import model_calls
 from tests.app.calling import PROJECT, calling
 from tests.app.modelling import faking
+from tests.tiers import few_quickly
 
 SECTION = re.compile(r"^## .+?```toml\n(.+?)```.+?`POST /games`\n\n```json\n(.+?)```", re.S | re.M)
 SECTIONS = {
@@ -53,7 +54,7 @@ async def played(name: str, toml: str, wish: dict[str, Any], url: str, tmp_path:
             return rows
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("provider", few_quickly(PROVIDERS, 4))
 async def test_a_game_is_played_as_the_document_says_without_a_refusal(
     provider: str, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

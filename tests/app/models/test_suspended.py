@@ -21,7 +21,6 @@ from engine.terms import Kind
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
 from tests.app.evaluations.test_reports_api import figure, report_of
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
-from tests.tiers import postgres_in_long_tier
 
 SEEDS = {"from": 1}
 ONE_SEAT = [*DIRECT, *[{"agent": "random"}] * 4]
@@ -52,9 +51,13 @@ async def _defaults(caller: Caller, batch: str) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "cause"), [("quota", "quota"), ("status_401", "status_401"), ("status_404", "status_404")]
+    ("fault", "cause"),
+    [
+        ("quota", "quota"),
+        pytest.param("status_401", "status_401", marks=pytest.mark.long),
+        pytest.param("status_404", "status_404", marks=pytest.mark.long),
+    ],
 )
-@postgres_in_long_tier
 async def test_what_the_account_refuses_suspends_the_batch_until_it_is_resumed(
     database_url: str, fault: str, cause: str
 ) -> None:
@@ -150,6 +153,7 @@ async def test_a_question_that_the_provider_turns_down_fails_its_game_with_the_p
         assert await _defaults(caller, batch) == []
 
 
+@pytest.mark.long
 async def test_a_batch_of_which_more_than_a_twentieth_fails_is_suspended(database_url: str) -> None:
     async with (
         faking(FakeOptions(faults=(read_fault("context_length:1:1"),))) as fake,
@@ -502,6 +506,7 @@ async def test_a_time_that_no_process_sets_keeps_no_endpoint_closed(
         assert await outages.all() == {}
 
 
+@pytest.mark.long
 async def test_a_service_that_asks_no_model_itself_tells_of_an_outage(database_url: str) -> None:
     async with (
         faking(FakeOptions(faults=(read_fault("not_json"),))) as fake,

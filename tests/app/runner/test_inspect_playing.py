@@ -15,6 +15,8 @@ import pytest
 from evaluators.ground.transcript import transcript
 from tests.evaluators.talk import scripted_log
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 
 RUN = """

@@ -12,6 +12,7 @@ from tests.app.calling import calling
 from tests.app.real_server import Served
 from tests.app.seated import SHORT, http_to, remote_game
 from tests.app.watcher import Watcher, projection, watching
+from tests.tiers import few_quickly
 
 Frame = dict[str, Any]
 
@@ -414,7 +415,7 @@ async def recorded(one: Chair) -> list[Frame]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("way", ["socket", "http"])
+@pytest.mark.parametrize("way", few_quickly(["socket", "http"], 1))
 async def test_a_wrong_thought_costs_neither_the_action_nor_the_others(served: Served, way: str) -> None:
     for case, (thoughts, pointer) in WRONG.items():
         rules = SHORT if case == "no menu" else {**SHORT, "discussion": "after_proposal"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -149,6 +150,7 @@ ASKS = (
 )
 
 
+@pytest.mark.long
 def test_a_damaged_row_hides_no_other_game_and_is_shown_to_nobody(database_url: str, tmp_path: Path) -> None:
     rows, columns = damages(database_url)
     names = [*rows, *columns]

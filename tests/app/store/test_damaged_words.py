@@ -239,7 +239,8 @@ SQLITE_CALLS = (
 @pytest.mark.parametrize(
     ("database_url", "column", "value"),
     [
-        *(("sqlite", *call) for call in CALLS + SQLITE_CALLS),
+        *(("sqlite", *call) for call in CALLS[:4]),
+        *(pytest.param("sqlite", *call, marks=pytest.mark.long) for call in CALLS[4:] + SQLITE_CALLS),
         *(("postgresql", *call) for call in CALLS + POSTGRESQL_CALLS),
     ],
     indirect=["database_url"],

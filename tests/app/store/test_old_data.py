@@ -50,7 +50,7 @@ def version(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture(params=["games.sqlite", "games.sql"])
+@pytest.fixture(params=["games.sqlite", pytest.param("games.sql", marks=pytest.mark.long)])
 def stored(request: pytest.FixtureRequest, version: str, tmp_path: Path) -> Iterator[Stored]:
     expected = json.loads(unpack(FOLDER / version, f"{request.param}.json"))
     if request.param == "games.sqlite":

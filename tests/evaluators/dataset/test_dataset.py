@@ -231,6 +231,7 @@ def recomputed(made: Made, cell: str, model: str | None) -> dict[str, float]:
     return figures
 
 
+@pytest.mark.long
 def test_plain_pandas_recomputes_ten_figures_of_the_report_by_model_and_preset(
     made: Made, tmp_path: Path
 ) -> None:

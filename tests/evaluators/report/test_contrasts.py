@@ -147,6 +147,7 @@ def test_games_of_one_deal_are_paired_and_equal_games_do_not_differ() -> None:
             assert one.figures["p"].value in (1, None), one.labels
 
 
+@pytest.mark.long
 def test_seats_of_one_table_are_paired_by_their_game() -> None:
     games = []
     for seed in range(1, 7):

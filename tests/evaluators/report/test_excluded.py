@@ -115,9 +115,9 @@ THIRD = replace(ANEW, game=replace(ANEW.game, id="third"), forked_from="anew")
     [
         pytest.param([BAD, ANEW], [PLAIN], [OLD], id="anew"),
         pytest.param([THIRD, AGAIN, BAD], [replace(THIRD, forked_from=None)], [OLD], id="twice"),
-        pytest.param([BAD, AGAIN], [], [OLD], id="and excluded again"),
-        pytest.param([OLD, ANEW], [OLD], [OLD], id="though it counts"),
-        pytest.param([ANEW], [PLAIN], [PLAIN], id="alone"),
+        pytest.param([BAD, AGAIN], [], [OLD], id="and excluded again", marks=pytest.mark.long),
+        pytest.param([OLD, ANEW], [OLD], [OLD], id="though it counts", marks=pytest.mark.long),
+        pytest.param([ANEW], [PLAIN], [PLAIN], id="alone", marks=pytest.mark.long),
         pytest.param([BAD, replace(ANEW, batch="b_2")], [PLAIN], [OLD, PLAIN], id="a fork"),
     ],
 )

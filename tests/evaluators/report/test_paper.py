@@ -340,6 +340,7 @@ def test_confusions_are_of_the_items_that_had_the_intention() -> None:
         assert (figure.num, figure.den) == (n, counted.by_intention[missed].gold)
 
 
+@pytest.mark.long
 def test_the_items_behind_a_figure_are_found_by_its_games_its_rater_and_its_group() -> None:
     told = made().as_json()
     games, sets = told["sources"]["games"], told["sources"]["sets"]

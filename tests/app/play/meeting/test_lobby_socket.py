@@ -119,6 +119,7 @@ async def test_beats_come_and_keep_a_bot_present(
         assert seen > first.seen_at
 
 
+@pytest.mark.long
 async def test_a_process_that_stops_does_not_close_the_socket_that_a_bot_has_at_another(
     postgres_url: str,
 ) -> None:
