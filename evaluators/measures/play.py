@@ -6,7 +6,7 @@ specification.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add, sub
 from typing import Any, Final, NamedTuple
@@ -162,31 +162,36 @@ class PlayMetrics:
             hit = table.ending is Ending.MERLIN_ASSASSINATED
             sums[_SHOTS + _EVIL] += hit
             sums[_SHOTS + _EVIL + 1] += hit or table.missed
-        counted = range(1, len(roles) + 1) if seats is None else seats
-        self._count_cards(state, sides, counted)
+        everybody = range(1, len(roles) + 1)
+        counted = [
+            side if seats is None or seat in seats else None
+            for seat, side in zip(everybody, sides, strict=True)
+        ]
+        self._count_cards(state, counted)
         self._count_proposals(state, sides, counted)
-        self._count_quests(state, roles, counted, whole=seats is None)
+        self._count_quests(state, roles, everybody if seats is None else seats, whole=seats is None)
         added = tuple(map(sub, sums, before))
         return ((key, added[place]) for key, place in _FIGURES)
 
-    def _count_cards(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
-        for seat, (hand, side) in enumerate(zip(state.hands, sides, strict=True), 1):
-            if side == _EVIL and seat in seats:
+    def _count_cards(self, state: State, counted: Sequence[int | None]) -> None:
+        """``counted``: by seat, the side of those that are counted; None for the others."""
+        for hand, side in zip(state.hands, counted, strict=True):
+            if side == _EVIL:
                 for _, event in hand.own:
                     if type(event) is CardPlayed:
                         self._sums[_CARDS + _EVIL] += not event.success
                         self._sums[_CARDS + _EVIL + 1] += 1
 
-    def _count_proposals(self, state: State, sides: list[int], seats: Collection[Seat]) -> None:
+    def _count_proposals(self, state: State, sides: Sequence[int], counted: Sequence[int | None]) -> None:
         sums = self._sums
         for tally in state.table.tallies:
             counts = self._rounds[tally.round]
             leader = sides[tally.leader - 1]
-            for seat, (vote, side) in enumerate(zip(tally.votes, sides, strict=False), 1):
-                if vote is not None and seat in seats:
+            for vote, side in zip(tally.votes, counted, strict=False):
+                if vote is not None and side is not None:
                     sums[_BALLOTS + side] += vote
                     sums[_BALLOTS + side + 1] += 1
-            if tally.leader not in seats:
+            if counted[tally.leader - 1] is None:
                 continue
             if tally.votes:
                 changed = tally.team != tally.proposed
@@ -218,7 +223,7 @@ class PlayMetrics:
             sums[_ROLE[role] + 1] += len(played)
         for quest in played:
             for seat in quest.team:
-                if seat in seats:
+                if whole or seat in seats:
                     sums[_ROLE[roles[seat - 1]]] += 1
             if not whole:
                 continue
