@@ -30,6 +30,11 @@ __all__ = ["GameInbox", "GameWaits", "Inboxes", "NoInbox", "SeatAbsent"]
 SILENCE_S: Final = 60.0
 """A waiter looks again after this long without a hint: hints are not guaranteed."""
 
+FIRST_SILENCE_S: Final = 2.0
+"""As above, for the first look of a waiter that has not looked before it began to wait. Where the process was
+busy, an answer that came over another one may have been hinted at before.
+"""
+
 
 class GameWaits(Exception):
     """A game has waited so long for a remote seat that it gives up its memory, too."""
@@ -219,6 +224,7 @@ class GameInbox:
                 settled = (
                     await self._store.outcome_and_refusals(self.game_id, request_id) if look_first else None
                 )
+                silence_s = SILENCE_S if look_first else FIRST_SILENCE_S
                 while settled is None:
                     if (answer := self._waiting.get(request_id)) is not None:
                         return answer, []
@@ -229,11 +235,12 @@ class GameInbox:
                     patience_s = math.inf if waits_until is None else waits_until - time.monotonic()
                     if patience_s <= 0:
                         raise GameWaits(list(self._deadlines), min(self._deadlines.values()))
-                    rung = await watch.wait(min(left_s, SILENCE_S, patience_s))
-                    if self._waiting.get(request_id) is None and (rung or left_s > SILENCE_S):
+                    rung = await watch.wait(min(left_s, silence_s, patience_s))
+                    if self._waiting.get(request_id) is None and (rung or left_s > silence_s):
                         settled = await self._store.outcome_and_refusals(self.game_id, request_id)
                         if settled is None:
                             await self._check_open()
+                    silence_s = SILENCE_S
             return settled
         finally:
             self._waiting.pop(request_id, None)

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from app.seats import inboxes
+from app.seats.inboxes import GameInbox
 from app.seats.remote_seat import MAX_ALLOWANCE_S
 from app.settings import Settings
 from app.store.db import Database
 from app.store.inbox import InboxStore, StoredRefusal, answer_outcome
+from engine.rules import Request
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, http_to, remote_game
 from tests.app.watcher import Watcher, watching
@@ -113,23 +115,13 @@ async def test_an_acknowledged_answer_is_stored_once_and_its_step_is_in_the_log_
     assert (await types(served, game)).count("TeamProposed") == 1
 
 
-async def test_a_game_goes_on_with_an_answer_that_came_while_it_looked_whether_the_seat_is_there(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look = InboxStore.missed
-    stored = asyncio.Event()
+NEVER_S = 1e6
 
-    async def slowly(inbox: InboxStore, game_id: str, seat: int, most: int) -> int:
-        if seat == 2:
-            await stored.wait()
-        return await look(inbox, game_id, seat, most)
 
-    monkeypatch.setattr(InboxStore, "missed", slowly)
-    monkeypatch.setattr(inboxes, "SILENCE_S", 1e6)  # it goes on because of a hint, or never
+async def vote(served: Served, voted: asyncio.Event, **rules: Any) -> None:
+    """Plays a game until everybody has voted and the first card is asked. ``voted``: set once seat 2 has."""
     async with watching(served.ws_url) as one, http_to(served.url) as client, asyncio.timeout(100):
-        game, tokens = await remote_game(
-            client, rules=SHORT, stand_in_after=3, deadlines_s={"vote": MAX_ALLOWANCE_S}
-        )
+        game, tokens = await remote_game(client, rules=SHORT, deadlines_s={"vote": MAX_ALLOWANCE_S}, **rules)
         await one.identify(game, token=tokens[1])
         await until_asked(one, TEAM)
         await says(one, OURS)
@@ -142,5 +134,37 @@ async def test_a_game_goes_on_with_an_answer_that_came_while_it_looked_whether_t
             )
             assert answer.status_code == 200, answer.text
             if seat == 2:
-                stored.set()
+                voted.set()
         await until_asked(one, "1.1.card.1")
+
+
+async def test_a_game_goes_on_with_an_answer_that_came_while_it_looked_whether_the_seat_is_there(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, voted = InboxStore.missed, asyncio.Event()
+
+    async def slowly(inbox: InboxStore, game_id: str, seat: int, most: int) -> int:
+        if seat == 2:
+            await voted.wait()
+        return await look(inbox, game_id, seat, most)
+
+    monkeypatch.setattr(InboxStore, "missed", slowly)
+    monkeypatch.setattr(inboxes, "SILENCE_S", NEVER_S)
+    monkeypatch.setattr(inboxes, "FIRST_SILENCE_S", NEVER_S)
+    await vote(served, voted, stand_in_after=3)
+
+
+async def test_a_game_goes_on_with_an_answer_that_came_before_it_waited(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, voted = GameInbox._waited, asyncio.Event()
+
+    async def late(inbox: GameInbox, request: Request, *given: Any, **more: Any) -> Any:
+        if request.id == "1.1.vote.2":
+            await voted.wait()
+        return await wait(inbox, request, *given, **more)
+
+    monkeypatch.setattr(GameInbox, "_waited", late)
+    monkeypatch.setattr(inboxes, "SILENCE_S", NEVER_S)
+    monkeypatch.setattr(inboxes, "FIRST_SILENCE_S", 0.1)
+    await vote(served, voted)
