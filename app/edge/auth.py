@@ -311,7 +311,10 @@ class Keys:
         if caller.seat is not None and grant.game is not None:
             game = await self._games.game(grant.game)
             if game is None or not caller.is_current(game.epochs):
-                raise Unauthenticated("this token was replaced by a newer one")
+                raise Unauthenticated(
+                    "this token is not valid any more: there is a newer one, or its seat was absent and a "
+                    "stand-in plays it"
+                )
             return replace(caller, row=game)
         return caller
 

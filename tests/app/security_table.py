@@ -87,6 +87,7 @@ OPEN_ROUTES: Final = (
     "GET /ui",
     "GET /ui/{path}",
     "GET /ws",
+    "GET /ws/lobby",
     "POST /claims",
 )
 """Those that need no credential, and tell nothing of a game; a claim's code is a credential of its own."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import orjson
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -391,8 +392,13 @@ class Meeting:
 
     async def open_game(self, new: NewOpenGame, caller: Caller) -> OpenGameView:
         """Keeps a game with open seats until it can begin. Raises what creating it would raise."""
-        if new.count != 1 or new.drive != "auto" or new.rotate:
-            raise InvalidRequest("open seats are for one game that is driven automatically", "/count")
+        for field, only in (("count", 1), ("drive", "auto"), ("rotate", False)):
+            if getattr(new, field) != only:
+                raise InvalidRequest(
+                    f"open seats are for one game that is driven automatically: {field} can only be "
+                    f"{orjson.dumps(only).decode()}",
+                    f"/{field}",
+                )
         for field in ("deal", "seeds"):
             if getattr(new, field) is not None:
                 raise InvalidRequest(

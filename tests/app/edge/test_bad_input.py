@@ -595,7 +595,7 @@ OPEN = (
 )
 
 OTHERS_OPEN = (
-    *("/problems/{code}", "/schemas/{name}", "/docs/{name}", "/ws"),
+    *("/problems/{code}", "/schemas/{name}", "/docs/{name}", "/ws", "/ws/lobby"),
     *("/ui", "/ui/{path}"),
     # The code in its body is the credential.
     "/claims",

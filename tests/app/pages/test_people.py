@@ -229,11 +229,14 @@ async def test_a_wrong_socket_address_is_answered_with_a_problem(served: Served,
     assert "/ws" in json.loads(body)["detail"]
 
 
-async def test_the_sockets_address_says_what_it_speaks(caller: Caller) -> None:
-    body = problem(await caller.get("/ws"), 426, "upgrade-required")
-    assert "WebSocket" in body["detail"]
-    answer = await caller.get("/ws")
+@pytest.mark.parametrize("address", ["/ws", "/ws/lobby"])
+async def test_a_sockets_address_says_what_it_speaks(caller: Caller, address: str) -> None:
+    answer = await caller.get(address)
+    assert "WebSocket" in problem(answer, 426, "upgrade-required")["detail"]
     assert answer.headers["upgrade"] == "websocket"
     assert answer.headers["connection"] == "Upgrade"
-    problem(await caller.post("/ws", json={}), 405, "method-not-allowed")
+    problem(await caller.post(address, json={}), 405, "method-not-allowed")
+
+
+async def test_an_address_beside_the_sockets_tells_where_it_is(caller: Caller) -> None:
     assert "/ws" in problem(await caller.get("/ws/"), 404, "not-found")["detail"]

@@ -374,6 +374,10 @@ async def test_a_game_with_open_seats_can_be_given_up_by_its_owner_alone(guarded
     for field, known in (
         ("deal", {str(seat): role for seat, role in enumerate(roles, 1)}),
         ("seeds", {"from": 7}),
+        # One game, which the server drives.
+        ("count", 2),
+        ("drive", "manual"),
+        ("rotate", True),
     ):
         wrong = {**wish, field: known, "guessable_seeds": True}
         problem(
