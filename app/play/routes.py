@@ -1,15 +1,16 @@
 """A seat over HTTP: its open request and its answers, with the same outcomes as over the socket."""
 
 import time
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
 
-from app.base.errors import Forbidden, InvalidRequest, RateLimited, UnknownRequest
+from app.base.errors import Forbidden, InvalidRequest, RateLimited, Unauthenticated, UnknownRequest
 from app.base.json_reader import MAX_ANSWER, MAX_ANSWER_DEPTH
 from app.base.problems import documented, problem_response
-from app.edge.auth import Caller
+from app.edge.auth import Caller, Keys
 from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, Guard, LifecycleDep, service
 from app.games.access import Access, Sight
@@ -74,6 +75,7 @@ async def list_open_requests(
     access: AccessDep,
     seats: SeatsDep,
     feed: Annotated[Feed, service("feed")],
+    keys: Annotated[Keys, service("keys")],
     lifecycle: LifecycleDep,
     caller: CallerDep,
     response: Response,
@@ -90,16 +92,20 @@ async def list_open_requests(
     """The open request of the caller's seat, or none. `status` shows whether the game is over."""
     row, _, view, _ = await _seat(access, seats, caller, game_id, viewer_name)
     response.headers["Cache-Control"] = "no-store"
-    until, has_asked = time.monotonic() + wait_s, False
+    until, has_waited = time.monotonic() + wait_s, False
     with feed.watch(game_id) as watch:
         while True:
             # Read the status first, so that the request is at least as new as the status.
             status = await seats.status(row, view)
-            asked = await seats.open(view, live=has_asked) if view is not None and status in OPEN else None
-            has_asked = True
+            asked = await seats.open(view, live=has_waited) if view is not None and status in OPEN else None
             left = until - time.monotonic()
+            if asked is not None and has_waited:
+                row, *_ = await _seat(access, seats, replace(caller, row=None), game_id, viewer_name)
+                if not (keys.is_valid(caller) and caller.is_current(row.epochs)):
+                    raise Unauthenticated("this credential was revoked or replaced while it waited")
             if asked is not None or status not in OPEN or left <= 0 or lifecycle.draining:
                 return OpenRequests(status=status, requests=[] if asked is None else [asked])
+            has_waited = True
             await watch.wait(left)
 
 

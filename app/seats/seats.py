@@ -172,7 +172,8 @@ class Seats:
         return self._still(view, request, state)
 
     def _still(self, view: RemoteSeat, request: Request, state: RequestState) -> Asked | None:
-        if state.outcome is not None or view.is_late(request):
+        # Meanwhile the game may have gone on.
+        if state.outcome is not None or not view.is_asked(request.id) or view.is_late(request):
             return None
         return view.shown(request, state.refused)
 
@@ -247,6 +248,9 @@ class Seats:
                 at = None if append is None else await append.done
             except Conflict:
                 at = None
+            if at is not None and self._driven.get(view.game_id) is not inbox:
+                # Whoever drives the game by now may have looked before the commit.
+                self._feed.hint(request_name(view.game_id, request_id))
         return outcome.receipt if at is None else _accepted(view, request_id, at, refused)
 
     async def _counted(

@@ -93,6 +93,7 @@ class Feed:
         self._watches: dict[str, set[Watch]] = {}
         self._everybody: set[Watch] = set()
         self.tails = Tails()
+        self.tails.on_begin = self.ring
         self.on_hint: Callable[[str], None] = lambda name: None
         """Called with the name of each hint of this process: other processes may have watchers, too."""
         self.on_commit: Callable[[str, Sequence[LogLine]], None] = lambda game_id, lines: None
@@ -178,6 +179,8 @@ class Tails:
         """A length that the log of each game has had, for the games where one is known."""
         self.on_drop: Callable[[str], None] = lambda game_id: None
         """Called when nobody keeps a game's tail any more."""
+        self.on_begin: Callable[[str], None] = lambda game_id: None
+        """Called when ``begin`` tells of events that were not known: who waits has not heard of them."""
 
     def keeps(self, game_id: str) -> bool:
         """Whether the game's tail is kept."""
@@ -201,10 +204,13 @@ class Tails:
         """Notes that the log has ``head`` events, and that the next ones are added when this process commits
         them or hears of them. The game's tail is kept.
         """
+        is_news = not self.reaches(game_id, head)
         kept = self._kept[game_id]
         if kept and kept[-1].seq < head:
             kept.clear()
         self._begun[game_id] = max(head, self._begun.get(game_id, 0))
+        if is_news:
+            self.on_begin(game_id)
 
     def add(self, game_id: str, lines: Sequence[LogLine]) -> None:
         """Adds events that have just been committed."""

@@ -165,8 +165,7 @@ class Pulse:
         while True:
             await self._awake.wait()
             await asyncio.sleep(HEARING_S if self.hears() else POLL_S)
-            names = self._feed.names
-            if not names:
+            if not self._feed.names:
                 self._awake.clear()
                 self._heads.clear()
                 self._holders.clear()
@@ -174,7 +173,8 @@ class Pulse:
             try:
                 version = await self._version()
                 if version is None or version != self._looked_at:
-                    await self._look(names)
+                    # For all who watch now: what they read may be older than this version.
+                    await self._look(self._feed.names)
                     self._looked_at = version
             except Exception as fault:
                 # The database is away; waiters read again when it is back.

@@ -11,8 +11,9 @@ from app.seats import inboxes
 from app.seats.inboxes import GameInbox
 from app.seats.remote_seat import MAX_ALLOWANCE_S
 from app.settings import Settings
-from app.store.db import Database
-from app.store.inbox import InboxStore, StoredRefusal, answer_outcome
+from app.store.db import Append, Database
+from app.store.inbox import InboxStore, RequestOutcome, StoredRefusal, answer_outcome
+from app.stream.feed import request_name
 from engine.rules import Request
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, http_to, remote_game
@@ -168,3 +169,30 @@ async def test_a_game_goes_on_with_an_answer_that_came_before_it_waited(
     monkeypatch.setattr(inboxes, "SILENCE_S", NEVER_S)
     monkeypatch.setattr(inboxes, "FIRST_SILENCE_S", 0.1)
     await vote(served, voted)
+
+
+async def test_whoever_drives_the_game_by_now_is_told_of_an_answer_that_its_former_driver_took(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand, feed, driven = GameInbox.hand, served.services.feed, served.services.seats._driven
+
+    def handed(inbox: GameInbox, request: str, answer: RequestOutcome) -> Append | None:
+        append = hand(inbox, request, answer)
+        assert append is not None
+
+        def let_go(done: object) -> None:
+            """The game has another driver now, which may have looked before the commit."""
+            watch.rung_by(name)
+            asyncio.get_running_loop().call_soon(driven.__setitem__, game, inbox)
+            driven[game] = GameInbox.__new__(GameInbox)
+
+        append.done.add_done_callback(let_go)
+        return append
+
+    async with watching(served.ws_url) as one:
+        game = await asked(served, one)
+        name = request_name(game, TEAM)
+        with feed.watch(name) as watch:
+            monkeypatch.setattr(GameInbox, "hand", handed)
+            assert (await says(one, OURS))["t"] == "ack"
+            assert watch.rung_by(name)

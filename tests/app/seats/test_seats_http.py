@@ -10,8 +10,9 @@ from sqlalchemy import update
 from app.base.clock import timestamp
 from app.seats import seats as seats_module
 from app.seats.limits import BURST, RATE
+from app.store.inbox import InboxStore, RequestState
 from app.store.tables import games
-from tests.app.calling import Caller, calling, problem
+from tests.app.calling import Caller, calling, problem, until
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
 
 TEAM = "1.1.propose_team.1"
@@ -379,3 +380,47 @@ async def test_guessable_seeds_are_accepted_when_the_request_allows_them(caller:
         shown = await caller.get(f"/games/{game}", headers={"Authorization": f"Bearer {token}"})
         assert shown.json()["hand"]["seat"] == seat
         assert shown.json()["agents"] is None
+
+
+async def test_a_request_that_closes_while_its_state_is_read_is_not_shown(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, reading, goes_on = InboxStore.state, asyncio.Event(), asyncio.Event()
+
+    async def slowly(inbox: InboxStore, game_id: str, request_id: str) -> RequestState:
+        state = await read(inbox, game_id, request_id)
+        if request_id == "1.1.vote.2" and not reading.is_set():
+            reading.set()
+            await goes_on.wait()
+        return state
+
+    game, tokens = await remote_game(caller, rules=SHORT)
+    await asked(caller, game, tokens[1])
+    assert (await answer(caller, game, tokens[1], TEAM, {"team": [1, 3]})).status_code == 200
+    monkeypatch.setattr(InboxStore, "state", slowly)
+    bearer = {"Authorization": f"Bearer {tokens[2]}"}
+    slow = asyncio.create_task(caller.get(f"/games/{game}/requests", params={"wait_s": 5}, headers=bearer))
+    await reading.wait()
+    for seat, token in tokens.items():
+        voted = await answer(caller, game, token, f"1.1.vote.{seat}", {"approve": True})
+        assert voted.status_code == 200, voted.text
+    await asked(caller, game, tokens[1])
+    await caller.get(f"/games/{game}/requests", headers=bearer)  # its view is of the quest by now
+    goes_on.set()
+    shown = await slow
+    assert (shown.status_code, shown.json()["requests"]) == (200, [])
+
+
+async def test_a_token_that_is_replaced_while_it_waits_gets_no_request(caller: Caller) -> None:
+    game, tokens = await remote_game(caller, rules=SHORT)
+    await asked(caller, game, tokens[1])
+    bearer = {"Authorization": f"Bearer {tokens[2]}"}
+    waiting = asyncio.create_task(
+        caller.get(f"/games/{game}/requests", params={"wait_s": 60}, headers=bearer)
+    )
+    # The agent of its driver, and this call.
+    await until(lambda: len(caller.services.feed._watches.get(game, ())) == 2)
+    new = await caller.post(f"/games/{game}/tokens", json={"viewer": "seat:2", "raise_epoch": True})
+    assert new.status_code == 201
+    assert (await answer(caller, game, tokens[1], TEAM, {"team": [1, 2]})).status_code == 200
+    problem(await waiting, 401, "unauthenticated")
