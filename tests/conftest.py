@@ -87,13 +87,13 @@ while the others have nothing left to do.
 
 
 POSTGRES_IN_QUICK_TIER = (
-    "app/store/test_store.py",
-    "app/store/test_schema.py",
-    "app/store/test_backup.py",
-    "app/store/test_trouble.py",
-    "app/runner/",
-    "app/games/test_games_api.py",
-    "app/play/test_socket.py",
+    "tests/app/store/test_store.py",
+    "tests/app/store/test_schema.py",
+    "tests/app/store/test_backup.py",
+    "tests/app/store/test_trouble.py",
+    "tests/app/runner/",
+    "tests/app/games/test_games_api.py",
+    "tests/app/play/test_socket.py",
 )
 """Where tests run on both databases in the quick tier. Everywhere else they run on PostgreSQL in the long
 tier, since nearly every statement that they execute has been tried here.
@@ -103,9 +103,7 @@ tier, since nearly every statement that they execute has been tried here.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if on_postgres(item) and not item.nodeid.startswith(
-            tuple(f"tests/{where}" for where in POSTGRES_IN_QUICK_TIER)
-        ):
+        if on_postgres(item) and not item.nodeid.startswith(POSTGRES_IN_QUICK_TIER):
             item.add_marker(pytest.mark.long)
     places = {str(Path(__file__).parent / name): place for place, name in enumerate(LONGEST_FIRST)}
     assert all(Path(path).exists() for path in places), "a file of LONGEST_FIRST has moved"

@@ -114,13 +114,20 @@ async def socket(websocket: WebSocket) -> None:
             await Connection(websocket, sockets).run()
 
 
+_OVER_HTTP: Final[Mapping[str, Any]] = {
+    "status_code": 426,
+    "response_model": None,
+    "response_class": ProblemResponse,
+    "responses": documented(426),
+}
+
+
+@router.get("/ws", summary="The socket's address, over plain HTTP", **_OVER_HTTP)
 @router.get(
-    "/ws",
-    summary="The socket's address, over plain HTTP",
-    status_code=426,
-    response_model=None,
-    response_class=ProblemResponse,
-    responses=documented(426),
+    "/ws/lobby",
+    name="tell_lobby_upgrade",
+    summary="The address of a bot's own socket, over plain HTTP",
+    **_OVER_HTTP,
 )
 async def tell_upgrade() -> NoReturn:
     """This address is for WebSockets: `/asyncapi.json` describes the messages."""

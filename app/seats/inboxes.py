@@ -31,8 +31,8 @@ SILENCE_S: Final = 60.0
 """A waiter looks again after this long without a hint: hints are not guaranteed."""
 
 FIRST_SILENCE_S: Final = 2.0
-"""As above, for the first look of a waiter that has not looked before it began to wait. Where the process was
-busy, an answer that came over another one may have been hinted at before.
+"""Seconds, as above, for the first look of a waiter that has not looked before it began to wait. Where the
+process was busy, an answer that came over another one may have been hinted at before.
 """
 
 

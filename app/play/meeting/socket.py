@@ -11,10 +11,8 @@ from typing import Any, Final, NoReturn
 from fastapi import APIRouter, WebSocket
 
 from app.base.clock import timestamp
-from app.base.errors import InvalidRequest, Unparsable, UpgradeRequired
-from app.base.problems import ProblemResponse, documented
+from app.base.errors import InvalidRequest, Unparsable
 from app.edge.auth import Caller
-from app.edge.bodies import BodyRoute
 from app.play.meeting.service import Meeting, lobby_name
 from app.protocol.close_codes import Code
 from app.protocol.lobby import (
@@ -34,7 +32,7 @@ from app.stream.metrics import sockets_open
 
 __all__ = ["Lobby", "router"]
 
-router = APIRouter(route_class=BodyRoute)
+router = APIRouter()
 
 _SEAT: Final = 0
 """A bot's socket is held as a seat is: the newest connection has it."""
@@ -47,19 +45,6 @@ async def lobby_socket(websocket: WebSocket) -> None:
     if await accepted(websocket, lobby.handshakes):
         with sockets_open.track_inprogress():
             await LobbyConnection(websocket, lobby).run()
-
-
-@router.get(
-    "/ws/lobby",
-    summary="The address of a bot's own socket, over plain HTTP",
-    status_code=426,
-    response_model=None,
-    response_class=ProblemResponse,
-    responses=documented(426),
-)
-async def tell_lobby_upgrade() -> NoReturn:
-    """This address is for WebSockets: `/asyncapi.json` describes the messages."""
-    raise UpgradeRequired("connect with a WebSocket client; /docs/bots.md is the guide")
 
 
 @dataclass(frozen=True, slots=True)

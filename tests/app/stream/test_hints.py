@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from app.store.games import GameStore
 from app.store.inbox import InboxStore, Key
 from app.stream.feed import Feed
@@ -32,7 +34,7 @@ class Answered(InboxStore):
         return set(keys)
 
 
-async def test_a_look_is_for_all_who_watch_when_it_begins(monkeypatch: Any) -> None:
+async def test_a_look_is_for_all_who_watch_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GameStore, "heads", nothing)
     feed = Feed()
     asks, may_tell = asyncio.Event(), asyncio.Event()
