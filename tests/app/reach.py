@@ -256,6 +256,7 @@ CALLS: Final[Mapping[str, list[tuple[str, Any]]]] = {
     "GET /docs/index.html": [("", None)],
     "GET /docs/{name}": [("", None)],
     "GET /ws": [("", None)],
+    "GET /ws/lobby": [("", None)],
     "GET /intentions": [("", None)],
     "GET /profiles": [("", None)],
     "GET /me": [("", None)],

@@ -70,6 +70,7 @@ UNANSWERED = {
     "POST /games/{game_id}/seats/open/claim",  # no game here has open seats
     "DELETE /games/{game_id}/seats/open",
     "GET /ws",  # 426: it is a socket
+    "GET /ws/lobby",
     "GET /ui",  # 303: it leads on
     "POST /evaluations/{evaluation_id}/cancel",  # rules judge at once
     "GET /evaluations/compare",  # nobody has answered what another has
