@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -274,27 +275,41 @@ class Games:
         ``game_ids``: all of its games; None to read them from the database.
         """
         driven: dict[str, asyncio.Future[Ended]] = {}
+        left, news = False, asyncio.Event()
         owner = (await self.batch_row(batch_id)).owner
+
+        def drive(ids: Iterable[str]) -> None:
+            for game_id, over in self._runner.submit(ids, owner=owner).items():
+                if driven.get(game_id) is not over:
+                    driven[game_id] = over
+                    over.add_done_callback(partial(ended, game_id))
+
+        def ended(game_id: str, over: asyncio.Future[Ended]) -> None:
+            nonlocal left
+            if driven.get(game_id) is over:
+                del driven[game_id]
+            left = left or not over.result()
+            if left or not driven:
+                news.set()
+
         try:
             if game_ids is None:
-                await self._lay_out(
-                    batch_id, lambda ids: driven.update(self._runner.submit(ids, owner=owner))
-                )
+                await self._lay_out(batch_id, drive)
             else:
-                driven |= self._runner.submit(game_ids, owner=owner)
+                drive(game_ids)
             delay_s = 0.0
-            while driven:
-                await asyncio.wait(driven.values())
-                played = all(over.result() for over in driven.values())
-                driven.clear()
-                # The runner leaves a game that somebody else wrote to; it goes on from the log as it is now.
-                if not played and (left := await self._store.to_drive(batch_id)):
-                    delay_s = min(2 * delay_s + LEFT_S, LEFT_LAST_S)
+            while driven or left:
+                await news.wait()
+                news.clear()
+                if left:
+                    # The runner leaves a game that somebody else wrote to; it goes on from the log as it is
+                    # now, while the others are driven.
+                    left, delay_s = False, min(2 * delay_s + LEFT_S, LEFT_LAST_S)
                     await asyncio.sleep(delay_s)
-                    driven |= self._runner.submit(left, owner=owner)
+                    drive(await self._store.to_drive(batch_id))
             self._feed.ring(over_name(batch_id))
         finally:
-            for game_id, over in driven.items():
+            for game_id, over in list(driven.items()):
                 if not over.done():
                     await self._runner.release(game_id)
 

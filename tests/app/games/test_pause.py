@@ -2,17 +2,20 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.base import metrics
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.runner.drive import TellingJournal
+from app.store.db import DatabaseAway
 from app.store.log import GameLog
 from engine.events import ProposalOpened
 from engine.rules import cancel
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until
 from tests.app.modelling import DIRECT, calling_with, faking, stored_calls
+from tests.app.seated import SHORT
 from tests.postgres import PostgresServer, fresh_database
 
 pytestmark = pytest.mark.anyio
@@ -98,6 +101,38 @@ async def test_a_batch_that_is_let_go_of_twice_lets_all_of_its_games_go(tmp_path
         caller.services.pickup.let_go(batch)
         await until(lambda: not caller.services.pickup.busy)
         assert not caller.services.runner._active
+
+
+async def test_a_game_that_is_let_go_of_goes_on_while_others_of_its_batch_wait(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling(database_url) as caller:
+        wish = {"seats": [{"agent": "remote"}], "count": 2, "rules": SHORT}
+        answer = await caller.post("/games", json=wish)
+        assert answer.status_code == 201, answer.text
+        game = answer.json()["games"][0]
+        path = f"/games/{game['game_id']}"
+        seat = {"Authorization": f"Bearer {game['seats'][0]['token']}"}
+
+        async def asked() -> dict[str, Any]:
+            async with asyncio.timeout(WITHIN_S):
+                while not (
+                    found := (await caller.get(f"{path}/requests?wait_s=5", headers=seat)).json()["requests"]
+                ):
+                    pass
+            request: dict[str, Any] = found[0]
+            return request
+
+        first = await asked()
+
+        async def append(log: GameLog, *_: object) -> None:
+            raise DatabaseAway("the disk is full")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(GameLog, "append", append)
+            # It lets go of the game, and closes its request, before it writes.
+            problem(await caller.post(f"{path}/cancel"), 503, "not-ready")
+        assert (await asked())["request_id"] != first["request_id"]
 
 
 async def test_games_of_a_batch_with_a_higher_priority_begin_first(
