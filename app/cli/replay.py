@@ -192,7 +192,7 @@ def metrics_command(
         print_metrics(figures, games)
         for group, one in sorted(groups.items()):
             echo("")
-            print_metrics(one, f"{group}: {one.tally.games} of {games}")
+            print_metrics(one, f"{group}: {one.games} of {games}")
     if len(rule_sets) > 1 and column not in ("rules", "profile", "players"):
         sets = "; ".join(f"{name}: {n}" for name, n in sorted(rule_sets.items()))
         echo(f"{len(rule_sets)} rule sets are pooled (set apart with --group-by rules): {sets}", err=True)

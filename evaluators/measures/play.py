@@ -15,7 +15,7 @@ from engine.events import CardPlayed, Event
 from engine.state import State, fold
 from engine.terms import Ending, Role, Seat, Side, side_of
 from evaluators.errors import Unmeasurable
-from evaluators.statistics.figures import Figure, FigureKey, FigureTally, Kind
+from evaluators.statistics.figures import Clusters, Figure, FigureKey, FigureTally, Kind
 from evaluators.statistics.intervals import Counts
 from evaluators.statistics.rates import Rate
 
@@ -123,8 +123,12 @@ def _slices() -> Iterator[tuple[FigureKey, slice]]:
         yield _key(_ENGAGEMENT, side.value), slice(starts[0], starts[-1] + 2)
 
 
-_FIGURES: Final = tuple(_slices())
+_FIGURES: Final = dict(_slices())
 """Where the counts of each figure stand."""
+
+_TOGETHER: Final = FigureKey("play", "", "all", "all", "counts")
+"""The counts of all figures of a game, and for each figure 1 if it has counts: one entry of a tally costs a
+tenth of one for each figure."""
 
 
 class PlayMetrics:
@@ -147,6 +151,11 @@ class PlayMetrics:
         side. A quest that failed by rejections was not played and adds no quest. Unknown votes and cards are
         left out of their rates. Raises Unmeasurable for an unfinished game or one without its deal.
         """
+        added = self._add(game, seats)
+        return ((key, added[place]) for key, place in _FIGURES.items())
+
+    def _add(self, game: State | Iterable[Event], seats: Collection[Seat] | None) -> Counts:
+        """Counts a game as ``add`` does; returns what it added to all sums, which ``_FIGURES`` divides."""
         state = game if isinstance(game, State) else fold(game)
         table = state.table
         roles = state.roles
@@ -170,8 +179,7 @@ class PlayMetrics:
         self._count_cards(state, counted)
         self._count_proposals(state, sides, counted)
         self._count_quests(state, roles, everybody if seats is None else seats, whole=seats is None)
-        added = tuple(map(sub, sums, before))
-        return ((key, added[place]) for key, place in _FIGURES)
+        return tuple(map(sub, sums, before))
 
     def _count_cards(self, state: State, counted: Sequence[int | None]) -> None:
         """``counted``: by seat, the side of those that are counted; None for the others."""
@@ -183,16 +191,18 @@ class PlayMetrics:
                         self._sums[_CARDS + _EVIL + 1] += 1
 
     def _count_proposals(self, state: State, sides: Sequence[int], counted: Sequence[int | None]) -> None:
-        sums = self._sums
-        for tally in state.table.tallies:
+        sums, tallies = self._sums, state.table.tallies
+        ballots = zip(*[tally.votes for tally in tallies if tally.votes], strict=True)
+        for side, votes in zip(counted, ballots, strict=False):
+            if side is not None:
+                approving = votes.count(True)
+                sums[_BALLOTS + side] += approving
+                sums[_BALLOTS + side + 1] += approving + votes.count(False)
+        for tally in tallies:
             counts = self._rounds[tally.round]
-            leader = sides[tally.leader - 1]
-            for vote, side in zip(tally.votes, counted, strict=False):
-                if vote is not None and side is not None:
-                    sums[_BALLOTS + side] += vote
-                    sums[_BALLOTS + side + 1] += 1
             if counted[tally.leader - 1] is None:
                 continue
+            leader = sides[tally.leader - 1]
             if tally.votes:
                 changed = tally.team != tally.proposed
                 sums[_CHANGES + leader] += changed
@@ -200,7 +210,8 @@ class PlayMetrics:
                 sums[_APPROVALS + leader] += tally.approved
                 sums[_APPROVALS + leader + 1] += 1
                 counts["voted"] += 1
-                counts["changed"] += changed
+                if changed:
+                    counts["changed"] += 1
                 if tally.attempt == 1:
                     counts["first_voted"] += 1
                     counts["first_approved"] += tally.approved
@@ -365,10 +376,13 @@ class PlayMetrics:
         return tuple(PlayRow(label, loyal, evil, PUBLISHED.get(label, {})) for label, loyal, evil in rows)
 
 
+_KINDS: Final = defaultdict[str, Kind](lambda: "share", {_ENGAGEMENT: "mean_of_shares"})
+_EMPTY: Final = "nothing to count in these games"
+
+
 def play_figure(tally: FigureTally, label: str, side: str) -> Figure:
     """One metric of a side with its interval over games."""
-    kind: Kind = "mean_of_shares" if label == _ENGAGEMENT else "share"
-    return tally.figure(_key(label, side), kind, "nothing to count in these games")
+    return tally.figure(_key(label, side), _KINDS[label], _EMPTY)
 
 
 class PlayFigures:
@@ -376,30 +390,39 @@ class PlayFigures:
 
     def __init__(self) -> None:
         self.metrics = PlayMetrics()
-        self.tally = FigureTally()
+        self._tally = FigureTally()
+
+    @property
+    def games(self) -> int:
+        """The number of games counted."""
+        return self._tally.games
 
     def add(self, game_id: str, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
         """Counts one game, as ``PlayMetrics.add`` does."""
-        added = self.metrics.add(game, seats)
-        self.tally.begin(game_id)
-        for key, counts in added:
-            self.tally.count(key, counts)
+        added = self.metrics._add(game, seats)
+        self._tally.begin(game_id)
+        self._tally.count(_TOGETHER, (*added, *[any(added[place]) for place in _FIGURES.values()]))
 
     def merge(self, other: "PlayFigures") -> None:
         """Adds the counts of ``other``, which counted other games."""
         self.metrics.merge(other.metrics)
-        self.tally.merge(other.tally)
+        self._tally.merge(other._tally)
 
     def rows(self) -> Iterator[tuple[PlayRow, str, Figure]]:
         """Every line of the table with each side to which it applies, and the figure of that side."""
         for row in self.metrics.table_rows():
             for side, value in (("loyal", row.loyal), ("evil", row.evil)):
                 if value is not None:
-                    yield (
-                        row,
-                        side,
-                        play_figure(self.tally, row.label, side),
-                    )
+                    yield row, side, self._figure(row.label, side)
+
+    def _figure(self, label: str, side: str) -> Figure:
+        key = _key(label, side)
+        place, has_counts = _FIGURES[key], _LENGTH + list(_FIGURES).index(key)
+        whole = self._tally.clusters(_TOGETHER)
+        games = sum(int(counts[has_counts]) for counts in whole.counts.values())
+        counts = {name: counts[place] for name, counts in whole.counts.items() if any(counts[place])}
+        squares = None if whole.squares is None else whole.squares[place]
+        return self._tally.figure_of(Clusters(counts, games, squares=squares), _KINDS[label], _EMPTY)
 
     def intervals_as_json(self) -> dict[str, Any]:
         """Every figure by metric and side, with its interval."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import zip_longest
 from math import isnan, nan, sqrt
+from operator import add
 from typing import Any, Final, Literal, NamedTuple
 
 from engine.chance import draw
@@ -287,7 +288,7 @@ class FigureTally:
         if not clusters.counts:
             return nothing(empty)
         made = _figure(clusters, kind, empty, within)
-        return replace(made, of_games=self.games_of(clusters))
+        return replace(made, of_games=self.games_of(clusters) if clusters.mask else None)
 
     def games_of(self, clusters: Clusters) -> GameSet:
         """The games with counts."""
@@ -401,4 +402,6 @@ def _squares(games: Iterable[Counts], known: Counts | None = None) -> Counts:
 
 
 def _added(known: Counts | None, more: Counts | None) -> Counts:
+    if known is not None and more is not None and len(known) == len(more):
+        return tuple(map(add, known, more))
     return tuple(a + b for a, b in zip_longest(known or (), more or (), fillvalue=0))

@@ -12,7 +12,8 @@ from engine.state import State, apply, fold
 from engine.terms import Role, Side
 from engine.view import project
 from evaluators.errors import Unmeasurable
-from evaluators.measures.play import MODELS, PUBLISHED, PlayMetrics
+from evaluators.measures.play import MODELS, PUBLISHED, PlayFigures, PlayMetrics, play_figure
+from evaluators.statistics.figures import BLOCKS, FigureTally
 from evaluators.statistics.rates import Rate
 from tests.records import NAMES, REAL, REAL_GAMES, load, needs_real_games
 
@@ -197,6 +198,27 @@ def test_what_each_seat_did_adds_up_to_what_the_table_did(name: str) -> None:
         assert together.changes(side) == whole.changes(side)
         assert together.approvals(side) == whole.approvals(side)
         assert together.approve_ballots(side) == whole.approve_ballots(side)
+
+
+@pytest.mark.parametrize("seats", [None, {1}, {2, 4, 5}])
+@pytest.mark.parametrize("games", [1, BLOCKS, BLOCKS + 11])
+def test_figures_of_many_games_are_those_of_a_tally_by_figure(games: int, seats: set[int] | None) -> None:
+    states = [told(name) for name in NAMES]
+    figures, tally = PlayFigures(), FigureTally()
+    for first in range(0, games, 40):
+        chunk = PlayFigures()
+        for number in range(first, min(first + 40, games)):
+            game, state = f"g{number}", states[number % len(states)]
+            chunk.add(game, state, seats)
+            tally.begin(game)
+            for key, counts in PlayMetrics().add(state, seats):
+                tally.count(key, counts)
+        figures.merge(chunk)
+    assert figures.games == games
+    rows = list(figures.rows())
+    assert rows
+    for row, side, figure in rows:
+        assert figure == play_figure(tally, row.label, side), (row.label, side)
 
 
 def test_a_state_and_its_log_count_alike() -> None:
