@@ -211,7 +211,7 @@ def _games_and_faults(paths: list[str]) -> Iterator[_Found | FileFault | PassedO
     try:
         with byte_bar("reading", sizes(paths)) as on_read:
             for bundle in bundles(paths, on_read):
-                ours = Bundle(bundle.file)
+                ours = Bundle(bundle.file, name=bundle.name)
                 for document in bundle.lines:
                     if isinstance(document, Document) and is_ours(document):
                         ours.lines.append(document)

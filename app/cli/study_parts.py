@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -29,6 +30,8 @@ from evaluators.ground.turns import Game
 from evaluators.report.columns import (
     GAME_COLUMNS,
     SEAT_COLUMNS,
+    Condition,
+    Contrast,
     UnknownColumn,
     read_conditions,
     read_contrasts,
@@ -118,6 +121,7 @@ def _check_questions(folder: StudyFolder, design: Design) -> None:
             for factor in (contrast.factor, contrast.by):
                 if factor is not None:
                     _check_levels(folder, design, at, factor.column, (factor.first, factor.second))
+            _check_cells(design, at, contrast, (*where, *contrast.where))
 
 
 _AND: Final = re.compile(r"\s+and\s+")
@@ -159,6 +163,24 @@ def _check_levels(folder: StudyFolder, design: Design, at: str, column: str, lev
         if values and level not in values:
             whose = "cell" if name in labels else "seat"
             raise StudyFault(f"{at}: no {whose} has {name}={level}; they have {', '.join(sorted(values))}")
+
+
+def _check_cells(design: Design, at: str, contrast: Contrast, where: Sequence[Condition]) -> None:
+    """Raises StudyFault if a level has no cell that meets the conditions, since exclusions leave it out."""
+    factors = [one for one in (contrast.factor, contrast.by) if one is not None]
+    held = [(condition.column, condition.values) for condition in where]
+    for levels in product(*((factor.first, factor.second) for factor in factors)):
+        asked = [*((one.column, (level,)) for one, level in zip(factors, levels, strict=True)), *held]
+        of_cells = [(column.removeprefix("label:"), values) for column, values in asked]
+        if not any(all(_may_have(cell, *one) for one in of_cells) for cell in design.cells):
+            words = " and ".join(f"{name}={','.join(values)}" for name, values in of_cells)
+            raise StudyFault(f"{at}: no cell has {words}, so there would be nothing to compare")
+
+
+def _may_have(cell: StudyCell, name: str, values: Sequence[str]) -> bool:
+    """Whether games of the cell may have one of these values: always, of what is no condition."""
+    known = cell.labels.get(name)
+    return known is None or name == "steps" or (f"{known} players" if name == "players" else known) in values
 
 
 def _models_asked(folder: StudyFolder, study: Study) -> set[str]:

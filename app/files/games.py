@@ -2,12 +2,14 @@
 
 Files are read as a stream, a few games at a time, so memory does not grow with the number of games.
 ``bundles`` only finds the lines of each game, by its id; ``games_in`` parses these lines in the process that
-counts the game, which may be another one.
+counts the game, which may be another one. A game that is given twice is found once; different games with one
+id, as two runs of a model on the same deals once had, get names of their own.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Final
 
 import orjson
@@ -38,6 +40,7 @@ NO_GOLD: Final = "no deal in it: not a full export (export --view full, ?view=fu
 NOT_OVER: Final = "not finished"
 DAMAGED: Final = "damaged where it was stored"
 INCOMPLETE: Final = "a line of its log cannot be read"
+TWICE: Final = "given twice"
 
 
 @dataclass(slots=True)
@@ -47,6 +50,8 @@ class Bundle:
     file: str
     lines: list[Document | FileFault | PassedOver] = field(default_factory=list)
     games: int = 0
+    name: str | None = None
+    """What its only game is called, since its id is that of another game; None: each has its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,11 @@ _END: Final = b'{"t":"export.end"'
 """The beginning of an export's last line."""
 
 _GAME: Final = re.compile(rb'"game":\s*"([^"\\]+)"')
+_TYPE: Final = re.compile(rb'"type":\s*"([^"\\]+)"')
+_BEGINNING: Final = 400
+"""Bytes of a line in which its game and its type stand."""
+
+_Lines = list[Document | FileFault | PassedOver]
 
 
 def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bundle]:
@@ -68,27 +78,77 @@ def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bu
     that does not exist.
     """
     bundle = Bundle("")
-    game = b""
-    for document in documents(paths, on_read):
-        match = _GAME.search(document.text, 0, 400) if isinstance(document, Document) else None
-        if match is None and isinstance(document, Document) and document.text.startswith(_END):
-            continue
-        starts = match is None or match[1] != game
-        game = b"" if match is None else match[1]
-        file = document.place.file
-        if starts and (bundle.games >= size or file != bundle.file):
-            if bundle.lines:
-                yield bundle
+    known: dict[bytes, list[bytes]] = {}
+    for game, lines in _games(documents(paths, on_read)):
+        file, name = lines[0].place.file, None
+        if (content := _content(lines)) is not None:
+            before = known.setdefault(game or content, [])
+            if content in before:
+                lines = [PassedOver(lines[0].place, TWICE)]
+            else:
+                before.append(content)
+                if len(before) > 1:
+                    name = f"{game.decode()} ({len(before)})"
+        if bundle.lines and (bundle.games >= size or file != bundle.file or bundle.name or name):
+            yield bundle
             bundle = Bundle(file)
-        bundle.games += starts
-        bundle.lines.append(document)
+        bundle.file, bundle.name = file, name
+        bundle.games += 1
+        bundle.lines += lines
     if bundle.lines:
         yield bundle
 
 
+def _games(found: Iterator[Document | FileFault | PassedOver]) -> Iterator[tuple[bytes, _Lines]]:
+    """The lines of each game of ours with its id, and each foreign record and all else with b""."""
+    game, lines, seen = b"", _Lines(), False
+    for document in found:
+        of = type_ = b""
+        if isinstance(document, Document):
+            if document.text.startswith(_END):
+                continue
+            if is_ours(document):
+                of, type_ = (_in_beginning(pattern, document) for pattern in (_GAME, _TYPE))
+        # A line that cannot be read may lack in the game around it.
+        lacks = not of and bool(game) and not _is_record(document)
+        begins = type_ == PROVENANCE.encode() and seen
+        if lines and (begins or not (lacks or of == game != b"")):
+            yield game, lines
+            lines, seen = [], False
+        game = game if lacks else of
+        seen |= bool(of) and type_ != PROVENANCE.encode()
+        lines.append(document)
+    if lines:
+        yield game, lines
+
+
+def _in_beginning(pattern: re.Pattern[bytes], document: Document) -> bytes:
+    match = pattern.search(document.text, 0, _BEGINNING)
+    return b"" if match is None else match[1]
+
+
+def _content(lines: _Lines) -> bytes | None:
+    """What tells a whole game from others: a hash of its events or of its record. None: no whole game."""
+    digest, types = blake2b(digest_size=16), set()
+    for document in lines:
+        if not isinstance(document, Document):
+            continue
+        type_ = b"" if _is_record(document) else _in_beginning(_TYPE, document)
+        if type_ != PROVENANCE.encode():
+            types.add(type_)
+            digest.update(document.text)
+    whole = {b"roles_dealt", b"game_ended"} <= types or (len(lines) == 1 and _is_record(lines[0]))
+    return digest.digest() if whole else None
+
+
+def _is_record(document: Document | FileFault | PassedOver) -> bool:
+    """Whether this is a foreign record."""
+    return isinstance(document, Document) and b'"schema"' in document.text[:_BEGINNING]
+
+
 def is_ours(document: Document) -> bool:
     """Whether a document is a line of a game of ours, and no foreign record."""
-    return _GAME.search(document.text, 0, 400) is not None and b'"schema"' not in document.text[:400]
+    return _GAME.search(document.text, 0, _BEGINNING) is not None and not _is_record(document)
 
 
 def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
@@ -101,7 +161,8 @@ def games_in(bundle: Bundle) -> Iterator[Game | Unusable]:
     torn = incomplete = False  # an unreadable line came last; the game lacks a line
 
     def finished() -> Game | Unusable:
-        return Unusable(game_id, INCOMPLETE) if incomplete else _game(game_id, log, provenance)
+        name = bundle.name or game_id
+        return Unusable(name, INCOMPLETE) if incomplete else _game(game_id, log, provenance, name)
 
     for document in bundle.lines:
         if isinstance(document, FileFault):
@@ -158,16 +219,19 @@ def _record(document: Document) -> Game | Unusable:
     return Unusable(str(outcome.place), f"not a game that the rules allow: {_first(outcome.rule)}")
 
 
-def _game(game_id: str, log: list[Event], provenance: Provenance | None = None) -> Game | Unusable:
+def _game(
+    game_id: str, log: list[Event], provenance: Provenance | None = None, name: str | None = None
+) -> Game | Unusable:
+    name = name or game_id
     if not any(isinstance(event, GameEnded) for event in log):
-        return Unusable(game_id, NOT_OVER)
+        return Unusable(name, NOT_OVER)
     if not any(isinstance(event, RolesDealt) for event in log):
-        return Unusable(game_id, NO_GOLD)
+        return Unusable(name, NO_GOLD)
     try:
         # A line without seats is a public one, which says no more than the log.
         known = provenance is not None and provenance.game_id == game_id and provenance.catalogue is not None
-        return read_game(game_id, log, provenance if known else None)
+        return read_game(name, log, provenance if known else None)
     except Unmeasurable as reason:
-        return Unusable(game_id, _first(str(reason)))
+        return Unusable(name, _first(str(reason)))
     except (AvalonError, *UNREADABLE):
-        return Unusable(game_id, "its log cannot be read")
+        return Unusable(name, "its log cannot be read")

@@ -70,14 +70,17 @@ def game_id(
     labels: Mapping[str, str],
     served: Mapping[Seat, Iterable[str]] | None = None,
 ) -> str:
-    """The id of a simulated game in its export. Games of one seed with other rules, agents, models or labels
-    differ: a hash of these is in the id. ``log``: begins with rules and agents. ``served``: by seat, the
-    models that answered, which a run of recorded answers knows, too.
+    """The id of a simulated game in its export. Games of one seed with other rules, agents, models, labels or
+    answers of models differ: a hash of these is in the id. ``log``: begins with rules and agents; the whole
+    one, if models played. ``served``: by seat, the models that answered; None without models.
     """
     parts: list[Any] = [payload(event) for event in log if isinstance(event, GameCreated)]
     for event in log:
         if isinstance(event, AgentsSeated):
             parts += [(agent.agent, agent.parameters) for agent in event.agents]
+    if served is not None:
+        # Models answer otherwise in each run. Recorded answers do not know which endpoint was asked.
+        parts += [(type_name(event), payload(event)) for event in log if not isinstance(event, AgentsSeated)]
     models = {str(seat): sorted(names) for seat, names in (served or {}).items()}
     text = orjson.dumps([parts, models, dict(labels)], option=orjson.OPT_SORT_KEYS)
     return f"g_sim{seed}_{hashlib.sha256(text).hexdigest()[:8]}"

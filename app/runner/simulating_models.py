@@ -165,7 +165,7 @@ class ModelRun:
             state = await play(log, agents, MemoryJournal())
         result = Result(games=1, events=len(state.log))
         served = self._served(str(seed))
-        name = game_id(log, seed, self._plan.labels, served)
+        name = game_id(state.log, seed, self._plan.labels, served)
         result.figures.add(name, state)
         if keep:
             result.lines = lines_of(

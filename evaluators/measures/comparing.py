@@ -235,18 +235,19 @@ def each(games: Mapping[str, Counts], measure: Measure) -> tuple[Estimate, Estim
     return of(slice(None, width)), of(slice(width, None))
 
 
-def holm(p_values: Collection[float]) -> list[float]:
+def holm(p_values: Collection[float], comparisons: int = 0) -> list[float]:
     """Holm's adjusted p values in the order given: they bound the chance of even one false difference.
 
-    nan stays nan and is not counted as a comparison.
+    nan stays nan and is not counted as a comparison. ``comparisons``: how many there are, if more than have
+    a p value; the others count as if they found nothing.
 
     Source: Holm, Scandinavian Journal of Statistics 6 (1979).
     """
     values = list(p_values)
     ranked = sorted((p, index) for index, p in enumerate(values) if not isnan(p))
     adjusted = [nan] * len(values)
-    highest = 0.0
+    highest, of = 0.0, max(comparisons, len(ranked))
     for rank, (p, index) in enumerate(ranked):
-        highest = max(highest, min(1.0, (len(ranked) - rank) * p))
+        highest = max(highest, min(1.0, (of - rank) * p))
         adjusted[index] = highest
     return adjusted

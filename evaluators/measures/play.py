@@ -20,6 +20,7 @@ from evaluators.statistics.intervals import Counts
 from evaluators.statistics.rates import Rate
 
 __all__ = [
+    "CHANGES",
     "MODELS",
     "PUBLISHED",
     "PlayFigures",
@@ -83,6 +84,8 @@ class RoundResults:
     """Teams voted on that differ, as sets, from the attempt's first team, of all teams voted on."""
 
 
+CHANGES: Final = "proposal change rate"
+
 # Where the counts of each share stand: numerator and denominator of the loyal side, then of the evil one.
 _WINS, _QUESTS, _TEAMS, _CARDS, _CHANGES, _SHOTS, _APPROVALS, _BALLOTS = range(0, 32, 4)
 _SHARES: Final[Mapping[str, int]] = {
@@ -90,7 +93,7 @@ _SHARES: Final[Mapping[str, int]] = {
     "quest win rate": _QUESTS,
     "team selection accuracy": _TEAMS,
     "failure vote rate": _CARDS,
-    "proposal change rate": _CHANGES,
+    CHANGES: _CHANGES,
     "Merlin assassination rate": _SHOTS,
     "proposal approval rate": _APPROVALS,
     "approve ballot rate": _BALLOTS,

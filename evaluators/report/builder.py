@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
-from engine.events import UtteranceMade
+from engine.events import TeamConfirmed, UtteranceMade
 from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
 from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
@@ -40,7 +40,7 @@ from evaluators.measures.judged import (
     SelectionScores,
     judged_turns,
 )
-from evaluators.measures.play import PlayMetrics
+from evaluators.measures.play import CHANGES, PlayMetrics
 from evaluators.measures.scoring import F1, RoleScores, Scores
 from evaluators.measures.statements import Finding
 from evaluators.ratings.games import RatedGame
@@ -557,8 +557,11 @@ class ReportBuilder:
 
     def _count_play(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         metrics = PlayMetrics()
+        # Where no team can be reconsidered, that none changed is no finding.
+        reconsiders = any(isinstance(event, TeamConfirmed) for event in game.log)
         for key, counts in metrics.add(game.log, seats):
-            count(key, counts)
+            if reconsiders or key.group != CHANGES:
+                count(key, counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
         for role in {game.role(seat) for seat in seats or game.profile.seats}:
@@ -573,7 +576,8 @@ class ReportBuilder:
             count(FigureKey("rounds", "", "round", str(number), "played"), played)
         for number, round_ in rounds.items():
             for name in _OF_ROUND:
-                count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
+                if reconsiders or name != "changed":
+                    count(FigureKey("rounds", "", "round", str(number), name), getattr(round_, name))
 
     def _count_speeches(self, once: "_ReadOnce", count: "Count", seats: Collection[Seat] | None) -> None:
         hallucinations = Hallucinations()

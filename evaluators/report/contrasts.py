@@ -220,6 +220,8 @@ class _Cell:
     def __init__(self) -> None:
         self.games: Counter[str] = Counter()
         """The number of games by unit."""
+        self.tables: set[str] = set()
+        """The profiles and numbers of players of its games."""
         self.opponents: dict[str, str] = {}
         """By unit, the agents of the seats that are not in the cell; empty if its games differ in them."""
         self.counts: dict[FigureKey, dict[str, Counts]] = {}
@@ -245,6 +247,7 @@ class _Cell:
             self.masks[key] = self.masks.get(key, 0) | mask << shift
         for unit, games in other.games.items():
             self.begin(unit, games, other.opponents[unit])
+        self.tables |= other.tables
         self.games_of.update(other.games_of)
         self.items.update(other.items)
         for key, by_unit in other.counts.items():
@@ -296,6 +299,7 @@ class ContrastCounts:
             if seats & kept:
                 self.of_seats |= len(seats & kept) < columns.players
                 cell.begin(unit, 1, _others(columns, seats & kept))
+                cell.tables.add(f"{columns.of_game['profile']}, {columns.players} players")
                 yield seats & kept, _writer(cell, unit, len(self.names) - 1)
 
     def games_behind(self, mask: int) -> GameSet:
@@ -349,8 +353,18 @@ class _Design(NamedTuple):
     paired: bool
     unit_of: Callable[[str], str]
     pairs: int
+    """How many units have counted games of both cells."""
     games: tuple[int, ...]
     """The number of games in each cell, the excluded ones too."""
+    counted: tuple[int, ...]
+    """Without the excluded ones: the games behind the figures."""
+    tables: tuple[frozenset[str], ...]
+    """The profiles and numbers of players of each cell's deals."""
+
+    def sizes(self, asked: Contrast) -> Iterator[str]:
+        """Each cell with its number of games."""
+        for cell, counted, games in zip(asked.cells, self.counted, self.games, strict=True):
+            yield f"{cell} {counted:,}" + (f" of {games:,}" if counted != games else "")
 
 
 class _TestedFigure(NamedTuple):
@@ -394,7 +408,7 @@ def contrasted(
     for place_, one in enumerate(counts):
         aside = None if set_aside is None else set_aside[place_]
         beside = one if first is None else first[place_]
-        design = designs[one.asked] = _designed(beside, aside)
+        design = designs[one.asked] = _designed(one, beside, aside)
         figures = _all_figures(one, beside, aside, design, withheld, asks_mixed=asks_mixed)
         compared[one.asked] = [] if 0 in design.games else list(figures)
     adjusted = _adjusted(compared)
@@ -435,7 +449,7 @@ class FigureOfCells(NamedTuple):
 
 def figures_of_cells(counts: ContrastCounts) -> Iterator[FigureOfCells]:
     """Every figure that this contrast would test, main figures and others, in the order of the report."""
-    design = _designed(counts, None)
+    design = _designed(counts, counts, None)
     keys = set.intersection(*(set(cell.counts) for cell in counts.cells))
     for key in sorted(keys, key=_place):
         if _is_shown_elsewhere(key, of_seats=counts.of_seats):
@@ -449,19 +463,24 @@ def figures_of_cells(counts: ContrastCounts) -> Iterator[FigureOfCells]:
             )
 
 
-def _designed(counts: ContrastCounts, aside: ContrastCounts | None) -> _Design:
-    cells = [Counter(cell.games) for cell in counts.cells]
+def _designed(counts: ContrastCounts, beside: ContrastCounts, aside: ContrastCounts | None) -> _Design:
+    """``beside``: the games that count beside the excluded ones ``aside``."""
+    cells = [Counter(cell.games) for cell in beside.cells]
     for cell, more in zip(cells, () if aside is None else aside.cells, strict=False):
         cell.update(more.games)
     games = tuple(cell.total() for cell in cells)
+    counted = tuple(cell.games.total() for cell in counts.cells)
+    tables = tuple(frozenset(cell.tables) for cell in counts.cells)
     for unit_of in (_as_it_is, _deal_alone):
         units = [set(map(unit_of, cell)) for cell in cells]
-        pairs = len(set.intersection(*units))
-        if 2 * pairs >= min(map(len, units)) > 0:
+        if 2 * len(set.intersection(*units)) >= min(map(len, units)) > 0:
             every = len(set().union(*units))
-            return _Design(True, _blocked(unit_of) if every > _KEPT else unit_of, pairs, games)
+            pairs = len(set.intersection(*(set(map(unit_of, cell.games)) for cell in counts.cells)))
+            return _Design(
+                True, _blocked(unit_of) if every > _KEPT else unit_of, pairs, games, counted, tables
+            )
     every = max(map(len, cells), default=0)
-    return _Design(False, _blocked(_as_it_is) if every > _KEPT else _as_it_is, 0, games)
+    return _Design(False, _blocked(_as_it_is) if every > _KEPT else _as_it_is, 0, games, counted, tables)
 
 
 def _as_it_is(unit: str) -> str:
@@ -618,7 +637,7 @@ def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int
 def _adjusted(
     compared: Mapping[Contrast, Sequence[_TestedFigure]],
 ) -> dict[tuple[Contrast, FigureKey, str], float]:
-    """Holm's p values: of each figure over the contrasts that were asked."""
+    """Holm's p values: of each figure over the contrasts that were asked, also those without this figure."""
     by_figure: dict[tuple[FigureKey, str], list[tuple[Contrast, float]]] = {}
     for asked, found in compared.items():
         for figure in found:
@@ -626,7 +645,7 @@ def _adjusted(
             by_figure.setdefault(name, []).append((asked, figure.excluded.p_value))
     adjusted = {}
     for (key, words), family in by_figure.items():
-        for (asked, _), p in zip(family, holm([p for _, p in family]), strict=True):
+        for (asked, _), p in zip(family, holm([p for _, p in family], len(compared)), strict=True):
             adjusted[asked, key, words] = p
     return adjusted
 
@@ -748,7 +767,6 @@ def _notes(
 ) -> Iterator[str]:
     for asked, found in compared.items():
         design = designs[asked]
-        cells = dict(zip(asked.cells, design.games, strict=True))
         empty = [cell for cell, games in zip(asked.whole_cells, design.games, strict=True) if not games]
         if empty:
             yield f"{asked}: no game has {', '.join(empty)}, so there is nothing to compare."
@@ -757,10 +775,20 @@ def _notes(
         if asked.measure:
             yield _decided(asked, found, adjusted, level)
         yield _question(asked, design, main, adjusted, level)
-        few = [f"{cell} ({games})" for cell, games in cells.items() if games < FEW]
+        cells = zip(asked.cells, design.counted, strict=True)
+        few = [f"{cell} ({games})" for cell, games in cells if games < FEW]
         if few:
             words = f"fewer than {FEW} games, so intervals and tests are rough"
             yield f"{asked.short}: {words}: {', '.join(few)}."
+        if len(set(design.tables)) > 1 and _OF_TABLES.isdisjoint(asked.columns):
+            sizes = (
+                f"{cell} {' and '.join(sorted(tables))}"
+                for cell, tables in zip(asked.cells, design.tables, strict=True)
+            )
+            yield (
+                f"{asked.short}: the levels did not play at the same tables ({'; '.join(sizes)}), which may "
+                "be what differs: compare them at one with `where`."
+            )
         for version, words in (("played", "With the excluded games in"), ("worst", "In the worst case")):
             turned = [
                 _names(one.key, one.measure)[0]
@@ -770,6 +798,10 @@ def _notes(
             if turned:
                 yield f"{asked.short}: {words} the sign of the difference changes for {_listed(turned)}."
         yield from _mixed_notes(asked, main, level)
+
+
+_OF_TABLES: Final = frozenset({"players", "profile", "rules", "label:players", "label:profile"})
+"""Columns whose levels never play at the same tables."""
 
 
 def _mixed_notes(asked: Contrast, main: Sequence[_TestedFigure], level: float) -> Iterator[str]:
@@ -797,7 +829,7 @@ def _question(
     adjusted: Mapping[tuple[Contrast, FigureKey, str], float],
     level: float,
 ) -> str:
-    cells = ", ".join(f"{cell} {games:,}" for cell, games in zip(asked.cells, design.games, strict=True))
+    cells = ", ".join(design.sizes(asked))
     how = f"paired by {design.pairs:,} deals or games" if design.paired else "not paired"
     tested = [one for one in main if not isnan(adjusted[asked, one.key, one.measure.words])]
     differing = [
@@ -816,7 +848,7 @@ def _question(
     return (
         f"{begins}of {len(tested)} main figures {len(differing)} "
         f"{'differs' if len(differing) == 1 else 'differ'}: {_listed(differing)}. "
-        f"Of figures without any difference {100 * level:g} % would."
+        f"Of figures without any difference {100 * level:.3g} % would."
     )
 
 

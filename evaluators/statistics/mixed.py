@@ -67,6 +67,9 @@ _ROWS: Final = 300
 """The most rows that are taken as they are; of more, each game's mean is an observation. The search for the
 variances takes time that grows with the square of the rows that depend on each other: seconds for all 300."""
 
+_NONE_LEFT: Final = 1e-6
+"""A share of the variance that is no more than what the search for the variances leaves open."""
+
 _LEVELS: Final = 400
 """The most games, seeds and opponents together."""
 
@@ -163,6 +166,8 @@ def _fitted(
             # On the edge of what is possible the standard errors fail: the part adds nothing, without it.
             del parts[nothing]
             continue
+        if scale <= _NONE_LEFT * float(np.var(y)):
+            return "the parts explain all, so nothing is left for an error"
         effect, error = float(result.fe_params[1]), float(result.bse_fe[1])
         if not isfinite(error) or error <= 0:
             return "the standard error cannot be computed"

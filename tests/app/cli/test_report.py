@@ -133,6 +133,39 @@ def test_conditions_are_compared_as_a_report_does(tmp_path: Path) -> None:
     assert (nothing.exit_code, "no game has both levels" in nothing.stderr) == (2, True)
 
 
+def test_a_game_that_is_given_twice_counts_once(games: Path, tmp_path: Path) -> None:
+    once = json.loads(interintent("report", games).stdout)
+    both = tmp_path / "both.ndjson"
+    both.write_bytes(games.read_bytes() * 2)
+    for given in ((games, games), (both,)):
+        twice = json.loads(interintent("report", *given, "--title", once["title"]).stdout)
+        assert twice["tables"] == once["tables"]
+        assert [one["reason"] for one in twice["made_of"]["left_out"]] == ["given twice"] * 3
+        assert twice["made_of"] == {**once["made_of"], "left_out": twice["made_of"]["left_out"]}
+    told = interintent("metrics", games, games)
+    assert "3 games" in told.stdout
+    assert "given twice" in told.stderr
+
+
+def test_other_games_with_known_ids_have_names_of_their_own(games: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.ndjson"
+    plan = Plan(make_profile("interintent", 5).settings(), [{"agent": "random", "options": {}}] * 5, 7)
+    lines = b"".join(result.lines for result in run(plan, 3, keep=True))
+    names = {line["game"]: None for line in map(orjson.loads, games.read_bytes().splitlines())}
+    for old, new in zip(
+        {one["game"]: None for one in map(orjson.loads, lines.splitlines())}, names, strict=True
+    ):
+        lines = lines.replace(old.encode(), new.encode())
+    other.write_bytes(lines)
+    both = json.loads(interintent("report", games, other).stdout)
+    assert both["made_of"]["games"] == 6
+    assert sorted(both["sources"]["games"]) == sorted(name + more for name in names for more in ("", " (2)"))
+    apart = tmp_path / "apart.ndjson"
+    apart.write_bytes(b"".join(result.lines for result in run(plan, 3, keep=True)))
+    told = json.loads(interintent("report", games, apart, "--title", both["title"]).stdout)
+    assert both["tables"] == told["tables"]
+
+
 @pytest.mark.parametrize("ending", [".html", ".csv", ".tex"])
 def test_the_ending_says_what_is_written(
     games: Path, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch

@@ -373,6 +373,11 @@ def test_only_folders_of_the_same_study_are_merged(tmp_path: Path) -> None:
             'contrast = "model=plan,blind',
             "/questions/0/contrast: no seat has model=plan; they have random, scripted",
         ),
+        (
+            'contrast = "approval',
+            'where = "approval=at_least_half"\ncontrast = "approval',
+            "/questions/0/contrast: no cell has approval=strict_majority and approval=at_least_half, so",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_played_says_why_before_anything_is_done(

@@ -18,7 +18,11 @@ from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Us
 from app.cli.simulate_models import print_uses
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
+from app.runner.simulate import game_id
 from app.store.call import StoredQuestion, Use, UseKey, answered, failed
+from engine.events import UtteranceMade
+from engine.profile import make_profile
+from engine.rules import create
 from tests.app.calling import WITHIN_S, calling, problem, read_ndjson, without_place, without_times
 from tests.app.modelling import COMPACT, calling_with, faking
 from tests.app.typed import interintent
@@ -305,6 +309,17 @@ def test_a_simulation_that_its_model_stops_says_why_and_goes_on_later(
         fake.faults = ()
         done(interintent(*common, *asking, "--out", str(whole)))
         assert b"action_defaulted" not in whole.read_bytes()
+
+
+def test_games_of_models_that_said_something_else_have_other_ids() -> None:
+    log, other = (
+        [*create(make_profile("interintent", 5), 7), UtteranceMade(1, 1, 1, 1, "discuss", text)]
+        for text in "ab"
+    )
+    assert game_id(log, 7, {}) == game_id(other, 7, {})
+    assert game_id(log, 7, {}, {1: ["small"]}) == game_id(list(log), 7, {}, {1: {"small"}})
+    assert game_id(log, 7, {}, {1: ["small"]}) != game_id(other, 7, {}, {1: ["small"]})
+    assert game_id(log, 7, {}, {}) != game_id(other, 7, {}, {})
 
 
 def test_a_simulation_puts_unusable_answers_aside_and_asks_anew(tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def test_holm_s_values_counted_by_hand() -> None:
     assert holm([0.5, 0.01, nan, 0.03, 0.02])[3:] == pytest.approx([0.06, 0.06])
     assert isnan(holm([nan])[0])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([0.01, nan, 0.02], 4)[::2] == pytest.approx([0.04, 0.06])
 
 
 def test_of_very_many_pairs_those_with_most_in_common_are_told_and_the_others_counted() -> None:

@@ -237,6 +237,35 @@ def test_holms_adjustment_is_over_the_contrasts_asked() -> None:
     assert least["p, Holm"].note == "of 3 contrasts"
 
 
+def test_a_contrast_counts_also_where_another_figure_is_its_own() -> None:
+    games = [labelled(seed, ("a", "b")[seed % 2]) for seed in range(1, 13)]
+    report = reported(games, "mood=a,b", "mood=a,b where role=merlin")
+    for name in ("win rate, loyal", "seats won, loyal"):
+        (figures,) = [one.figures for one in report.table("contrasts").rows if one.labels[1] == name]
+        assert figures["p"].value is not None
+        assert figures["p, Holm"].value == pytest.approx(min(1, 2 * figures["p"].value))
+        assert figures["p, Holm"].note == "of 2 contrasts"
+
+
+def test_the_first_page_counts_games_and_pairs_without_the_excluded_ones() -> None:
+    games = [labelled(seed, "calm") for seed in range(1, 17)]
+    games += [labelled(seed, "wild", invalid=seed > 6) for seed in range(1, 17)]
+    first, second = reported(games, "mood=calm,wild").notes_on_gold[:2]
+    assert first.startswith("mood: calm − wild (games: calm 16, wild 6 of 16; paired by 6 deals or games)")
+    assert second.endswith("intervals and tests are rough: wild (6).")
+
+
+def test_levels_that_play_at_other_tables_are_not_compared_without_a_word() -> None:
+    same = [labelled(seed, mood) for seed in range(1, 6) for mood in ("calm", "wild")]
+    columns = columns_of(scripted_game(6), labels={"mood": "calm"})
+    official = {**columns.of_game, "profile": "official"}
+    other = ReportedGame(scripted_game(6), columns=replace(columns, of_game=official))
+    words = "the levels did not play at the same tables"
+    (note,) = [one for one in reported([*same, other], "mood=calm,wild").notes_on_gold if words in one]
+    assert "(calm interintent, 5 players and official, 5 players; wild interintent, 5 players)" in note
+    assert not any(words in one for one in reported(same, "mood=calm,wild").notes_on_gold)
+
+
 def test_crossed_contrasts_are_interactions() -> None:
     games = []
     for seed in range(1, 13):

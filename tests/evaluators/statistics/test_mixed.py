@@ -124,6 +124,14 @@ def test_where_nothing_is_shared_it_is_the_difference_of_the_means() -> None:
             ],
             "the mixed model did not converge: the games of each condition do not differ",
         ),
+        (
+            [
+                MixedRow(float(game % 3 == 0), name, f"{name}{game}", str(game))
+                for name in ("paper", "direct")
+                for game in range(8)
+            ],
+            "the mixed model did not converge: the parts explain all, so nothing is left for an error",
+        ),
     ],
 )
 def test_where_there_is_no_effect_it_says_why(made: list[MixedRow], why: str) -> None:

@@ -38,6 +38,11 @@ def votes(game: OneGame) -> Iterable[dict[str, Any]]:
                    "votes": event["votes"]}  # fmt: skip
 
 
+def reconsiders(game: OneGame) -> bool:
+    """Whether leaders had to confirm their teams."""
+    return any(True for _ in game.of("team_confirmed"))
+
+
 def measures(games: Iterable[OneGame]) -> Sums:
     sums = Sums()
     for game in games:
@@ -64,7 +69,8 @@ def measures(games: Iterable[OneGame]) -> Sums:
             if vote["leader"] not in game.seats:
                 continue
             side = game.side[vote["leader"]]
-            add("proposal change rate", side, vote["team"] != vote["first"])
+            if reconsiders(game):
+                add("proposal change rate", side, vote["team"] != vote["first"])
             add("proposal approval rate", side, vote["approved"])
             if vote["went"]:
                 evil = any(game.side[seat] == "evil" for seat in vote["team"])
@@ -122,7 +128,8 @@ def rounds(games: Iterable[OneGame]) -> Sums:
                 sums.add(game.id, (str(round_),), "succeeded", (played[round_]["succeeded"], 1))
         for vote in votes(game):
             labels = (str(vote["round"]),)
-            sums.add(game.id, labels, "changed", (vote["team"] != vote["first"], 1))
+            if reconsiders(game):
+                sums.add(game.id, labels, "changed", (vote["team"] != vote["first"], 1))
             if vote["attempt"] == 1:
                 sums.add(game.id, labels, "first approved", (vote["approved"], 1))
             if vote["went"]:
