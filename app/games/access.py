@@ -15,7 +15,7 @@ from engine.errors import InvalidInput
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import read_viewer, viewer_name
 
-__all__ = ["Access", "Sight", "known_batch", "known_game", "needs_or_watches", "sight_of"]
+__all__ = ["Access", "Sight", "known_batch", "known_game", "needs_or_watches", "own_seats", "sight_of"]
 
 
 _SEES_A_SEAT: Final = frozenset({"export:full", "tokens:mint", "bots:play"})
@@ -40,6 +40,14 @@ def needs_or_watches(scope: str, caller: Caller) -> None:
     """Raises Forbidden for a key without the scope, and for a token that does not cover a whole batch."""
     if caller.grant is None or caller.grant.batch is None:
         caller.needs(scope)
+
+
+def own_seats(row: GameRow, owner: str) -> list[Seat]:
+    """The remote seats that this owner has, of a game of its own or of one that it was paired for: those that
+    are not somebody else's. Raises CorruptLog.
+    """
+    taken = whole(row.taken) or {}
+    return [seat for seat in remote_seats(row.seats) if taken.get(str(seat), owner) == owner]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from app.base.clock import now_ms, timestamp
 from app.base.errors import CodeSpent, Forbidden, InvalidRequest, NotFound
 from app.edge.auth import ANYBODY, TRUSTED, Caller, Keys, epoch_of
 from app.edge.tokens import MAX_WATCH_S, SEAT_S, Grant
-from app.games.access import Sight
+from app.games.access import Sight, own_seats
 from app.games.schemas import (
     BatchCreated,
     ClaimCodeView,
@@ -79,12 +79,9 @@ class SeatTokens:
 
     def of_game(self, row: GameRow, caller: Caller) -> list[SeatView]:
         """Every seat of the caller's game, each remote seat that is not somebody else's with a new token."""
-        taken = whole(row.taken) or {}
-        remote = [
-            seat for seat in remote_seats(row.seats) if taken.get(str(seat), caller.owner) == caller.owner
-        ]
+        own = own_seats(row, caller.owner)
         return [
-            SeatView(seat=seat, token=self.of_player(row, seat, caller.name) if seat in remote else None)
+            SeatView(seat=seat, token=self.of_player(row, seat, caller.name) if seat in own else None)
             for seat, _ in enumerate(row.seats, 1)
         ]
 

@@ -101,8 +101,8 @@ class SeekView(Shown):
     created_at: str
     starts_by: str = Field(description="When it starts with those who are there, or expires.")
     game: GameStarted | None = Field(
-        description="The game, with your seat and its token, once it is paired. Null before, and when a "
-        "stand-in plays the seat because the bot was absent."
+        description="The game, with your seat and its token, once it is paired. Null before, when a "
+        "stand-in plays the seat because the bot was absent, and when a code was made for the seat."
     )
     game_id: str | None = Field(description="The game's id, once it is paired.")
     game_status: GameStatus | None = Field(description="The game's status. Null: not paired, or deleted.")

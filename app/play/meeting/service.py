@@ -24,6 +24,7 @@ from app.base.tasks import end_tasks, keep_going
 from app.edge.auth import KEYLESS, SERVER, Caller
 from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
+from app.games.access import own_seats
 from app.games.bots import Bots
 from app.games.dealing import players_of
 from app.games.schemas import NewGames, SeatSpec
@@ -335,10 +336,13 @@ class Meeting:
         return LobbyView(pools=pools, games=games, seeks=seeks)
 
     async def started(self, caller: Caller, bot: str) -> list[GameStarted]:
-        """The games of the caller's bot that are not over, oldest first, each with a new token."""
+        """The games of the caller's bot that are not over, oldest first, each with a new token. Without those
+        whose seat is somebody else's by now.
+        """
         return [
-            self._started(played.player.seek_id, played.player.seat, played.game, caller)
-            for played in await self._store.running(caller.owner, bot)
+            self._started(player.seek_id, player.seat, game, caller)
+            for player, game in await self._store.running(caller.owner, bot)
+            if player.seat in own_seats(game, caller.owner)
         ]
 
     async def open_seeks(self, owner: str, bot: str) -> list[SeekRow]:
@@ -369,8 +373,8 @@ class Meeting:
         started = None
         if game is not None and seek.seat is not None:
             with reading(seek):
-                is_remote = whole(game.seats)[seek.seat - 1].get("agent") == REMOTE
-            if is_remote:
+                has_seat = seek.seat in own_seats(game, caller.owner)
+            if has_seat:
                 started = self._started(seek.seek_id, seek.seat, game, caller)
         over = game is not None and game.status not in OPEN
         return SeekView(

@@ -330,6 +330,36 @@ async def test_a_token_of_a_paired_seat_dies_with_the_key_that_was_given_it(guar
         assert answer.status_code == (200 if name == "one" else 401), name
 
 
+@pytest.mark.parametrize("by", ["host", "operator"])
+async def test_a_bot_gets_no_token_of_a_seat_that_was_given_away(guarded: Caller, by: str) -> None:
+    services = guarded.services
+    host, guest, friend = [await owner(services, *sorted(SCOPES)) for _ in range(3)]
+    wish = {"seats": [{"agent": "open"}] * 2 + [{}] * 3, "wait_s": 3600}
+    game = (await guarded.post("/games/open", json=wish, headers=host)).json()["game_id"]
+    claim = f"/games/{game}/seats/open/claim"
+    sought = {}
+    for who, bot in ((host, "owl"), (guest, "fox")):
+        sought[bot] = (await guarded.post(claim, json={"bot": bot}, headers=who)).json()
+    bot, holder, giver = {
+        "host": ("owl", host, host),
+        "operator": ("fox", guest, {"authorization": f"Bearer {OPERATOR}"}),
+    }[by]
+    caller = await services.keys.caller(holder["authorization"][7:])
+    before = (await shown(guarded, sought[bot], holder))["game"]
+    assert [one.game for one in await services.meeting.started(caller, bot)] == [game]
+    made = await guarded.post(f"/games/{game}/seats/{before['seat']}/claim-code", headers=giver)
+
+    async def has_none() -> None:
+        told = await shown(guarded, sought[bot], holder)
+        assert (told["status"], told["game"], told["game_id"]) == ("paired", None, game)
+        assert await services.meeting.started(caller, bot) == []
+
+    await has_none()
+    code = {"code": made.json()["code"]}
+    assert (await guarded.post("/claims", json=code, headers=friend)).status_code == 200
+    await has_none()
+
+
 async def test_open_seats_that_nobody_claims_are_played_by_scripts_or_the_game_does_not_begin(
     caller: Caller,
 ) -> None:
