@@ -254,7 +254,8 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "not-answered",
         409,
         "A remote seat has not answered yet",
-        "A step needs answers of `remote` seats that have not come yet; `detail` names the requests.",
+        "A step needs answers of `remote` seats that have not come yet; `detail` names the requests that you "
+        "may see, and how many seats there are beside.",
         "Let those seats answer, then step again.",
     ),
     edge.AlreadyJudged: ProblemKind(

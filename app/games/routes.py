@@ -259,9 +259,10 @@ async def step_game(
     `GET /games/{g}`.
     """
     row = await access.game(caller, game_id, "games:step")
-    viewer = (await access.sight(caller, row)).viewer
+    sight = await access.sight(caller, row)
+    viewer = sight.viewer
     head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match, viewer)
-    appended, state = await games.stepper.step(game_id, step.until, viewer, head)
+    appended, state = await games.stepper.step(game_id, step.until, viewer, head, sight.seats)
     row = await games.row(game_id)
     seen = len(stream(state, viewer))
     response.headers["ETag"] = _etag(viewer, seen, row)

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from weakref import WeakValueDictionary
 
 from agents.model.model import ModelUnavailable
 from agents.table import step
-from app.base.errors import AlreadyOver, BudgetSpent, DrivenAutomatically, NotAnswered, Stale
+from app.base.errors import AlreadyOver, BudgetSpent, DrivenAutomatically, MissingAnswer, NotAnswered, Stale
 from app.base.pace import Pace
 from app.games.access import known_batch, known_game
 from app.games.cancelling import Canceller
@@ -24,7 +25,7 @@ from app.stream.feed import Feed
 from engine.events import Event
 from engine.rules import Request, cancel, pending
 from engine.state import State, apply, fold
-from engine.terms import Viewer
+from engine.terms import FULL, Seat, Viewer
 from engine.view import project
 from evaluators.measures.defaults import DecisionCounter
 
@@ -57,20 +58,26 @@ class Stepper:
         self._stepping: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def step(
-        self, game_id: str, until: str, viewer: Viewer, head: int | None
+        self,
+        game_id: str,
+        until: str,
+        viewer: Viewer,
+        head: int | None,
+        seats: AbstractSet[Seat] = frozenset(),
     ) -> tuple[list[tuple[int, int, Event]], State]:
         """Steps a manual game. Returns (position, commit time, event) of each appended event that the
         viewer sees, in the viewer's own numbering, and the state after them. ``head``: the length that the
-        viewer's stream must have, else Stale is raised; None: any. Raises NotAnswered if a remote seat
-        holds up the first action, DrivenAutomatically, AlreadyOver, and Stale if somebody else wrote to the
+        viewer's stream must have, else Stale is raised; None: any. ``seats``: whose requests the caller may
+        hear of; who else is asked can be a secret. Raises NotAnswered if a remote seat holds up the first
+        action, DrivenAutomatically, AlreadyOver, ModelUnavailable, and Stale if somebody else wrote to the
         log or cancels the game.
         """
         lock = self._stepping.setdefault(game_id, asyncio.Lock())
         async with lock:
-            return await self._step(game_id, until, viewer, head)
+            return await self._step(game_id, until, viewer, head, seats)
 
     async def _step(
-        self, game_id: str, until: str, viewer: Viewer, head: int | None
+        self, game_id: str, until: str, viewer: Viewer, head: int | None, seats: AbstractSet[Seat]
     ) -> tuple[list[tuple[int, int, Event]], State]:
         row = known_game(await self._store.game(game_id))
         if row.drive != "manual":
@@ -105,12 +112,18 @@ class Stepper:
             # In seat order, as everywhere: a seat that has not answered holds up the seats after it.
             if missing := await self._missing(row, requests[:1] if until == "action" else requests):
                 if len(state.log) == len(events):
-                    raise NotAnswered(f"not answered yet: {', '.join(missing)}")
+                    raise NotAnswered(f"not answered yet: {_named(missing, seats)}")
                 break
             try:
                 await step(state, agents, journal, alone=until == "action")
             except Stop as stop:
-                raise ModelUnavailable(str(stop), stop.cause) from None
+                # Which endpoint was asked tells which seat was.
+                words = str(stop) if viewer == FULL else "a seat's model does not answer"
+                raise ModelUnavailable(words, stop.cause) from None
+            except MissingAnswer:
+                if viewer == FULL:
+                    raise
+                raise MissingAnswer("the recording has no answer to a seat's question") from None
             except BudgetSpent:
                 broken_off = cancel(BUDGET_SPENT)
                 await journal.append(broken_off)
@@ -126,9 +139,17 @@ class Stepper:
         new = await self._reader.lines(game_id, viewer, len(events), len(state.log) - len(events))
         return [(seq, line.at, state.log[line.seq - 1]) for seq, line in enumerate(new, seen + 1)], state
 
-    async def _missing(self, row: GameRow, requests: Sequence[Request]) -> list[str]:
-        """Ids of the requests that remote seats have not answered yet."""
+    async def _missing(self, row: GameRow, requests: Sequence[Request]) -> list[Request]:
+        """The requests that remote seats have not answered yet."""
         remote = remote_seats(row.seats)
-        keys = [(row.game_id, request.id) for request in requests if request.seat in remote]
-        settled = await self._inboxes.store.settled(keys)
-        return [request_id for game_id, request_id in keys if (game_id, request_id) not in settled]
+        asked = [request for request in requests if request.seat in remote]
+        settled = await self._inboxes.store.settled([(row.game_id, request.id) for request in asked])
+        return [request for request in asked if (row.game_id, request.id) not in settled]
+
+
+def _named(requests: Sequence[Request], seats: AbstractSet[Seat]) -> str:
+    """The ids of these seats' requests, and how many others there are."""
+    words = [request.id for request in requests if request.seat in seats]
+    if others := len(requests) - len(words):
+        words.append(f"{others} {'other ' if words else ''}{'seat' if others == 1 else 'seats'}")
+    return ", ".join(words)

@@ -20,6 +20,7 @@ from app.store.rows import ApiKey
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import until_status
 from tests.app.real_server import Served, local_settings, running_server
+from tests.app.seated import SHORT
 from tests.app.typed import interintent
 from tests.app.watcher import Watcher, watching
 
@@ -304,6 +305,32 @@ async def test_who_gives_all_seats_away_watches_like_everybody(caller: Caller) -
     assert await viewer_of(caller, game, ann.text) == "public"
     problem(await caller.get(f"/games/{game}?viewer=full", headers=ann.header), 403, "forbidden")
     assert await viewer_of(caller, game, OPERATOR) == "full"
+
+
+async def test_a_step_that_waits_names_only_whom_the_caller_sees(caller: Caller) -> None:
+    ann = await key(caller, project="lab")
+    steps = await key(caller, "games:step", project="lab")
+    wish = {"drive": "manual", "seats": [{"agent": "remote"}] * 5, "rules": SHORT}
+    made = await caller.post("/games", json=wish, headers=ann.header)
+    game = made.json()["games"][0]["game_id"]
+
+    async def told(one: Key, until: str) -> str:
+        answer = await caller.post(f"/games/{game}/step", json={"until": until}, headers=one.header)
+        return str(problem(answer, 409, "not-answered")["detail"])
+
+    assert await told(ann, "action") == "not answered yet: 1.1.propose_team.1"
+    assert await told(steps, "action") == "not answered yet: 1 seat"
+    team = f"/games/{game}/requests/1.1.propose_team.1/action?viewer=seat:1"
+    await caller.post(team, json={"action": {"team": [1, 2]}}, headers=ann.header)
+    await caller.post(f"/games/{game}/step", json={}, headers=steps.header)
+    votes = [f"1.1.vote.{seat}" for seat in range(1, 6)]
+    assert await told(ann, "phase") == f"not answered yet: {', '.join(votes)}"
+    assert await told(steps, "phase") == "not answered yet: 5 seats"
+    for seat in (1, 2):
+        await caller.post(f"/games/{game}/seats/{seat}/claim-code", headers=ann.header)
+    # From here on the key sees its own seats alone.
+    assert await told(ann, "phase") == f"not answered yet: {', '.join(votes[2:])}, 2 other seats"
+    assert await told(ann, "action") == "not answered yet: 1 seat"
 
 
 async def test_the_operators_own_game_shares_nothing_out(caller: Caller) -> None:

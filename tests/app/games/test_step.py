@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from agents.table import step
+from app.base.errors import MissingAnswer
 from app.games import stepping
+from engine.terms import FULL, PUBLIC, Viewer
 from tests.app.calling import WITHIN_S, Caller, Line, calling, problem, undisturbed, until, without_times
 
 SEED = 4242
@@ -98,6 +100,24 @@ async def test_steps_of_scripts_take_turns_with_those_of_other_owners(
         assert turns == ["keyless"]
         await caller.post(f"/games/{game}/step", json={"until": "end"})
         assert len(turns) > 20
+
+
+@pytest.mark.parametrize(
+    ("viewer", "said"),
+    [(FULL, "3.1.assassinate.2"), (PUBLIC, "the recording has no answer to a seat's question")],
+)
+async def test_only_who_sees_all_is_told_which_answer_a_recording_lacks(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, viewer: Viewer, said: str
+) -> None:
+    async def lacking(*_: Any, **__: Any) -> None:
+        raise MissingAnswer("3.1.assassinate.2")
+
+    monkeypatch.setattr(stepping, "step", lacking)
+    async with calling(database_url) as caller:
+        _, [game] = await caller.create(drive="manual")
+        with pytest.raises(MissingAnswer) as told:
+            await caller.services.games.stepper.step(game, "action", viewer, None)
+        assert str(told.value) == said
 
 
 async def test_stepping_is_left_out_of_step_only_on_an_action(database_url: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
 from app.games.schemas import NewBudget
@@ -17,7 +18,7 @@ from app.models import health
 from app.seats.remote_seat import MIN_ALLOWANCE_S
 from app.store.outages import OutageStore
 from app.store.rows import Outage
-from engine.terms import Kind
+from engine.terms import PUBLIC, Kind
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
 from tests.app.evaluations.test_reports_api import figure, report_of
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
@@ -382,6 +383,10 @@ async def test_a_step_by_hand_that_the_account_refuses_says_so_and_can_be_repeat
         refused = await caller.post(f"/games/{game}/step", json={"until": "end"})
         problem(refused, 503, "model-unavailable")
         assert "quota" in json.dumps(refused.json())
+        # Who does not see the game in full is not told whose model it is.
+        with pytest.raises(ModelUnavailable) as told:
+            await caller.services.games.stepper.step(game, "end", PUBLIC, None)
+        assert str(told.value) == "a seat's model does not answer"
         fake.faults = ()
         stepped = await caller.post(f"/games/{game}/step", json={"until": "end"})
         assert stepped.json()["status"] == "finished"
