@@ -57,8 +57,12 @@ class MeView(BaseModel):
 async def show_me(caller: CallerDep, quotas: Annotated[Quotas, service("quotas")]) -> MeView:
     """Says whose credential this is, and how much is left of each quota. A request beyond a quota is answered
     with 429 `quota-exceeded`, the quota's name, and `Retry-After`.
+
+    What models use in a game in which others have seats counts at once, but a key is shown it when the game
+    has finished or was cancelled: before, it would tell which seats are models.
     """
     grant = caller.grant
+    used = [] if grant is not None else await quotas.used(caller.owner, shared=caller.key_id is None)
     return MeView(
         name=caller.name,
         owner=None if grant is not None else caller.owner,
@@ -66,7 +70,7 @@ async def show_me(caller: CallerDep, quotas: Annotated[Quotas, service("quotas")
         viewer=viewer_name(_viewer(caller)),
         game=None if grant is None else grant.game,
         batch=None if grant is None else grant.batch,
-        quotas=[] if grant is not None else [_view(used) for used in await quotas.used(caller.owner)],
+        quotas=[_view(one) for one in used],
     )
 
 

@@ -363,12 +363,14 @@ class Quotas:
 
     # --- looking ----------------------------------------------------------------------------
 
-    async def used(self, owner: str) -> list[QuotaUse]:
-        """What the owner has used of each quota, in the order of ``QUOTAS``."""
+    async def used(self, owner: str, *, shared: bool = True) -> list[QuotaUse]:
+        """What the owner has used of each quota, in the order of ``QUOTAS``. ``shared``: with what models
+        have used in games that have not ended in which others have seats, which tells who is a model.
+        """
         now = now_ms()
         day = now // DAY_MS
         counts: dict[str, Any] = dict(await self._store.used(owner, day))
-        spent = await self._store.spent(owner, day)
+        spent = await self._store.spent(owner, day, shared=shared)
         known = self._allowances.get((owner, False))
         limit = self.limit(owner, "requests")
         counts |= {

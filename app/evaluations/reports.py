@@ -42,7 +42,7 @@ from app.models.registry import ModelRegistry
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
 from app.store.log import LogReader
-from app.store.rows import whole
+from app.store.rows import BatchRow, whole
 from engine.errors import UNREADABLE, CorruptLog
 from engine.terms import Seat
 from evaluators.measures.defaults import EXCLUDE_ABOVE
@@ -227,7 +227,7 @@ class Reports:
             caller.needs("export:full")
         labels: set[str] = set()
         owners = {caller.owner, *raters_of}
-        in_full = caller.sees_all
+        is_bound = False
         for batch_id in batches:
             batch = await self._games.batch(batch_id)
             if (
@@ -238,7 +238,9 @@ class Reports:
                 raise NotFound("no such batch for this caller")
             labels |= whole(batch.labels).keys()
             owners.add(batch.owner)
-        if not in_full:
+            is_bound = is_bound or await self._is_bound(caller, batch)
+        in_full = caller.sees_all and not is_bound
+        if not in_full and not is_bound:
             games = [game for batch in batches for game in await self._games.ids(batch, status=("finished",))]
             in_full = not await self._gold.unread(caller, games)
         if split != _WHOLE and not in_full:
@@ -268,6 +270,18 @@ class Reports:
             making.waited_for = True
             return making
         return await self._form(making.task.result(), format_)
+
+    async def _is_bound(self, caller: Caller, batch: BatchRow) -> bool:
+        """Whether others have seats in open games of the batch, so that the caller may not know what models
+        use there: it tells which seats they play. A key that sees everybody's games may, unless these are its
+        own or it has seats in them.
+        """
+        if caller.key_id is None:
+            return False
+        return any(
+            not caller.sees_all or caller.owner in (batch.owner, *(whole(game.taken) or {}).values())
+            for game in await self._games.shared(batch.batch_id)
+        )
 
     def _turn(self, owner: str) -> AbstractAsyncContextManager[None]:
         """Waits until a report may be made for this owner: all processes together make as many as one."""

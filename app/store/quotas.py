@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
-from app.store.games import IS_OPEN, LAID
+from app.store.games import ENDED, IS_OPEN, LAID
 from app.store.rows import QuotaRow, finite, is_readable, is_whole, typed_row
 from app.store.seeks import OPEN_GAME
 from app.store.tables import batches, game_players, games, owner_spending, quota_use, quotas, seeks
@@ -184,9 +184,16 @@ class QuotaStore:
             (found,) = await self._database.rows(query)
         return dict(zip(("open_seeks", "waiting_games"), map(int, found), strict=True))
 
-    async def spent(self, owner: str, day: int) -> SpentToday:
-        """What the owner's games and judges have spent on models on this day."""
+    async def spent(self, owner: str, day: int, *, shared: bool = True) -> SpentToday:
+        """What the owner's games and judges have spent on models on this day. ``shared``: with the games that
+        have not ended in which others have seats.
+        """
         of = owner_spending.c
         query = select(func.sum(of.tokens), func.sum(of.cost)).where(of.owner == owner, of.day == day)
+        if not shared:
+            others_play = select(games.c.game_id).where(
+                games.c.game_id == of.account, games.c.taken.is_not(None), games.c.status.not_in(ENDED)
+            )
+            query = query.where(~others_play.exists())
         ((tokens, cost),) = await self._database.rows(query)
         return SpentToday(int(finite(tokens)), finite(cost))

@@ -369,6 +369,35 @@ async def test_what_models_cost_today_counts_and_what_they_cost_yesterday_does_n
     assert await quotas.over_quota("operator") is None
 
 
+async def test_what_models_use_beside_others_is_shown_when_the_game_has_ended(caller: Caller) -> None:
+    owner, headers = await limited(caller, model_tokens_a_day=1000, model_cost_a_day=None)
+    seats = [{"agent": "remote"}] * 2 + [{"agent": "random"}] * 3
+    made = await caller.post("/games", json={"drive": "manual", "seats": seats}, headers=headers)
+    game, today = made.json()["games"][0]["game_id"], now_ms() // DAY_MS
+    for account, tokens in ((game, 1000), ("g_other", 5)):
+        await caller.services.database.writer.execute(
+            owner_spending.insert().values(
+                account=account, day=today, owner=owner, tokens=tokens, cost=tokens
+            )
+        )
+
+    async def told() -> tuple[Any, ...]:
+        shown = await mine(caller, headers)
+        tokens = shown["model_tokens_a_day"]
+        return tokens["used"], tokens["left"], shown["model_cost_a_day"]["used"]
+
+    assert await told() == (1005, 0, 1005)
+    assert (await caller.post(f"/games/{game}/seats/2/claim-code", headers=headers)).status_code == 201
+    assert await told() == (5, 995, 5)
+    # It counts all the same, and the operator sees it.
+    with pytest.raises(QuotaExceeded):
+        await caller.services.quotas.check_models(owner)
+    used = {one.quota.name: one.used for one in await caller.services.quotas.used(owner)}
+    assert used["model_tokens_a_day"] == 1005
+    assert (await caller.post(f"/games/{game}/cancel", headers=headers)).status_code == 202
+    assert await told() == (1005, 0, 1005)
+
+
 # --- the pieces ------------------------------------------------------------------------------
 
 

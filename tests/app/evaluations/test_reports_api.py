@@ -45,6 +45,28 @@ async def answer_gold(caller: Caller, game_id: str, count: int, headers: Any = N
     return len(found)
 
 
+async def test_who_plays_beside_others_reads_what_models_used_when_the_game_has_ended(
+    database_url: str,
+) -> None:
+    async with calling(database_url, api_key=OPERATOR) as caller:
+        headers = bearer((await make_key(store_of(caller)))[1])
+        seats = [{"agent": "remote"}] * 2 + [{"agent": "random"}] * 3
+        wish = {"drive": "manual", "seats": seats}
+        made = (await caller.post("/games", json=wish, headers=headers)).json()
+        batch, game = made["batch_id"], made["games"][0]["game_id"]
+
+        async def shows() -> bool:
+            tables = (await report_of(caller, batch, headers)).json()["tables"]
+            return any(one["name"] == "models" for one in tables)
+
+        assert await shows()
+        await caller.post(f"/games/{game}/seats/2/claim-code", headers=headers)
+        assert not await shows()
+        problem(await report_of(caller, batch, headers, group_by="model"), 403, "forbidden")
+        await caller.post(f"/games/{game}/cancel", headers=headers)
+        assert await shows()
+
+
 async def test_a_batch_has_one_report_in_four_forms_that_grows(database_url: str) -> None:
     async with calling(database_url) as caller:
         batch, games = await caller.played(count=3, seeds={"from": 60}, seats=AGENTS, rotate=True)
