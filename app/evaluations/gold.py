@@ -15,7 +15,7 @@ from app.edge.auth import ANY, KEYLESS, OPERATOR, Caller, owner_of
 from app.evaluations.items import SHOWING, FinishedGames, Turn
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore
-from app.store.keys import KEY, KeyStore
+from app.store.keys import KEY, SEES_ALL, KeyStore
 from app.store.rows import SetItemRow, whole
 from app.store.sets import SetStore
 from engine.errors import AvalonError
@@ -44,8 +44,8 @@ class Seen:
     views: Mapping[str, frozenset[Seat]]
     """By game, the seats whose views it was shown."""
     played: Mapping[str, frozenset[Seat]]
-    """By game, the seats that it played there, in a game from which this one was forked, or for which it held
-    a token in another fork of that."""
+    """By game, the seats that it played there, in a game from which this one was forked, or which it held
+    in another fork of that."""
     read: frozenset[str]
     """Games that it may read in full, they or a game from which they were forked."""
 
@@ -204,7 +204,9 @@ class Gold:
         )
 
     async def _readable_by(self, caller: Caller, games: Collection[str]) -> frozenset[str]:
-        """The games that a key of the caller's owner may read in full, or could before it was revoked."""
+        """The games that a key of the caller's owner may read in full, or could before it was revoked or lost
+        the scope.
+        """
         if caller.sees_all or await self._once_saw_all(caller.owner):
             return frozenset(games)
         own = {
@@ -256,11 +258,12 @@ class Gold:
         return {game: by_owner[owners.get(game, "")] for game in games}
 
     async def _once_saw_all(self, owner: str) -> bool:
-        return any("export:full" + ANY in key.scopes for key in await self._keys.keys([owner]))
+        keys = await self._keys.keys([owner])
+        return any(SEES_ALL in key.scopes or key.saw_all_until is not None for key in keys)
 
     async def _played_by(self, owner: str, keys: Collection[str], game_id: str) -> set[Seat]:
-        """The seats of this game that the owner played: those that were its own, and those for which it held
-        a token. ``keys``: the public names of its keys.
+        """The seats of this game that the owner played: those that are its own, and those that it held.
+        ``keys``: the public names of its keys.
         """
         row = await self._rows.game(game_id)
         taken = {} if row is None or row.taken is None else whole(row.taken)

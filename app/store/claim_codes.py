@@ -79,8 +79,9 @@ class ClaimCodes:
         self, code: str, now: int, by: Doer, owner: str | None, is_good: Callable[[Claimed], bool]
     ) -> Claimed | None:
         """Uses the code up if it is good. What it stands for, as it was before; None for an unknown code.
-        ``by``: who uses it. ``owner``: whose the seat is from then on; None: nobody's in particular, so that
-        only a seat that was offered changes. Raises CorruptLog for a code whose row cannot be read.
+        ``by``: who uses it. ``owner``: whose the seat is from then on, and who is remembered to have had
+        it; None: nobody's in particular, so that only a seat that was offered changes. Raises CorruptLog for
+        a code whose row cannot be read.
         """
         this = claim_codes.c.code == _hash(code)
 
@@ -111,7 +112,7 @@ class ClaimCodes:
                 return None
             found = found._replace(epochs=held.epochs)
             if is_good(found):
-                await connection.execute(update(claim_codes).where(this).values(used_at=now))
+                await connection.execute(update(claim_codes).where(this).values(used_at=now, used_by=owner))
                 taken, seat = held.taken or {}, str(found.seat)
                 before = taken.get(seat)
                 if before == OFFERED or (before is None and owner is not None):

@@ -8,10 +8,10 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
-from app.store.rows import ApiKey, TokenSecret, is_readable, is_whole, typed_row, values_of
+from app.store.rows import ApiKey, Damaged, TokenSecret, is_readable, is_whole, typed_row, values_of
 from app.store.tables import api_keys, games, token_secrets, tokens
 
-__all__ = ["KEY", "PROJECT", "KeyStore"]
+__all__ = ["KEY", "PROJECT", "SEES_ALL", "KeyStore"]
 
 KEY: Final = "key:"
 """What the public name of a key begins with; its id follows. A key without a project is an owner of this
@@ -19,6 +19,9 @@ name."""
 
 PROJECT: Final = "project:"
 """What the name of a project begins with, as an owner."""
+
+SEES_ALL: Final = "export:full:any"
+"""The scope with which a key reads everybody's games in full."""
 
 
 class KeyStore:
@@ -65,9 +68,24 @@ class KeyStore:
         await self._database.writer.execute(insert(api_keys).values(values_of(key)))
 
     async def change(self, key_id: str, scopes: Sequence[str]) -> bool:
-        """Changes a key's scopes. False if there is no key with this id."""
+        """Changes a key's scopes, and remembers when it loses ``SEES_ALL``. False if there is no key with
+        this id.
+        """
         this = api_keys.c.key_id == key_id
-        return await self._database.writer.execute(update(api_keys).where(this).values(scopes=scopes)) == 1
+        at = self._database.writer.stamp()
+
+        async def work(connection: AsyncConnection) -> bool:
+            query = select(api_keys.c.scopes).where(this).with_for_update()
+            before = (await connection.execute(query)).first()
+            if before is None:
+                return False
+            changed: dict[str, Any] = {"scopes": scopes}
+            if SEES_ALL not in scopes and (isinstance(before[0], Damaged) or SEES_ALL in before[0]):
+                changed["saw_all_until"] = at
+            await connection.execute(update(api_keys).where(this).values(changed))
+            return True
+
+        return await self._database.writer.run(work)
 
     async def revoke(self, key_id: str, at: int, *, compromised: bool = False) -> bool:
         """Revokes a key. ``compromised``: with every token that came from it, also if the key was revoked

@@ -581,6 +581,8 @@ class ApiKey:
     """Its keys own together what each of them makes. None: the key owns alone."""
     compromised_at: Moment | None = None
     """When it was revoked as compromised: tokens that came from it died with it."""
+    saw_all_until: Moment | None = None
+    """When it last lost the scope ``export:full:any``. None: it never had it, or has had it ever since."""
 
     def state(self, now_ms: int) -> str:
         """``active``, ``expired`` or ``revoked``."""

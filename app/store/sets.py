@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import RowMapping, Select, delete, func, insert, select, update
+from sqlalchemy import RowMapping, Select, Subquery, delete, func, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -28,6 +28,7 @@ from app.store.rows import (
 )
 from app.store.tables import (
     claim_codes,
+    game_players,
     games,
     seen_views,
     set_answers,
@@ -251,20 +252,27 @@ class SetStore:
         return found
 
     async def seats_held(self, owner: str, keys: Collection[str], game_id: str) -> set[int]:
-        """The seats of this game for which the owner was given a token, whether or not it is valid now, and
-        those whose codes it made and somebody has used. ``keys``: the public names of its keys.
+        """The seats of this game for which the owner was given a token, whether or not it is valid now, those
+        whose codes it used, or made and somebody has used, and those that it sought. ``keys``: the public
+        names of its keys.
         """
-        c, code = tokens.c, claim_codes.c
-        held = select(c.seat).where(c.game_id == game_id, c.owner == owner, c.seat.is_not(None))
-        used = select(code.seat).where(code.game_id == game_id, code.by.in_(keys), code.used_at.is_not(None))
-        return set(await self._database.column(held.union(used)))
+        held = _held(owner, keys)
+        return set(await self._database.column(select(held.c.seat).where(held.c.game_id == game_id)))
 
     def games_held(self, owner: str, keys: Collection[str]) -> Select[Any]:
         """A query of the games in which ``seats_held`` finds a seat."""
-        c, code = tokens.c, claim_codes.c
-        used = select(code.game_id).where(code.by.in_(keys), code.used_at.is_not(None))
-        both = select(c.game_id).where(c.owner == owner, c.seat.is_not(None)).union(used).subquery()
-        return select(both.c.game_id)
+        return select(_held(owner, keys).c.game_id)
+
+
+def _held(owner: str, keys: Collection[str]) -> Subquery:
+    """Each seat that the owner held, whoever has it now. ``keys``: the public names of its keys."""
+    token, code, player = tokens.c, claim_codes.c, game_players.c
+    minted = select(token.game_id, token.seat).where(token.owner == owner, token.seat.is_not(None))
+    used = select(code.game_id, code.seat).where(
+        code.used_at.is_not(None), or_(code.used_by == owner, code.by.in_(keys))
+    )
+    sought = select(player.game_id, player.seat).where(player.owner == owner)
+    return minted.union(used, sought).subquery()
 
 
 def _readable(kind: type[R], rows: Iterable[RowMapping]) -> list[R]:

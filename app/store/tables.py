@@ -381,6 +381,8 @@ class ClaimCodesTable(SQLModel, table=True):
     used_at: int | None = Field(default=None, sa_column=Column(BigInteger, nullable=True))
     by: str | None = Field(default=None, max_length=100)
     """The public name of the credential that made it; its token comes from the same. Null: unknown."""
+    used_by: str | None = Field(default=None, max_length=100)
+    """The owner who used it. Null: nobody with a key, or unknown (an earlier version)."""
 
 
 claim_codes: Final = METADATA.tables["claim_codes"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import insert
 
 from app.base import clock
 from app.base.errors import StillNeeded
@@ -16,6 +17,8 @@ from app.store.audit import Audit
 from app.store.claim_codes import ClaimCodes
 from app.store.deleting import Deleting
 from app.store.quotas import QuotaStore
+from app.store.rows import PlayerRow, values_of
+from app.store.tables import game_players
 from app.store.tokens import StoredToken, TokenStore
 from engine.chance import draw
 from engine.events import Event, IntentionsSelected
@@ -701,6 +704,79 @@ async def test_who_handed_out_a_seat_that_was_taken_knows_it(database_url: str) 
         await mint("t_now", None, clock.now_ms())
         assert await store.find("t_watch") is None
         assert await answered("bob", games[1]) == 409
+
+
+async def test_who_took_a_seat_by_a_code_knows_it_in_every_fork_and_when_others_have_it(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, []) as caller:
+        games = await lay_games(caller, LOGS, batch="b_met", owner="server", taken={"1": ""})
+        past = {"game_id": games[0], "events": 30}
+        (fork,) = await lay_games(caller, LOGS[:1], batch="b_fork", owner="project:owner", forked_from=past)
+        body = new_set(batches=["b_met"], dimension="summarisation")
+        set_id = (await told(caller, "operator", "/evaluations/sets", body))["set_id"]
+        found = {item["game_id"]: item for item in await items_in(caller, "watcher", set_id)}
+        path = f"/evaluations/sets/{set_id}/answers"
+        codes = ClaimCodes(caller.services.database)
+
+        async def answered(who: str, game: str) -> int:
+            answer = await ask(caller, who, path, handed_in({found[game]["id"]: []}))
+            return int(answer.status_code)
+
+        async def take(who: str, game: str, seat: int) -> None:
+            until = clock.now_ms() + 24 * 3_600_000
+            epoch = 1 + takers.count((game, seat))
+            code = await codes.make(game, seat, epoch, until, by="operator", offers=epoch > 1)
+            claimed = await ask(caller, who, "/claims", {"code": code})
+            assert claimed.status_code == 200, claimed.text
+            takers.append((game, seat))
+
+        takers: list[tuple[str, int]] = []
+        await take("ann", fork, found[games[0]]["speaker"])
+        assert [await answered(who, games[0]) for who in ("ann", "ann2", "bob")] == [409, 409, 201]
+        for who in ("ann", "bob"):
+            await take(who, games[1], found[games[1]]["speaker"])
+        assert [await answered(who, games[1]) for who in ("ann2", "bob", "reader")] == [409, 409, 201]
+
+
+async def test_who_sought_a_seat_knows_it_when_others_have_it(tmp_path: Path) -> None:
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", []) as caller:
+        # A new code has offered every seat to somebody else.
+        offered = {str(seat): "" for seat in range(1, 6)}
+        await lay_games(caller, LOGS, batch="b_met", owner="server", taken=offered)
+        body = new_set(batches=["b_met"], dimension="summarisation")
+        set_id = (await told(caller, "operator", "/evaluations/sets", body))["set_id"]
+        item = (await items_in(caller, "watcher", set_id))[0]
+        player = PlayerRow(
+            game_id=item["game_id"],
+            seat=item["speaker"],
+            owner="project:ann",
+            caller="key:k_ann",
+            bot="bot",
+            version="",
+            seek_id="q_ann",
+        )
+        await caller.services.database.writer.execute(insert(game_players).values(values_of(player)))
+        path = f"/evaluations/sets/{set_id}/answers"
+        for who, status in (("ann2", 409), ("bob", 201)):
+            answer = await ask(caller, who, path, handed_in({item["id"]: []}))
+            assert answer.status_code == status, answer.text
+
+
+async def test_a_key_that_once_read_everything_answers_no_set(database_url: str) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        set_id = await sealed(caller)
+        answer = handed_in({(await items_in(caller, "ann", set_id))[0]["id"]: []})
+        path = f"/evaluations/sets/{set_id}/answers"
+        keys, fewer = store_of(caller), ("eval:read", "eval:submit")
+        for key in ("k_operator", "k_operator2", "k_operator", "k_bob"):
+            assert await keys.change(key, fewer)
+        await caller.services.keys.refresh()
+        for who, status in (("operator", 409), ("operator2", 409), ("bob", 201)):
+            assert (await ask(caller, who, path, answer)).status_code == status, who
+        (bob,) = [key for key in await keys.keys() if key.key_id == "k_bob"]
+        assert bob.saw_all_until is None
+        assert not await keys.change("k_nobody", fewer)
 
 
 async def test_deleting_games_tells_nothing_of_what_was_handed_in(tmp_path: Path) -> None:
