@@ -397,7 +397,7 @@ async def delete_game(
     """
     await access.game(caller, game_id, "admin")
     async with audit.noted(caller, "delete", game_id):
-        return await games.delete(game_id, by=caller.name)
+        return await games.delete(game_id, by=caller)
 
 
 @router.delete(
@@ -417,7 +417,7 @@ async def delete_batch(
     await games.refuse_needed(batch_id)
     async with audit.noted(caller, "delete", batch_id) as deed:
         deed["broke_off"] = True  # what was deleted before that stays deleted
-        deleted = await games.delete_batch(batch_id, by=caller.name)
+        deleted = await games.delete_batch(batch_id, by=caller)
         del deed["broke_off"]
         deed["games"] = deleted.games
     return deleted

@@ -399,10 +399,12 @@ class DeletedView(Shown):
     games: int
     events: int
     said: int = Field(
-        description="Answers and judgements of raters that went with the games, without answers to sets."
+        description="Answers and judgements of raters that went with the games, without answers to sets; for "
+        "keys without `admin:any` those of their own owner alone."
     )
     bytes: int = Field(
-        description="The size of the deleted rows, without indexes and without answers to sets."
+        description="The size of the deleted rows, without indexes, answers to sets, and what `said` leaves "
+        "out."
     )
 
 

@@ -100,6 +100,7 @@ from app.store.games import (
     new_id,
     row_of,
 )
+from app.store.keys import KEY, KeyStore
 from app.store.log import LogReader
 from app.store.rows import BatchRow, Damaged, GameRow, whole
 from app.stream.feed import Feed, over_name
@@ -169,6 +170,7 @@ class Games:
         self._quotas = quotas
         self._pace = pace
         self._deleting = Deleting(database)
+        self._stored_keys = KeyStore(database)
         self._audit = Audit(database)
         self._defaults = Sums(self._count_defaults)
         self.canceller = Canceller(database, store, reader, feed, inboxes, runner)
@@ -565,8 +567,10 @@ class Games:
         log.info("a game is taken in again" if why is None else "a game is marked as invalid", game=game_id)
         return await self.row(game_id)
 
-    async def delete(self, game_id: str, *, by: str) -> DeletedView:
-        """Deletes a game for good. Raises NotFound, StillNeeded."""
+    async def delete(self, game_id: str, *, by: Caller) -> DeletedView:
+        """Deletes a game for good. What strangers said of it is not told to its owner. Raises NotFound,
+        StillNeeded.
+        """
         row = await self.row(game_id)
         return await self._delete([game_id], row.batch_id, by)
 
@@ -574,14 +578,17 @@ class Games:
         """Raises StillNeeded for a batch that cannot be deleted now."""
         await self._deleting.check(await self._deleting.games_of(batch_id))
 
-    async def delete_batch(self, batch_id: str, *, by: str) -> DeletedView:
-        """Deletes a batch with all its games for good. Raises NotFound, StillNeeded."""
+    async def delete_batch(self, batch_id: str, *, by: Caller) -> DeletedView:
+        """Deletes a batch with all its games for good, as ``delete`` does. Raises NotFound, StillNeeded."""
         await self.batch_row(batch_id)
         return await self._delete(await self._deleting.games_of(batch_id), batch_id, by)
 
-    async def _delete(self, game_ids: Sequence[str], batch_id: str, by: str) -> DeletedView:
+    async def _delete(self, game_ids: Sequence[str], batch_id: str, by: Caller) -> DeletedView:
+        own = None
+        if not by.has_any("admin"):
+            own = [f"{KEY}{key.key_id}" for key in await self._stored_keys.keys([by.owner])]
         total = Deleted()
-        async for deleted in self._deleting.delete(game_ids, by):
+        async for deleted in self._deleting.delete(game_ids, by.name, own):
             total.add(deleted)
         for name in (*game_ids, batch_id):
             self._feed.hint(name)

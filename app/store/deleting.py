@@ -5,7 +5,7 @@ A game is deleted only when its batch is over and nothing open needs it.
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -76,6 +76,9 @@ OF_GAMES: Final[tuple[Table, ...]] = (
 
 FROM_RATERS: Final = (answers, judgements, statements, set_answers)
 """Of these, what raters said of a game."""
+
+_OF_CALLERS: Final = (tasks, answers, judgements, statements)
+"""Of these, what everybody may do with a game whose log is public."""
 
 OF_SETS: Final = (seen, seen_views, set_answers)
 """What others have read of a game, and answered in sealed sets: no owner of the game learns how much."""
@@ -169,25 +172,30 @@ class Deleting:
                     deleted.sizes[table.name] += await _bytes(connection, table, some)
         return deleted
 
-    async def delete(self, game_ids: Sequence[str], by: str) -> AsyncIterator[Deleted]:
+    async def delete(
+        self, game_ids: Sequence[str], by: str, told_of: Collection[str] | None = None
+    ) -> AsyncIterator[Deleted]:
         """Deletes games of one batch, and the batch with the last of them. Gives what each transaction has
         deleted. Raises StillNeeded, and then leaves all games that are left as they are.
 
-        ``by``: who deletes them, for the record.
+        ``by``: who deletes them, for the record. ``told_of``: the public names of the credentials whose
+        judgements, answers and tasks are counted; None: everybody's.
         """
         await self.check(game_ids)
         await self._forget_texts(game_ids)
         for some in _parts(game_ids):
 
             async def work(connection: AsyncConnection, some: Sequence[str] = some) -> Deleted:
-                return await self._delete(connection, some, by)
+                return await self._delete(connection, some, by, told_of)
 
             deleted = await self._database.writer.run(work)
             for game_id in some:
                 log.warning("a game was deleted", game=game_id, by=by)
             yield deleted
 
-    async def _delete(self, connection: AsyncConnection, game_ids: Sequence[str], by: str) -> Deleted:
+    async def _delete(
+        self, connection: AsyncConnection, game_ids: Sequence[str], by: str, told_of: Collection[str] | None
+    ) -> Deleted:
         of_games = select(games.c.batch_id).where(games.c.game_id.in_(game_ids))
         # Before its games, as everybody does who changes both.
         await connection.execute(
@@ -205,6 +213,9 @@ class Deleting:
         await self._pass_on(connection, {row.game_id: row.forked_from for row in found})
         deleted = Deleted(len(found))
         for table in (*OF_GAMES, games):
+            if told_of is not None and table in _OF_CALLERS:
+                of_others = (table.c.game_id.in_(game_ids), table.c.caller.not_in(told_of))
+                await connection.execute(delete(table).where(*of_others))
             deleted.sizes[table.name] += await _bytes(connection, table, game_ids)
             gone = await connection.execute(delete(table).where(table.c.game_id.in_(game_ids)))
             if gone.rowcount:

@@ -253,6 +253,46 @@ async def test_a_stranger_who_judges_a_public_game_does_not_keep_it(tmp_path: Pa
         assert not any('"statements"' in call for call in calls)
 
 
+async def test_an_owner_is_not_told_how_much_strangers_said_of_its_public_games(tmp_path: Path) -> None:
+    database_url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(database_url) as caller:
+        scopes = ("games:create", "games:read", "games:step", "admin", "eval:read", "eval:submit", "annotate")
+        owner, fellow, stranger = [
+            bearer((await make_key(store_of(caller), *scopes, project=project))[1])
+            for project in ("lab", "lab", "other")
+        ]
+        operator = bearer((await make_key(store_of(caller), "admin", "admin:any"))[1])
+        caller.headers.update(owner)
+        deleted = []
+        raters: Any = ((), (stranger,), (fellow,), (fellow, stranger), (fellow, stranger))
+        for place, by in enumerate(raters):
+            made = {"reveal": "all", "seats": [{"agent": "scripted"}], "seeds": {"from": 5}}
+            batch, [game] = await caller.played(**made)
+            for headers in by:
+                asked = f"?game={game}&rater=ann&limit=50"  # every turn
+                assert (await caller.get(f"/annotations/tasks{asked}", headers=headers)).json()["tasks"]
+                items = f"/evaluations/items?game={game}&limit=1&dimension="
+                item = (await caller.get(f"{items}selection", headers=headers)).json()["items"][0]
+                judged = {"item_id": item["id"], "intention": item["asked"][0]["id"], "reasonable": False}
+                body = {"rater": {"name": "ann", "kind": "human"}, "judgements": [judged]}
+                answer = await caller.post("/annotations", json=body, headers=headers)
+                assert answer.status_code == 201, answer.text
+                item = (await caller.get(f"{items}guessing", headers=headers)).json()["items"][0]
+                body = {"dimension": "guessing", "rater": {"name": "bob", "kind": "human"}}
+                answers = [{"item_id": item["id"], "intentions": []}]
+                answer = await caller.post("/evaluations", json={**body, "answers": answers}, headers=headers)
+                assert answer.status_code == 201, answer.text
+            path = f"/games/{game}" if place % 2 else f"/batches/{batch}"
+            gone = await caller.delete(path, headers=operator if place == 4 else owner)
+            assert gone.status_code == 200, gone.text
+            deleted.append(gone.json())
+            assert not named(await everything(database_url), game) & {"answers", "judgements"}
+        assert [one["said"] for one in deleted] == [0, 0, 2, 2, 4]
+        assert deleted[0] == deleted[1]
+        assert deleted[2] == deleted[3]
+        assert deleted[1]["bytes"] < deleted[2]["bytes"] < deleted[4]["bytes"]
+
+
 async def test_an_answer_that_comes_after_its_game_was_deleted_is_paid_for_and_not_kept(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
