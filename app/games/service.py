@@ -463,7 +463,9 @@ class Games:
             taken = await off_loop(cut_after_phase, events, after.round, after.attempt, after.phase)
         source = whole(batch.spec)
         if not is_own:  # what the log tells, and not how its owner has it paid
-            source = {"models": source.get("models") or {}}
+            seated_models = {seat.get("model") for seat in stored_seats(row)}
+            models = source.get("models") or {}
+            source = {"models": {name: models[name] for name in models if name in seated_models}}
         spec = fork_spec(game_id, source, fork, is_own=is_own)
         labels = {**(whole(batch.labels) if is_own else {}), **fork.labels}
         seat_specs = [seat.model_dump(exclude_none=True) for seat in fork.seats or []]

@@ -17,6 +17,7 @@ from engine.state import fold
 from engine.terms import Phase
 from tests.app.calling import PROJECT, Caller, Line, calling, problem, undisturbed, without_times, written
 from tests.app.edge.test_keys import anyones, bearer, make_key, store_of
+from tests.app.modelling import calling_with, faking
 
 SEED = 77
 
@@ -388,6 +389,29 @@ async def test_a_strangers_fork_repeats_no_answers_of_its_source_which_can_be_de
         await caller.post(f"/games/{own}/cancel")
         assert (await caller.delete(f"/games/{origin}")).status_code == 200
         assert (await caller.get(f"/games/{of_stranger}")).json()["status"] == "created"
+
+
+async def test_a_strangers_fork_takes_over_no_model_that_no_seat_of_the_log_has(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with faking() as fake, calling_with(fake, url) as caller:
+        models = {
+            "played": {"name": "fake", "temperature": 0.7},
+            "unused": {"name": "fake", "temperature": 0.77},
+        }
+        llm = {"agent": "llm", "model": "played", "mechanism": "direct"}
+        caller.headers.update(bearer((await make_key(store_of(caller)))[1]))
+        seats = [llm, *[{"agent": "random"}] * 4]
+        _, [origin] = await caller.played(reveal="all", models=models, seats=seats)
+        stranger = bearer((await make_key(store_of(caller), "games:create"))[1])
+        path, after = f"/games/{origin}/fork", {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+        for model, status in (("played", 201), ("unused", 422)):
+            wish = {**after, "seats": [{"agent": "llm", "model": model}]}
+            assert (await caller.post(path, json=wish)).status_code == 201
+            answer = await caller.post(path, json=wish, headers=stranger)
+            assert answer.status_code == status, answer.text
+        told = problem(answer, 422, "invalid-agent", "/seats/0/model")["detail"]
+        assert told == "name one of the models here: fake"
+        assert (await caller.post(path, json=after, headers=stranger)).status_code == 201
 
 
 async def test_a_fork_stays_unseen_while_its_first_source_runs_when_the_fork_between_them_is_deleted(
