@@ -180,7 +180,7 @@ class Gold:
         views = await self._sets.views_seen(caller.owner, {*games, *origins.values()})
         # The origin by itself too, since a game between may have been deleted.
         lineages = {game: {*await self._games.lineage(game), origins[game]} for game in games}
-        keys = [f"{KEY}{key.key_id}" for key in await self._keys.keys([caller.owner])]
+        keys = (await self.keys_of(caller.owner)).names
         # A seat of another fork of the same game knows the past that they share.
         held = self._sets.games_held(caller.owner, keys)
         for fork, source in await self._rows.descent(held, set(origins.values())):
@@ -202,6 +202,15 @@ class Gold:
             },
             frozenset(game for game, lineage in lineages.items() if lineage & readable),
         )
+
+    async def playing(self, caller: Caller, items: Sequence[SetItemRow]) -> set[str]:
+        """The games of these items that nobody shows the caller now: its owner has, or had, a seat in an open
+        fork with the same deal. Those that the caller may read in full are none of them.
+        """
+        keys = (await self.keys_of(caller.owner)).names
+        held = self._sets.games_held(caller.owner, keys, still_open=True)
+        dealt = {source for _, source in await self._rows.descent(held, {item.origin for item in items})}
+        return await self.unread(caller, {item.game_id for item in items if item.origin in dealt})
 
     async def _readable_by(self, caller: Caller, games: Collection[str]) -> frozenset[str]:
         """The games that a key of the caller's owner may read in full, or could before it was revoked or lost

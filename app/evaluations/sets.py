@@ -103,6 +103,9 @@ take 20 ms a game and spread the items over few more games.
 _DRAWING_S: Final = 5.0
 """What Retry-After says while another set of the owner's is being drawn."""
 
+PLAYING: Final = "playing"
+"""The reason that is given for items of a game whose deal the caller plays in an open fork."""
+
 INVALID: Final = "invalid"
 """The reason that is given for items of a game that was marked as invalid."""
 
@@ -377,8 +380,12 @@ class EvaluationSets:
         page, following = rows[:limit], rows[limit].position if len(rows) > limit else None
         shown: list[Item] = []
         excluded: Counter[str] = Counter()
+        playing = await self._gold.playing(caller, page)
         for game_id, of_game in groupby(page, key=lambda item: item.game_id):
             wanted = {item.item_id: item.seat for item in of_game}
+            if game_id in playing:
+                excluded[PLAYING] += len(wanted)
+                continue
             try:
                 game = await self._games.by_id(game_id)
             except AvalonError:

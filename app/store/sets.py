@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.cursors import newest_first
 from app.store.db import Database, in_parts
+from app.store.games import ENDED
 from app.store.rows import (
     SetAnswersRow,
     SetEntryRow,
@@ -259,9 +260,14 @@ class SetStore:
         held = _held(owner, keys)
         return set(await self._database.column(select(held.c.seat).where(held.c.game_id == game_id)))
 
-    def games_held(self, owner: str, keys: Collection[str]) -> Select[Any]:
-        """A query of the games in which ``seats_held`` finds a seat."""
-        return select(_held(owner, keys).c.game_id)
+    def games_held(self, owner: str, keys: Collection[str], *, still_open: bool = False) -> Select[Any]:
+        """A query of the games in which ``seats_held`` finds a seat. ``still_open``: without those that have
+        ended.
+        """
+        held = select(_held(owner, keys).c.game_id)
+        if not still_open:
+            return held
+        return select(games.c.game_id).where(games.c.game_id.in_(held), games.c.status.not_in(ENDED))
 
 
 def _held(owner: str, keys: Collection[str]) -> Subquery:

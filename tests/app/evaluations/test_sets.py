@@ -739,6 +739,34 @@ async def test_who_took_a_seat_by_a_code_knows_it_in_every_fork_and_when_others_
         assert [await answered(who, games[1]) for who in ("ann2", "bob", "reader")] == [409, 409, 201]
 
 
+async def test_a_set_does_not_show_the_deal_to_who_plays_an_open_fork_of_a_game(database_url: str) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}/items"
+        first = (await items_in(caller, "watcher", set_id))[0]
+        game = first["game_id"]
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        wish = {"after": {"request": first["request_id"]}, "seats": seats, "drive": "manual"}
+        between = (await told(caller, "owner", f"/games/{game}/fork", wish))["game_id"]
+        wish["after"]["request"] = "1.1.propose_team.1"
+        fork = (await told(caller, "owner", f"/games/{between}/fork", wish))["game_id"]
+        codes, until = ClaimCodes(caller.services.database), clock.now_ms() + DATE_MS
+
+        async def shown(who: str) -> set[str]:
+            return {item["game_id"] for item in await items_in(caller, who, set_id)}
+
+        assert game in await shown("ann")
+        code = await codes.make(fork, 1, 1, until, by="key:k_owner")
+        await told(caller, "ann", "/claims", {"code": code})
+        assert await shown("ann2") == await shown("bob") - {game}
+        # The owner, whose code was used, may read the game anyway.
+        assert game in await shown("owner")
+        page = await told(caller, "ann", f"{path}?limit=1")
+        assert (page["items"], page["excluded"]) == ([], {"playing": 1})
+        await caller.services.games.canceller.cancel(fork)
+        assert game in await shown("ann")
+
+
 async def test_who_sought_a_seat_knows_it_when_others_have_it(tmp_path: Path) -> None:
     async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", []) as caller:
         # A new code has offered every seat to somebody else.
