@@ -292,26 +292,27 @@ def with_excluded(sound: ReportTable, every: ReportTable) -> ReportTable:
     rows = []
     for row in sound.rows:
         second = seconds.pop(_place_of(sound, row), None)
-        others = {} if second is None else second.figures
-        figures = {
-            name: figure
-            if name in others or figure.value is None
-            else replace(figure, with_excluded=nothing(ONLY_WITHOUT))
-            for name, figure in row.figures.items()
-        }
-        for name, figure in others.items():
-            first = figures.get(name, nothing(ONLY_EXCLUDED))
-            if _numbers(first) != _numbers(figure):
-                figures[name] = replace(first, with_excluded=figure)
-        rows.append(replace(row, figures=figures))
-    for row in seconds.values():
-        only = {
-            name: replace(nothing(ONLY_EXCLUDED), with_excluded=figure)
-            for name, figure in row.figures.items()
-        }
-        rows.append(replace(row, figures=only))
+        rows.append(replace(row, figures=_joined(row.figures, {} if second is None else second.figures)))
+    rows += [replace(row, figures=_joined({}, row.figures)) for row in seconds.values()]
     columns = (*sound.columns, *(column for column in every.columns if column not in sound.columns))
     return replace(sound, columns=columns, rows=tuple(rows), empty="" if rows else sound.empty)
+
+
+def _joined(firsts: Mapping[str, Figure], seconds: Mapping[str, Figure]) -> dict[str, Figure]:
+    """The figures of a row from those of both tables. What the paper published hangs on no game: it stands
+    once.
+    """
+    figures = dict(firsts)
+    for name, first in firsts.items():
+        if name not in seconds and first.value is not None and first.method != "published":
+            figures[name] = replace(first, with_excluded=nothing(ONLY_WITHOUT))
+    for name, second in seconds.items():
+        first = figures.get(name, nothing(ONLY_EXCLUDED))
+        if second.method == "published":
+            figures[name] = second
+        elif name not in firsts or _numbers(first) != _numbers(second):
+            figures[name] = replace(first, with_excluded=second)
+    return figures
 
 
 def _place_of(table: ReportTable, row: TableRow) -> tuple[str, ...]:

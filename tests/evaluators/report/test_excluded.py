@@ -85,6 +85,15 @@ def test_each_figure_leaves_excluded_games_out_and_where_it_matters_stands_again
     assert differing > 500
 
 
+def test_published_figures_stand_though_every_game_is_excluded() -> None:
+    def of_the_paper(report: Report) -> dict[tuple[str, ...], Figure]:
+        return {place: one for place, one in cells(report).items() if one.method == "published"}
+
+    every = reported([replace(game, invalid=True) for game in GAMES])
+    assert of_the_paper(every) == of_the_paper(reported(GAMES))
+    assert of_the_paper(public_part(every)) == of_the_paper(public_part(reported(GAMES)))
+
+
 ANEW = replace(given(3), game=replace(GAMES[3].game, id="anew"), batch="b_1", forked_from=GAMES[3].game.id)
 """A game that begins with everything of the fourth one."""
 
