@@ -151,7 +151,7 @@ def _start() -> None:
 
 
 def begin(name: str, builder: ReportBuilder) -> None:
-    """Starts to count a report, beginning with the counts that this builder already holds."""
+    """Starts to count a report with a builder without counts."""
     _builders[name] = builder
 
 
@@ -160,9 +160,13 @@ def add_to(name: str, games: Sequence[StoredGame]) -> None:
     add_stored(_builders[name], games)
 
 
-def report_of(name: str, *, in_full: bool) -> Report:
-    """Returns the report of this name, or its public part, and forgets it."""
-    report = make_report(_builders.pop(name))
+def report_of(name: str, beside: ReportBuilder, *, in_full: bool) -> Report:
+    """Returns the report of this name, or its public part, and forgets it. ``beside``: what was counted
+    besides the games.
+    """
+    builder = _builders.pop(name)
+    builder.merge(beside)
+    report = make_report(builder)
     return report if in_full else public_part(report)
 
 

@@ -40,7 +40,7 @@ from app.evaluations.gold import Gold
 from app.evaluations.rater_work import RaterWork, RaterWorkReader
 from app.models.registry import ModelRegistry
 from app.store.evaluations import EvaluationStore, Whose
-from app.store.games import GameStore
+from app.store.games import OPEN, GameStore
 from app.store.log import LogReader
 from app.store.rows import BatchRow, whole
 from engine.errors import UNREADABLE, CorruptLog
@@ -347,26 +347,27 @@ class Reports:
     async def _make(self, key: _Key, making: Making) -> Report:
         async with self._turn(making.owner), self._slots:
             batches = "batch" if len(key.batches) == 1 else "batches"
-            builder = ReportBuilder(
+            new = partial(
+                ReportBuilder,
                 f"Report of {batches} {_names(key)}",
                 exclude_above=key.exclude_above,
                 where=key.split.where,
                 contrasts=key.split.contrasts,
             )
-            finished = []
+            finished, beside = [], new()
             for batch_id in key.batches:
                 finished += await self._games.ids(batch_id, status=("finished",))
-                await self._count_beside_games(builder, batch_id)
+                await self._count_beside_games(beside, batch_id)
             making.games = len(finished)
             name = f"{_names(key)} {next(self._numbers)}"
             large = len(finished) > _HERE
-            await self._work(large, begin, name, builder)
+            await self._work(large, begin, name, new())
             try:
                 group_by = key.split.group_by
                 async for games in self._stored(finished, key.whose, group_by, in_full=key.in_full):
                     await self._work(large, add_to, name, games)
                     making.games_done += len(games)
-                report = await self._work(large, partial(report_of, in_full=key.in_full), name)
+                report = await self._work(large, partial(report_of, in_full=key.in_full), name, beside)
             except Exception:
                 with contextlib.suppress(Exception):
                     await self._work(large, forget, name)
@@ -401,7 +402,12 @@ class Reports:
         tally = await self._games.tally(batch_id)
         for status, n in tally.status.items():
             if status != "finished":
-                builder.pass_over(status, n)
+                reason = "not finished" if status in OPEN else status
+                ids = await self._games.ids(batch_id, status=(status,))
+                for game_id in ids[:n]:
+                    builder.leave_out(game_id, reason)
+                if n > len(ids):  # damaged ones
+                    builder.pass_over(reason, n - len(ids))
         builder.use(
             SeatUse(
                 key.endpoint,

@@ -12,9 +12,10 @@ from sqlalchemy import select, update
 
 from app.evaluations.counting import StoredGame
 from app.evaluations.reports import Reports
-from app.store.tables import events, model_leases
+from app.store.tables import events, games, model_leases
 from engine.terms import Side
 from evaluators.ground.items import Variant, items
+from evaluators.report.builder import ReportBuilder
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until
 from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
 from tests.postgres import PostgresServer, fresh_database
@@ -191,6 +192,23 @@ async def test_empty_and_unfinished_batches_have_reports_and_unknown_ones_have_n
         problem(await report_of(caller, "b_none"), 404, "not-found")
         assert (await report_of(caller, "b_none", format="pdf")).status_code == 422
         assert (await caller.get("/reports")).status_code == 422
+
+
+async def test_games_that_did_not_finish_are_named_with_the_reason(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/reports.db") as caller:
+        batch, ids = await caller.create(count=3, drive="manual")
+        assert (await caller.post(f"/games/{ids[0]}/cancel")).status_code < 300
+        async with caller.services.database.write_engine.begin() as connection:
+            await connection.execute(update(games).where(games.c.game_id == ids[1]).values(status="failed"))
+        reasons = dict(zip(ids, ("cancelled", "failed", "not finished"), strict=True))
+        told = (await report_of(caller, batch)).json()
+        assert {one["game"]: one["reason"] for one in told["made_of"]["left_out"]} == reasons
+        assert told["excluded"]["games"] == dict.fromkeys(reasons.values(), 1)
+        page = await report_of(caller, batch, format="html")
+        assert f"(game: {ids[1]}; reason: failed)" in page.text
+        builder = ReportBuilder()
+        await caller.services.evaluations.reports.count(builder, batch, [])
+        assert dict(builder.left_out) == reasons
 
 
 @pytest.mark.long
