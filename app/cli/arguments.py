@@ -40,9 +40,20 @@ Sources = Annotated[
         show_default=False,
     ),
 ]
+
+
+def _each_once(names: list[str] | None) -> list[str] | None:
+    for name in names or ():
+        if (names or []).count(name) > 1:
+            raise typer.BadParameter(f"{name} is named more than once: name it once")
+    return names
+
+
 Batches = Annotated[
     list[str] | None,
-    typer.Option("--batch", help="A batch in the database, instead of files. Repeatable."),
+    typer.Option(
+        "--batch", callback=_each_once, help="A batch in the database, instead of files. Repeatable."
+    ),
 ]
 GroupBy = Annotated[
     str | None,
@@ -55,6 +66,7 @@ Where = Annotated[
 RatersOf = Annotated[
     list[str] | None,
     typer.Option(
+        callback=_each_once,
         help="For --batch: also what this owner's raters handed in, as project:NAME or key:k_…. Repeatable. "
         "Left "
         "out: the batch's owner's, and those of whoever may rate everybody's games."

@@ -268,6 +268,9 @@ def test_unfinished_games_and_other_lines_are_counted_and_passed_over(games: Pat
         (["items", "x", "--dimension", "smell"], "selection, following, summarisation, guessing"),
         (["report", "--batch", "b_1", "--database-url", "sqlite:///nowhere.db"], "there is no database"),
         (["items", "--batch", "b_1", "--database-url", "sqlite:///nowhere.db"], "there is no database"),
+        (["report", "--batch", "b_1", "--batch", "b_2", "--batch", "b_1"], "b_1 is named more than once"),
+        (["compare", "--batch", "b_1", "--batch", "b_1"], "b_1 is named more than once"),
+        (["report", "--batch", "b", "--raters-of", "k_1", "--raters-of", "k_1"], "k_1 is named more"),
     ],
 )
 def test_what_cannot_be_done_is_told_with_what_to_do(words: list[str], says: str) -> None:
