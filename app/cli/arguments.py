@@ -69,7 +69,7 @@ RatersOf = Annotated[
         callback=_each_once,
         help="For --batch: also what this owner's raters handed in, as project:NAME or key:k_…. Repeatable. "
         "Left "
-        "out: the batch's owner's, and those of whoever may rate everybody's games."
+        "out: the batch's owner's, and those of whoever may rate everybody's games.",
     ),
 ]
 Answers = Annotated[

@@ -36,6 +36,7 @@ from app.evaluations.study_raters import rater_key
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
 from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
+from evaluators.study.notes import completed, games_added
 from evaluators.study.plan import Range
 
 __all__ = ["commands"]
@@ -113,12 +114,18 @@ def plan_command(
         plan = _plan_json(folder, design, state, expected)
     except StudyFault as fault:
         fail(str(fault))
+    _note_added(folder, design)
     if as_json:
         print_json(plan)
     else:
         _print_plan(folder, plan)
     if not answers:
         raise typer.Exit(1)
+
+
+def _note_added(folder: StudyFolder, design: Design) -> None:
+    if complete := completed(folder.notes("look"), design.size):
+        note(games_added(complete, design.size))
 
 
 def _can_answer(design: Design, outcome: str, advice: str) -> bool:
@@ -251,6 +258,7 @@ def run_command(
             _check_seats(folder, design, endpoints)
         expected = expectation(folder, state, endpoints, part.part(design))
         note(_announced(state, expected, study))
+        _note_added(folder, design)
         _can_answer(design, _LATER, "Games are played and judged without it. Install it before the report:")
         if expected.of["calls"].high:
             _ask(yes=yes)
@@ -402,7 +410,8 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
     for one in status["deviations"]:
         echo(f"deviation ({one['at']}): {_deviation(one)}")
     for one in status["looks"]:
-        echo(f"early look ({one['at']}) at {one['games']} of {one['planned']} games")
+        early = "early look" if one["games"] < one["planned"] else "report"
+        echo(f"{early} ({one['at']}) at {one['games']} of {one['planned']} games")
 
 
 @study_app.command("report")
@@ -438,8 +447,7 @@ def report_command(
     answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
         _complete(folder, design, early=early)
-        if early and not state_of(folder, design).complete:
-            look(folder, design)
+        look(folder, design)
         gather(folder, study, design, where)
     except StudyFault as fault:
         fail(str(fault))
@@ -512,8 +520,7 @@ def pack_command(
     answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
         _complete(folder, design, early=early)
-        if early and not state_of(folder, design).complete:
-            look(folder, design)
+        look(folder, design)
         pack(folder, study, design, where, lambda step: note(f"packing: {step}"), licence)
         archive(where, target)
     except StudyFault as fault:

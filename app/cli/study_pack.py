@@ -62,13 +62,14 @@ _DATA_SET: Final = "dataset"
 
 
 def look(folder: StudyFolder, design: Design) -> None:
-    """Notes an early look at the games that are there, unless there was one at as many. Raises StudyFault
-    where a look cannot be corrected.
+    """Notes a look at the games that are there, early or at all of them, unless there was one at as many of
+    as many. Raises StudyFault where a look cannot be corrected.
     """
     games = state_of(folder, design).done
     if not games:
         raise StudyFault("there is nothing to look at: no game is finished")
-    folder.note("look", known_by=["games"], at=timestamp(now_ms()), games=games, planned=design.size)
+    known_by = ["games", "planned"]
+    folder.note("look", known_by=known_by, at=timestamp(now_ms()), games=games, planned=design.size)
 
 
 def gather(folder: StudyFolder, study: Study, design: Design, where: Path) -> None:
@@ -190,8 +191,8 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
             if one.done < one.planned
         ],
     }
-    if looks:
-        # Needs scipy; a study without early looks needs no correction.
+    if any(look["games"] < design.size or look["planned"] != design.size for look in looks):
+        # Needs scipy; a study that is reported once needs no correction.
         described["levels"] = look_levels(looks, design.size, state.done)
     return described
 

@@ -26,8 +26,12 @@ def spent(share: float, alpha: float = ALPHA) -> float:
     return 4 * (1 - _NORMAL.cdf(_NORMAL.inv_cdf(1 - alpha / 4) / sqrt(min(share, 1.0))))
 
 
-def levels(shares: Sequence[float], alpha: float = ALPHA) -> list[float]:
-    """For looks at these growing shares of the games: the p value below which a difference counts at each.
+def levels(
+    shares: Sequence[float], alpha: float = ALPHA, spends: Sequence[float] | None = None
+) -> list[float]:
+    """For looks at these growing shares of the games: the p value below which a difference counts at each; 0
+    where nothing is left to spend. ``spends``: the error that is spent up to each look; None: as ``spent``
+    says.
 
     The score of each look is normal, and its increments are independent; the bounds follow one from another
     by integrating over the scores that did not stop the study (Armitage, McPherson and Rowe, 1969). Needs
@@ -44,18 +48,18 @@ def levels(shares: Sequence[float], alpha: float = ALPHA) -> list[float]:
     # The density of the score (a Brownian motion at time ``share``) where no look has stopped the study.
     # At first it is zero for certain: one point, of all the weight.
     grid, weights = np.zeros(1), np.ones(1)
-    before = 0.0
-    for share in shares:
-        spend, step = spent(share, alpha) - spent(before, alpha), sqrt(share - before)
-        low, high, edge = 0.0, 40.0, 0.0
+    before = gone = 0.0
+    for share, total in zip(shares, spends or [spent(share, alpha) for share in shares], strict=True):
+        spend, step = total - gone, sqrt(share - before)
+        low, high, edge = 0.0, 8.0 if spend <= 0 else 40.0, 0.0
         for _ in range(100):
             edge = (low + high) / 2
             # Both tails: the density is symmetric.
             beyond = 2 * float(weights @ ndtr((grid - edge) / step))
             low, high = (edge, high) if beyond > spend else (low, edge)
-        found.append(float(2 * ndtr(-edge / sqrt(share))))
+        found.append(0.0 if spend <= 0 else float(2 * ndtr(-edge / sqrt(share))))
         scores, width = np.linspace(-edge, edge, 2001, retstep=True)
         kernel = np.exp(-((scores[:, None] - grid[None, :]) ** 2) / (2 * step**2)) / (step * sqrt(2 * np.pi))
         grid, weights = scores, kernel @ weights * width
-        before = share
+        before, gone = share, max(gone, total)
     return found

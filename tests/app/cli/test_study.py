@@ -313,7 +313,32 @@ def test_an_early_look_is_refused_unless_asked_for_then_noted_and_corrected(tmp_
     assert any(
         "early looks at 4 of 8 games" in words and "p below 0.0490" in words for words in report["notes"]
     )
-    assert len(status(folder)["looks"]) == 1
+    assert [one["games"] for one in status(folder)["looks"]] == [4, 8]
+
+
+def test_games_added_after_the_report_of_a_complete_study_find_nothing_more(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    interintent("study", "run", folder, "--yes")
+    out = tmp_path / "report.json"
+
+    def report() -> tuple[str, Any]:
+        assert interintent("study", "report", folder, "--out", out).exit_code == 0
+        made = json.loads(out.read_text())
+        return " ".join(made["notes"]), made["made_of"]["study"]
+
+    for _ in range(2):
+        notes, told = report()
+        assert "ADDED" not in notes
+        assert "EARLY" not in notes
+        assert "levels" not in told
+    assert [(look["games"], look["planned"]) for look in status(folder)["looks"]] == [(8, 8)]
+    (folder / "study.toml").write_text(SCRIPTED.replace("games = 4", "games = 5"))
+    warning = "GAMES WERE ADDED after a report of the complete study: 8 games then, 10 now"
+    assert warning in interintent("study", "plan", folder).output
+    assert warning in interintent("study", "run", folder, "--yes").output
+    notes, told = report()
+    assert warning in notes
+    assert [(one["games"], round(one["level"], 6)) for one in told["levels"]] == [(8, 0.05), (10, 0.0)]
 
 
 def test_shards_that_are_merged_are_one_run(tmp_path: Path) -> None:

@@ -37,6 +37,13 @@ def test_hardly_anything_is_spent_early() -> None:
     assert spent(1) == pytest.approx(0.05)
 
 
+def test_what_is_spent_is_not_spent_again() -> None:
+    assert levels([0.5, 1], spends=[0.05, 0.05]) == [pytest.approx(0.05, abs=1e-9), 0]
+    first, between, last = levels([0.25, 0.5, 1], spends=[0.02, 0.02, 0.05])
+    assert (first, between) == (pytest.approx(0.02, abs=1e-9), 0)
+    assert last == pytest.approx(levels([0.25, 1], spends=[0.02, 0.05])[1], abs=1e-4)
+
+
 @pytest.mark.parametrize("shares", [[0.5, 0.5], [0.6, 0.3], [0.0], [1.2]])
 def test_looks_come_one_after_another(shares: list[float]) -> None:
     with pytest.raises(ValueError, match="growing shares"):

@@ -39,5 +39,8 @@ def test_looks_at_the_same_games_are_one_and_the_last_is_the_reports_own() -> No
     assert levels[0]["level"] < 0.01 < levels[1]["level"] < 0.05
     notes = notes_of(told(looks=[{"games": 10}], levels=levels))
     assert "early looks at 10 of 20 games" in notes[1]
+    # It was half of what was planned then: an extension does not take back what it spent.
+    (first, _) = look_levels([{"games": 10, "planned": 20}], 40, 40)
+    assert first["level"] == levels[0]["level"]
     early = notes_of(told(games=10, looks=[{"games": 10}], levels=look_levels([{"games": 10}], 20, 10)))
     assert any(note.startswith("EARLY LOOK: 10 of 20 games") for note in early)
