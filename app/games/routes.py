@@ -551,18 +551,18 @@ async def pause_batch(
 )
 async def resume_batch(
     batch_id: BatchId,
-    resume: ResumeBatch,
     access: AccessDep,
     games: GamesDep,
     caller: CallerDep,
     audit: AuditDep,
+    resume: ResumeBatch | None = None,
 ) -> Resumed:
     """Lets the batch, and its games that were suspended alone, go on after the last stored event. The
     operator's endpoints and keys are read again; what was answered and paid for is used again.
     """
     await access.batch(caller, batch_id, "games:create")
     async with audit.noted(caller, "resume", batch_id):
-        await games.resume(batch_id, resume.on_unusable)
+        await games.resume(batch_id, (resume or ResumeBatch()).on_unusable)
     return Resumed()
 
 
@@ -575,11 +575,11 @@ async def resume_batch(
 )
 async def retry_batch(
     batch_id: BatchId,
-    retry: RetryBatch,
     access: AccessDep,
     games: GamesDep,
     caller: CallerDep,
     audit: AuditDep,
+    retry: RetryBatch | None = None,
 ) -> Retried:
     """As `resume`, and failed games go on too: under the same id, after the last stored event, with the
     answers that were paid for.
@@ -592,6 +592,7 @@ async def retry_batch(
     the deal.
     """
     await access.batch(caller, batch_id, "games:create")
+    retry = retry or RetryBatch()
     async with audit.noted(caller, "retry", batch_id) as deed:
         anew = await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above)
         deed["anew"] = len(anew)

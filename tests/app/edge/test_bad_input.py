@@ -213,6 +213,15 @@ async def test_bodies_other_than_clean_json_are_refused(caller: Caller) -> None:
     assert await caller.rows() == before
 
 
+async def test_a_batch_is_resumed_and_retried_without_a_body_as_with_an_empty_one(caller: Caller) -> None:
+    batch, [game] = await caller.played()
+    assert (await caller.post(f"/games/{game}/invalidate", json={"reason": "wrong key"})).status_code == 200
+    bare, empty = [await caller.post(f"/batches/{batch}/resume", **body) for body in ({}, {"json": {}})]
+    assert (bare.status_code, bare.json()["code"]) == (empty.status_code, empty.json()["code"])
+    retried = await caller.post(f"/batches/{batch}/retry")
+    assert [one["instead_of"] for one in retried.json()["anew"]] == [game]
+
+
 async def test_ten_megabytes_are_refused_however_they_come(caller: Caller) -> None:
     before = await caller.rows()
     body = b'{"labels": {"a": "' + b"x" * 10_000_000 + b'"}}'
