@@ -42,7 +42,7 @@ from app.files.replays import sizes
 from app.files.reporting import ReportWork, counted
 from evaluators.ground.items import Options, Variant
 from evaluators.measures.defaults import EXCLUDE_ABOVE
-from evaluators.report.builder import DAMAGED, ReportBuilder
+from evaluators.report.builder import DAMAGED, ReportBuilder, SeatUse
 from evaluators.report.columns import (
     Contrast,
     Split,
@@ -175,6 +175,7 @@ def report_command(
             exclude_above=exclude_above,
             jobs=jobs,
             level=level,
+            uses=() if described is None else _uses(described),
         )
     else:
         assert batch
@@ -226,6 +227,7 @@ def _of_files(
     exclude_above: float,
     jobs: int,
     level: float = FOUND_BELOW,
+    uses: Sequence[SeatUse] = (),
 ) -> ReportBuilder:
     """The counts of the games in these files, with the raters' judgements and answers. Ends the command if a
     file cannot be read.
@@ -248,6 +250,7 @@ def _of_files(
             {} if judged is None else judged.statements,
         )
         builder = work.builder()
+        builder.uses += uses
         with byte_bar("counting", sizes(sources)) as on_read:
             for part in counted(bundles(sources, on_read), work, jobs=jobs or os.cpu_count() or 1):
                 builder.merge(part)
@@ -335,9 +338,15 @@ def _study(file: Path) -> dict[str, Any]:
     try:
         described = orjson.loads(file.read_bytes())
         notes_of(described)
+        _uses(described)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         fail(f"{file} is not the study.json of a packed study")
     return dict(described)
+
+
+def _uses(described: Mapping[str, Any]) -> list[SeatUse]:
+    """What the study's models were asked, as far as its pack tells."""
+    return [SeatUse(**use) for use in described.get("uses", ())]
 
 
 def questions_of(described: Mapping[str, Any]) -> list[Contrast]:

@@ -12,8 +12,9 @@ import shlex
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import redirect_stdout
+from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,10 +30,10 @@ from app.files.games import bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.reporting import ReportWork, counted
 from app.models.recording import InvalidAnswers, Recording, Signature, line_of
-from app.runner.study_folder import FILE, StudyFault, StudyFolder
+from app.runner.study_folder import FILE, GameRecord, StudyFault, StudyFolder
 from evaluators.ground.items import DIMENSIONS, Options, Variant, items
 from evaluators.ground.rows import jsonl
-from evaluators.report.builder import ReportBuilder
+from evaluators.report.builder import ReportBuilder, SeatUse
 from evaluators.report.columns import Contrast
 from evaluators.study.design import Design
 from evaluators.study.file import Study
@@ -93,7 +94,7 @@ def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path
                 for one in study.evaluations:
                     rated = None if one.kind == "raters" else folder.rated(rater_key(one), game.id)
                     for row in () if rated is None else rated["rows"]:
-                        named = {**row, "rater": one.rater}
+                        named = {**row, "rater": one.rater, "kind": "model"}
                         if one.kind == "judge":
                             judged.append(named)
                         else:
@@ -181,6 +182,7 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
             }
             for one in state.cells
         ],
+        "uses": _uses(record for one in state.cells for record in one.records),
         "deviations": note_deviations(folder, study, frozen),
         "looks": looks,
         "replaced": sorted({str(note["game"]) for note in folder.notes("replaced")}),
@@ -195,6 +197,24 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
         # Needs scipy; a study that is reported once needs no correction.
         described["levels"] = look_levels(looks, design.size, state.done)
     return described
+
+
+def _uses(records: Iterable[GameRecord]) -> list[dict[str, Any]]:
+    """What each model was asked in these games, as ``SeatUse`` has it. None: not known of some game."""
+    seats: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        for seat in record.seats:
+            if (endpoint := seat["endpoint"]) is not None and seat["calls"]:
+                model = ", ".join(record.served.get(endpoint, ())) or record.asked.get(endpoint)
+                seats.setdefault((endpoint, model or endpoint), []).append(seat)
+    uses = []
+    for (endpoint, model), of_model in sorted(seats.items()):
+        use: dict[str, Any] = {"endpoint": endpoint, "model": model}
+        for name in (one.name for one in fields(SeatUse) if one.name not in use):
+            values = [seat.get(name) for seat in of_model]
+            use[name] = None if None in values else sum(values)
+        uses.append(use)
+    return uses
 
 
 # --- the report ---------------------------------------------------------------------------------------

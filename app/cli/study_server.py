@@ -283,7 +283,7 @@ def _record(
         parts = finished * sitting.get(str(endpoint), 1)
         shared = {
             quantity: round(sum(use[quantity] for use in uses) / parts)
-            for quantity in ("calls", "prompt_tokens", "cached_tokens", "completion_tokens")
+            for quantity in ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens")
         }
         cost = sum(use["cost"] for use in uses) / parts
         seats.append(

@@ -185,9 +185,11 @@ class StudyGames:
                     "endpoint": spec.get("model"),
                     "preset": preset_of(spec),
                     "calls": use.calls,
+                    "failed": use.failed,
                     "prompt_tokens": use.prompt_tokens,
                     "cached_tokens": use.cached_tokens,
                     "completion_tokens": use.completion_tokens,
+                    "reasoning_tokens": use.reasoning_tokens,
                     "cost": use.cost,
                     "waiting_s": round(use.waiting_s, 3),
                 }

@@ -163,7 +163,8 @@ class SeatUse:
     endpoint: str
     model: str
     calls: int
-    failed: int
+    failed: int | None
+    """None: not known."""
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
@@ -282,7 +283,7 @@ class ReportBuilder:
         """Adds the model calls of the games."""
         for use in uses:
             self.uses.append(use)
-            if use.calls > use.failed:
+            if use.calls > (use.failed or 0):
                 self.served.setdefault(use.endpoint, set()).add(use.model)
 
     def _add_served(self, served: Mapping[str, Collection[str]]) -> None:

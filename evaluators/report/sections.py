@@ -704,7 +704,7 @@ def _use(builder: ReportBuilder) -> ReportTable:
                 {
                     name.replace("_", " "): Figure(sums[name], num=sums[name], games=builder.games, note=note)
                     if name in sums
-                    else Figure(None, note="the provider does not say")
+                    else Figure(None, note="not kept" if name == "failed" else "the provider does not say")
                     for name in _USE
                 },
             )

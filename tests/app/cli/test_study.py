@@ -610,6 +610,19 @@ async def test_two_models_play_are_judged_and_guessed_and_nothing_is_asked_twice
     report = json.loads(out.read_text())
     assert report["made_of"]["games"] == 4
     assert "judge large" in json.dumps(report["made_of"])
+    assert {(one["rater"], one["kind"]) for one in report["made_of"]["answers"]} == {
+        ("guesser small", "model")
+    }
+    (models,) = [table for table in report["tables"] if table["name"] == "models"]
+    assert [row["labels"] for row in models["rows"]] == [["large", "fake"], ["small", "fake"]]
+    sums = {
+        name: sum(row["figures"][name]["value"] for row in models["rows"])
+        for name in ("calls", "failed", "prompt tokens", "completion tokens", "cost")
+    }
+    played = {one: sum(cell[one] for cell in told["cells"]) for one in ("calls", "tokens", "cost")}
+    assert (sums["calls"], sums["failed"]) == (played["calls"], 0)
+    assert sums["prompt tokens"] + sums["completion tokens"] == played["tokens"]
+    assert sums["cost"] == pytest.approx(played["cost"])
     (judges,) = [table for table in report["tables"] if table["name"] == "statement_judges"]
     (row,) = judges["rows"]
     assert row["labels"][-1] == "checker"
