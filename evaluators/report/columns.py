@@ -9,6 +9,7 @@ games come from the log, from where the game was found, and from the labels of i
 column of its name (``label:NAME`` if a column has that name already).
 """
 
+import csv
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -263,7 +264,8 @@ class Condition(NamedTuple):
     values: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.column}={','.join(self.values)}"
+        values = (f'"{value}"' if "," in value else value for value in self.values)
+        return f"{self.column}={','.join(values)}"
 
 
 _LONG: Final = 30
@@ -388,8 +390,12 @@ def no_column(name: str) -> str:
 
 def _read_one(text: str, option: str) -> Condition:
     name, equals, values = text.partition("=")
-    listed = tuple(dict.fromkeys(value.strip() for value in values.split(",")))
-    if not equals or not all(listed):
+    try:
+        rows = list(csv.reader([values], skipinitialspace=True, strict=True))
+    except csv.Error:
+        rows = []
+    listed = tuple(dict.fromkeys(value.strip() for row in rows for value in row))
+    if not equals or not listed or not all(listed):
         raise UnknownColumn(f"{option} takes column=value,value, such as preset=paper,direct; got {text!r}")
     column = column_name(name.strip())
     known = {"role": [role.value for role in Role], "side": [side.value for side in Side]}.get(column)
@@ -402,16 +408,16 @@ def _read_one(text: str, option: str) -> Condition:
 
 
 def read_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
-    """Conditions such as ``role=merlin,percival``. A value may hold commas itself, as names of rule sets do.
-    Raises UnknownColumn.
+    """Conditions such as ``role=merlin,percival``. A value may hold commas itself, as names of rule sets do;
+    in double quotes it is one value for certain. Raises UnknownColumn.
     """
     return tuple(_read_one(text, "--where") for text in texts)
 
 
 def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
     """Contrasts such as ``preset=paper,direct`` or, as an interaction, ``preset=paper,direct x model=a,b``;
-    more than two levels give every pair. ``… where side=evil and model=a`` restricts a contrast. Raises
-    UnknownColumn.
+    more than two levels give every pair. A level with a comma stands in double quotes. ``… where side=evil
+    and model=a`` restricts a contrast. Raises UnknownColumn.
     """
     found: list[Contrast] = []
     for text in texts:

@@ -113,6 +113,14 @@ def test_contrasts_are_pairs_of_levels_or_crossed() -> None:
     assert crossed.cells == ("paper, model-a", "direct, model-a", "paper, model-b", "direct, model-b")
 
 
+def test_a_value_with_a_comma_stands_in_quotes() -> None:
+    (contrast,) = read_contrasts(['cond="a, b",é=ü where cond="a, b", 5" and mood=x'])
+    assert contrast.factor == Factor("cond", "a, b", "é=ü")
+    assert contrast.where[0] == Condition("cond", ("a, b", '5"'))
+    assert str(contrast.where[0]) == 'cond="a, b",5"'
+    assert read_conditions([str(contrast.where[0])]) == contrast.where[:1]
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -120,6 +128,8 @@ def test_contrasts_are_pairs_of_levels_or_crossed() -> None:
         ("preset=paper", "two to 6 levels"),
         ("preset=a,b,c,d,e,f,g", "got 7"),
         ("preset=paper,", "column=value"),
+        ("preset=", "column=value"),
+        ('preset="paper,direct', "column=value"),
         ("Preset!=a,b", "no column is called 'Preset!'"),
         ("role=merlin,wizard", "no role is called 'wizard'; there are merlin"),
         ("preset=a,b x preset=a,b", "two different columns"),
