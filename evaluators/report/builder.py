@@ -221,6 +221,8 @@ class ReportBuilder:
         """The batch of each other game that is counted or excluded."""
         self.anew = 0
         """The number of games that count in place of excluded ones."""
+        self.forks = 0
+        """The number of forks that count beside a game with which they share a past."""
         self.exclusions: Counter[Exclusion] = Counter()
         """Of the counted games; so it is empty unless this builder is the ``set_aside`` of another."""
         self.decisions: dict[str, SeatDecisions] = {}
@@ -347,6 +349,7 @@ class ReportBuilder:
         first._anew = []
         forked = {reported.game.id: reported for reported in self._anew}
         in_place: dict[str, str] = {}
+        sources: set[str] = set()
         for name, reported in forked.items():
             source = str(reported.forked_from)
             known = forked[source].batch if source in forked else self._batches.get(source)
@@ -354,11 +357,13 @@ class ReportBuilder:
                 in_place[name] = source
             else:
                 first._place(reported)
+                first.forks += source in self._batches or source in forked or source in sources
+                sources.add(source)
         if not in_place:
             return first
         whole = self._like()
         whole.merge(first)
-        whole.first = first
+        whole.first, whole.forks = first, first.forks
         aside = first.set_aside
         excluded = frozenset() if aside is None else frozenset(aside.tally.names)
         for name, source in in_place.items():
@@ -964,6 +969,11 @@ class ReportBuilder:
             yield "Where excluded games change a figure, it stands a second time, with them in."
             if self.anew:
                 yield "What was played anew stands in the first figures, the excluded game in the second."
+        if self.forks:
+            yield (
+                f"Forks among the games: {self.forks}. The past that they share with others here counts in "
+                "each, and intervals take no account of it."
+            )
         for endpoint, models in sorted(self.served.items()):
             if len(models) > 1:
                 names = ", ".join(sorted(models))

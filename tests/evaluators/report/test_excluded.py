@@ -85,6 +85,17 @@ def test_each_figure_leaves_excluded_games_out_and_where_it_matters_stands_again
     assert differing > 500
 
 
+def test_a_report_on_a_game_and_its_fork_says_so() -> None:
+    def told(*games: ReportedGame) -> bool:
+        return any("Forks among the games: 1." in note for note in reported(games).notes_on_gold)
+
+    fork = replace(ANEW, batch="b_2")
+    assert told(*OTHERS, fork, OLD)
+    assert told(*OTHERS, replace(fork, game=replace(fork.game, id="third")), fork)
+    assert not told(*OTHERS, fork)
+    assert not told(*OTHERS, BAD, ANEW)
+
+
 def test_published_figures_stand_though_every_game_is_excluded() -> None:
     def of_the_paper(report: Report) -> dict[tuple[str, ...], Figure]:
         return {place: one for place, one in cells(report).items() if one.method == "published"}
