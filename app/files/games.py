@@ -26,7 +26,7 @@ from app.files.replays import (
     replayed,
 )
 from engine.errors import UNREADABLE, AvalonError
-from engine.events import Event, GameEnded, RolesDealt
+from engine.events import Event, GameCancelled, GameEnded, RolesDealt
 from evaluators.errors import Unmeasurable
 from evaluators.ground.provenance import PROVENANCE, Provenance
 from evaluators.ground.turns import Game, read_game
@@ -38,6 +38,7 @@ GAMES: Final = 25
 
 NO_GOLD: Final = "no deal in it: not a full export (export --view full, ?view=full)"
 NOT_OVER: Final = "not finished"
+CANCELLED: Final = "cancelled"
 DAMAGED: Final = "damaged where it was stored"
 INCOMPLETE: Final = "a line of its log cannot be read"
 TWICE: Final = "given twice"
@@ -224,7 +225,8 @@ def _game(
 ) -> Game | Unusable:
     name = name or game_id
     if not any(isinstance(event, GameEnded) for event in log):
-        return Unusable(name, NOT_OVER)
+        is_cancelled = any(isinstance(event, GameCancelled) for event in log)
+        return Unusable(name, CANCELLED if is_cancelled else NOT_OVER)
     if not any(isinstance(event, RolesDealt) for event in log):
         return Unusable(name, NO_GOLD)
     try:

@@ -653,6 +653,9 @@ def _adjusted(
 # --- in words ---------------------------------------------------------------------------------------
 
 
+SPENT: Final = "nothing can count as found: earlier looks have spent the error"
+
+
 def _shown(value: float, unit: Unit, *, signed: bool = True) -> str:
     number = 100 * value if unit == "share" else value
     text = f"{number:+.{1 if unit == 'share' else 2}f}" if signed else f"{abs(number):.1f}"
@@ -676,6 +679,8 @@ def _sentence(difference: Difference, p: float, unit: Unit, level: float) -> str
     span = f"{_shown(difference.low, unit)} to {_shown(difference.high, unit)}{_points(unit)}"
     if isnan(p):
         return f"no test: {span}"
+    if level <= 0:
+        return f"{SPENT}: {span} ({_p_shown(p)})"
     if p > level:
         return f"no difference found: {span} ({_p_shown(p)})"
     return f"{_shown(difference.value, unit)}{_points(unit)}: {span} ({_p_shown(p)})"
@@ -843,6 +848,8 @@ def _question(
     begins = f"{question}{asked.short if asked.measure else asked} (games: {cells}; {how}): "
     if not tested:
         return f"{begins}nothing could be tested."
+    if level <= 0:
+        return f"{begins}{SPENT}."
     if not differing:
         return f"{begins}no difference was found in any of {len(tested)} main figures."
     return (

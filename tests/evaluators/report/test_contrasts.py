@@ -332,9 +332,12 @@ def test_a_question_is_answered_by_the_figure_that_decides_it() -> None:
 
 def test_at_an_early_look_less_counts_as_found() -> None:
     games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
-    notes = [reported(games, "mood=calm,wild", level=level).notes_on_gold[0] for level in (0.9, 1e-9)]
+    notes = [reported(games, "mood=calm,wild", level=level).notes_on_gold[0] for level in (0.9, 1e-9, 0)]
     assert "differ" in notes[0].partition("no difference")[0]
     assert "no difference was found in any" in notes[1]
+    assert notes[2].endswith(": nothing can count as found: earlier looks have spent the error.")
+    spent = row(reported(games, "mood=calm,wild", level=0), "win rate, loyal")["difference"].note
+    assert spent.startswith("nothing can count as found")
 
 
 def served(number: int, version: str, mood: str) -> ReportedGame:
