@@ -271,13 +271,15 @@ class Games:
         log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
         await self._pickup.offer(laid.batch.batch_id, [laid.game.game_id])
 
-    async def see_through(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
-        """Creates and drives the games of a batch; returns when none of them is open any more.
+    async def see_through(self, batch_id: str, game_ids: Sequence[str] | None, again: asyncio.Event) -> None:
+        """Creates and drives the games of a batch, or cancels them if it is cancelled; returns when none of
+        them is open any more.
 
-        ``game_ids``: all of its games; None to read them from the database.
+        ``game_ids``: all of its games; None to read them from the database. ``again``: set when the batch was
+        cancelled, or further games of it are to be driven.
         """
         driven: dict[str, asyncio.Future[Ended]] = {}
-        left, news = False, asyncio.Event()
+        left = False
         owner = (await self.batch_row(batch_id)).owner
 
         def drive(ids: Iterable[str]) -> None:
@@ -292,7 +294,7 @@ class Games:
                 del driven[game_id]
             left = left or not over.result()
             if left or not driven:
-                news.set()
+                again.set()
 
         try:
             if game_ids is None:
@@ -300,15 +302,15 @@ class Games:
             else:
                 drive(game_ids)
             delay_s = 0.0
-            while driven or left:
-                await news.wait()
-                news.clear()
+            while driven or left or again.is_set():
+                await again.wait()
+                again.clear()
                 if left:
                     # The runner leaves a game that somebody else wrote to; it goes on from the log as it is
                     # now, while the others are driven.
                     left, delay_s = False, min(2 * delay_s + LEFT_S, LEFT_LAST_S)
                     await asyncio.sleep(delay_s)
-                    drive(await self._store.to_drive(batch_id))
+                await self._lay_out(batch_id, drive)
             self._feed.ring(over_name(batch_id))
         finally:
             for game_id, over in list(driven.items()):
@@ -387,7 +389,7 @@ class Games:
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._background.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            log.error("background work broke; the next start takes it up", exc_info=task.exception())
+            log.error("background work broke; whoever drives games takes it up", exc_info=task.exception())
 
     async def stop(self) -> None:
         await end_tasks(*self._background)
@@ -709,7 +711,12 @@ class Games:
             raise AlreadyOver(f"this batch is {status} already")
 
     async def _cancel_games(self, batch_id: str) -> None:
-        for game_id in await self._store.ids(batch_id, status=OPEN):
+        open_ = await self._store.ids(batch_id, status=OPEN)
+        # At once: until its turn came, each would go on asking its models.
+        await asyncio.gather(*map(self._runner.release, open_))
+        for game_id in open_:
+            if game_id in self.canceller.under_way:
+                continue  # the driver of the batch and whoever cancelled it share its games
             try:
                 await self.canceller.cancel(game_id)
             except AlreadyOver:

@@ -36,8 +36,10 @@ SHARE_S: Final = 0.05
 AWAY_S: Final = 2.0
 """Seconds to wait before the next attempt at a database that does not answer."""
 
-SeeThrough = Callable[[str, Sequence[str] | None], Awaitable[None]]
-"""Takes a batch id, and the ids of all its games or None; returns when no game of the batch is open."""
+SeeThrough = Callable[[str, Sequence[str] | None, asyncio.Event], Awaitable[None]]
+"""Takes a batch id, the ids of all its games or None, and an event that is set whenever the batch has to be
+looked at again; returns when no game of the batch is open.
+"""
 
 
 class Driver(Protocol):
@@ -64,6 +66,8 @@ class Pickup:
         self._has_room = has_room
         self._see_through: SeeThrough | None = None
         self._mine: dict[str, asyncio.Task[None]] = {}
+        self._again: dict[str, asyncio.Event] = {}
+        """By batch that this process drives, what is set when it has to be looked at again."""
         self._looking: asyncio.Task[None] | None = None
         self._lost: set[str] = set()
         self._damaged: set[str] = set()
@@ -90,11 +94,14 @@ class Pickup:
         await end_tasks(*self._mine.values(), self._looking)
 
     async def offer(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
-        """Drives a batch that this process has just stored, if this process drives games and can claim it.
+        """Drives a batch that this process has just stored, if this process drives games and can claim it;
+        one that it drives already is looked at again.
 
         ``game_ids``: all of its games; None when they have to be looked up.
         """
-        if self._see_through is not None and batch_id not in self._mine:
+        if batch_id in self._again:
+            self._again[batch_id].set()
+        elif self._see_through is not None:
             try:
                 taken = await self._claims.take([batch_id])
             except PASSING:
@@ -103,15 +110,16 @@ class Pickup:
                 self._begin(name, game_ids)
 
     def _begin(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
-        task = asyncio.create_task(self._through(batch_id, game_ids), name=f"batch {batch_id}")
+        again = self._again[batch_id] = asyncio.Event()
+        task = asyncio.create_task(self._through(batch_id, game_ids, again), name=f"batch {batch_id}")
         self._mine[batch_id] = task
         metrics.batches_driven.set(len(self._mine))
 
-    async def _through(self, batch_id: str, game_ids: Sequence[str] | None) -> None:
+    async def _through(self, batch_id: str, game_ids: Sequence[str] | None, again: asyncio.Event) -> None:
         try:
             while self._see_through is not None:
                 try:
-                    await self._see_through(batch_id, game_ids)
+                    await self._see_through(batch_id, game_ids, again)
                 except PASSING as fault:
                     if is_ours(fault):
                         raise
@@ -133,6 +141,7 @@ class Pickup:
             await asyncio.sleep(UNLAID_S)
         finally:
             self._mine.pop(batch_id, None)
+            self._again.pop(batch_id, None)
             metrics.batches_driven.set(len(self._mine))
             if batch_id in self._lost:
                 self._lost.discard(batch_id)
@@ -178,9 +187,12 @@ class Pickup:
         if not (self._claims.sole or self._has_room()):
             return False
         if self._mine:
-            # A command on the same database may have paused one.
-            for batch_id in await self._store.suspended_of(list(self._mine)):
-                self.let_go(batch_id)
+            # Another process on the same database may have done it, or this one could not finish it.
+            for batch_id, is_cancelled in await self._store.stopped_of(list(self._mine)):
+                if not is_cancelled:
+                    self.let_go(batch_id)
+                elif batch_id in self._again:
+                    self._again[batch_id].set()
         candidates = await self._store.open_batches()
         if unlaid:
             candidates += await self._store.unlaid_batches()

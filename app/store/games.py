@@ -423,7 +423,9 @@ class GameStore:
         return [one for one in await self._database.column(query) if is_text(one)]
 
     async def to_drive(self, batch_id: str) -> list[str]:
-        """The batch's games that are driven automatically and neither over nor suspended, in their order."""
+        """The batch's games that are driven automatically and neither over nor suspended, in their order;
+        none of a batch that is suspended or cancelled.
+        """
         query = (
             select(games.c.game_id)
             .join(batches, batches.c.batch_id == games.c.batch_id)
@@ -432,17 +434,19 @@ class GameStore:
                 games.c.status.in_(DRIVEN),
                 games.c.drive == "auto",
                 batches.c.suspended.is_(None),
+                batches.c.cancelled.is_(false()),
             )
             .order_by(games.c.position)
         )
         return [one for one in await self._database.column(query) if is_text(one)]
 
-    async def suspended_of(self, batch_ids: Sequence[str]) -> list[str]:
-        """Those of these batches that are suspended."""
-        query = select(batches.c.batch_id).where(
-            batches.c.batch_id.in_(batch_ids), batches.c.suspended.is_not(None)
+    async def stopped_of(self, batch_ids: Sequence[str]) -> list[tuple[str, bool]]:
+        """Those of these batches that are suspended or cancelled, and whether they are cancelled."""
+        c = batches.c
+        query = select(c.batch_id, c.cancelled).where(
+            c.batch_id.in_(batch_ids), or_(c.suspended.is_not(None), c.cancelled)
         )
-        return await self._database.column(query)
+        return [(batch_id, cancelled is True) for batch_id, cancelled in await self._database.rows(query)]
 
     async def unlaid_batches(self) -> list[str]:
         """Batches whose games are not all stored yet, and that are neither cancelled nor suspended."""

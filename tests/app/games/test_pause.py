@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from app.base import metrics
+from app.base.clock import now_ms
+from app.games.cancelling import Canceller
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.runner.drive import TellingJournal
 from app.store.db import DatabaseAway
@@ -134,6 +136,65 @@ async def test_a_game_that_is_let_go_of_goes_on_while_others_of_its_batch_wait(
             # It lets go of the game, and closes its request, before it writes.
             problem(await caller.post(f"{path}/cancel"), 503, "not-ready")
         assert (await asked())["request_id"] != first["request_id"]
+
+
+async def test_a_cancelled_batch_is_cancelled_although_the_database_is_away_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        faking(FakeOptions(latency=read_latency("0.02"))) as fake,
+        calling_with(fake, f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}") as caller,
+    ):
+        batch, _ = await caller.create(seats=DIRECT, count=2)
+        await until(lambda: fake.counts.answered >= 10)
+        cancel, tries = Canceller.cancel, 0
+
+        async def away(canceller: Canceller, game_id: str) -> None:
+            nonlocal tries
+            tries += 1
+            if tries == 1:
+                raise DatabaseAway("another program holds its lock")
+            await cancel(canceller, game_id)
+
+        monkeypatch.setattr(Canceller, "cancel", away)
+        assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
+        assert (await caller.over(batch))["games"]["cancelled"] == 2
+
+
+async def test_a_cancelled_batch_is_cancelled_although_whoever_cancelled_it_has_died(tmp_path: Path) -> None:
+    # On PostgreSQL, a job of the queue does it.
+    url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+    async with (
+        faking(FakeOptions(latency=read_latency("100"))) as fake,
+        calling_with(fake, url, parallel_games=2) as driving,
+        calling_with(fake, url, runner=False) as other,
+    ):
+        batch, _ = await other.create(seats=DIRECT, count=4)
+        await until(lambda: fake.counts.in_flight == 2)
+        await other.services.store.mark_cancelled(batch)
+        assert (await driving.over(batch))["games"]["cancelled"] == 4
+        await until(lambda: not driving.services.pickup.busy)
+        assert fake.counts.calls == 2
+
+
+@pytest.mark.parametrize(("command", "stopped"), [("resume", "suspended"), ("retry", "failed")])
+async def test_a_game_that_goes_on_is_driven_while_others_of_its_batch_wait(
+    command: str, stopped: str, tmp_path: Path
+) -> None:
+    async with calling(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        batch, [first, *_] = await caller.create(seats=[{"agent": "remote"}], count=2)
+        services = caller.services
+        await until(lambda: len(services.runner._active) == 2)
+        if stopped == "failed":
+            await services.store.mark_failed(first, "its model", now_ms())
+        else:
+            await services.store.suspend_game(first, "its model")
+        await services.runner.release(first)
+        # Whoever drives the batch has seen that nothing is to be done.
+        await asyncio.sleep(1)
+        assert first not in services.runner._over
+        assert (await caller.post(f"/batches/{batch}/{command}", json={})).status_code == 200
+        await until(lambda: first in services.runner._active)
 
 
 async def test_games_of_a_batch_with_a_higher_priority_begin_first(
