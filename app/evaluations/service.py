@@ -344,7 +344,8 @@ class Evaluations:
                 "rules decide about selections and statements only", "/dimension", "dimension"
             )
         if model is not None and model.model not in self._models.endpoints.settings:
-            raise InvalidRequest(str(self._models.endpoints.unknown_endpoint()), "/judge/model", "model")
+            unknown = self._models.endpoints.unknown_endpoint(model.model)
+            raise InvalidRequest(str(unknown), "/judge/model", "model")
         if model is not None:
             await self._quotas.check_models(caller.owner)
         rater = RULES if model is None else model.name or f"judge {model.model}"

@@ -88,7 +88,7 @@ class Dealer:
         endpoints = self._models.endpoints
         for name, model in models.items():
             if model["name"] not in endpoints.settings:
-                raise InvalidAgent(str(endpoints.unknown_endpoint()), f"/models/{name}/name")
+                raise InvalidAgent(str(endpoints.unknown_endpoint(model["name"])), f"/models/{name}/name")
         if budget is None or not (budget.max_cost or (budget.per_game and budget.per_game.max_cost)):
             return
         named = {str(spec.get("model")) for spec in seats if asks_model(spec["agent"])}

@@ -815,9 +815,11 @@ class OutageView(Shown):
 class SuspensionView(Shown):
     since: str
     endpoint: str = Field(
-        description="The endpoint that refused; empty where somebody paused it, or too many games failed."
+        description="The endpoint that refused; empty where no endpoint did, as in a pause."
     )
-    cause: str = Field(description="`paused`, `quota`, `status_401`, `unusable_answers`, `games_failed`, …")
+    cause: str = Field(
+        description="`paused`, `quota`, `status_401`, `settings`, `unusable_answers`, `games_failed`, …"
+    )
     words: str = Field(description="What the provider said, or what is wrong.")
 
 

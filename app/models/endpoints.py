@@ -165,7 +165,7 @@ class Endpoints:
     def source(self, name: str) -> Source:
         """The source for this endpoint. Raises InvalidAgent if the settings do not name the endpoint."""
         if name not in self.settings:
-            raise self.unknown_endpoint()
+            raise self.unknown_endpoint(name)
         if name not in self._sources:
             source = Source(name, self.settings[name], self._outages, self.leases)
             source.health.learn(self._known.get(name))
@@ -186,15 +186,17 @@ class Endpoints:
         )
         return [outage for outage in found if outage is not None]
 
-    def unknown_endpoint(self) -> InvalidAgent:
-        """The error for a seat or a judge that names an unknown endpoint."""
+    def unknown_endpoint(self, name: str) -> InvalidAgent:
+        """The error for a seat or a judge that names this unknown endpoint."""
         if not self.settings:
             return InvalidAgent(
                 "no model is configured here: an operator names endpoints in INTERINTENT_MODELS or "
                 "INTERINTENT_MODELS_FILE (docs/operating.md)",
                 "/agent",
             )
-        return InvalidAgent(f"name one of the models here: {', '.join(sorted(self.settings))}", "/model")
+        known = ", ".join(sorted(self.settings))
+        unknown = f"no model is called {name!r} here; " if name else ""
+        return InvalidAgent(f"{unknown}name one of the models here: {known}", "/model")
 
     async def open(self) -> None:
         """Imports in a thread the modules that clients need, so that games do not wait for the import."""

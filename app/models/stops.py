@@ -12,11 +12,13 @@ Stop
 
 from typing import Final
 
-__all__ = ["QUOTA", "UNUSABLE", "BatchStops", "GameFails", "GameParks", "GameStops", "Stop"]
+__all__ = ["QUOTA", "SETTINGS", "UNUSABLE", "BatchStops", "GameFails", "GameParks", "GameStops", "Stop"]
 
 UNUSABLE: Final = "unusable_answers"
 """The cause of a stop because of answers that could not be used."""
 
+SETTINGS: Final = "settings"
+"""The cause of a stop because the settings of this process lack what a seat needs."""
 
 QUOTA: Final = "owner_quota"
 """The cause of a stop because the owner has used up what it may spend on models today."""

@@ -5,11 +5,13 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Final
 
+from agents.errors import InvalidAgent
 from agents.table import play
 from app.base import metrics
 from app.base.clock import now_ms
 from app.base.errors import BudgetSpent
 from app.models.registry import ModelRegistry
+from app.models.stops import SETTINGS, BatchStops
 from app.runner.metering import GameMeter
 from app.seats.inboxes import Inboxes, SeatAbsent
 from app.seats.seating import REMOTE, has_models, has_only_scripts, remote_seats, seat_agents, seated
@@ -134,12 +136,13 @@ async def drive(
     meter = GameMeter(row, timed=not has_only_scripts(seats))
     meter.begin(len(log))
     journal = TellingJournal(game_log, feed, game_id, row.batch_id, taken, meter)
-    agents = seat_agents(
-        seats,
-        row.seed,
-        await models.seats(row, batch, on_wait, job) if batch is not None and paid else None,
-        inbox,
-    )
+    asked = await models.seats(row, batch, on_wait, job) if batch is not None and paid else None
+    try:
+        agents = seat_agents(seats, row.seed, asked, inbox)
+    except InvalidAgent as fault:
+        # They could be made when the game was created: something has changed since, or is different here.
+        words = f"{fault} ({fault.pointer}); put the settings of every process right and resume the batch"
+        raise BatchStops("", SETTINGS, words) from None
     if (agents_now := _stand_ins(row, log)) is not None:
         await journal.append([agents_now])
         log.append(agents_now)

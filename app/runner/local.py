@@ -35,7 +35,7 @@ TRIES_AFTER_S: Final = 1.0
 """Seconds in which a game that is queued to try an endpoint has to begin, before another one is queued."""
 
 MOST_FAILED: Final = 0.05
-"""The share of a batch's games that may fail because of their models before the batch is suspended."""
+"""The share of a batch's games that may fail before the batch is suspended."""
 
 
 Ended = bool | GameParks | GameWaits
@@ -303,21 +303,7 @@ class LocalRunner:
             self._feed.hint(row.batch_id)
             return False
         log.warning("a game failed", batch=row.batch_id, game=game_id, cause=str(stop))
-
-        def suspends(failed: int, count: int) -> Suspension | None:
-            if failed <= MOST_FAILED * count:
-                return None
-            words = f"{failed} of {count} games failed; the last: {stop}"
-            return Suspension(now_ms(), "", "games_failed", words)
-
-        job = self._jobs.get(game_id)
-        has_failed, too_many = await self._store.mark_failed(game_id, str(stop), now_ms(), job, suspends)
-        if has_failed:
-            self._tell_failed(game_id)
-        if too_many is not None:
-            self._tell_suspended(row.batch_id, too_many)
-            self._release_batch(row.batch_id)
-        return has_failed
+        return await self._mark_failed(game_id, str(stop))
 
     async def _suspend(self, batch_id: str, why: Suspension, job: int | None = None) -> None:
         """Suspends the batch, and releases all its games. ``job``: the job of the game that stops it; without
@@ -347,14 +333,25 @@ class LocalRunner:
         log.exception("a game failed", game=game_id, trace_id=fault)
         await unbroken(self._mark_failed(game_id, fault))
 
-    async def _mark_failed(self, game_id: str, fault: str) -> None:
-        has_failed, _ = await self._store.mark_failed(game_id, fault, now_ms(), self._jobs.get(game_id))
-        if has_failed:
-            self._tell_failed(game_id)
+    async def _mark_failed(self, game_id: str, fault: str) -> bool:
+        """Ends the game as failed, and suspends its batch if too many have. Returns whether it did."""
 
-    def _tell_failed(self, game_id: str) -> None:
-        metrics.games_ended.labels("failed", "").inc()
-        self._feed.hint(game_id)
+        def suspends(failed: int, count: int) -> Suspension | None:
+            if failed <= MOST_FAILED * count:
+                return None
+            words = f"{failed} of {count} games failed; the last: {fault}"
+            return Suspension(now_ms(), "", "games_failed", words)
+
+        job = self._jobs.get(game_id)
+        has_failed, too_many = await self._store.mark_failed(game_id, fault, now_ms(), job, suspends)
+        if has_failed:
+            metrics.games_ended.labels("failed", "").inc()
+            self._feed.hint(game_id)
+        if too_many is not None:
+            batch_id = (await self._store.batches_of([game_id]))[game_id]
+            self._tell_suspended(batch_id, too_many)
+            self._release_batch(batch_id)
+        return has_failed
 
     async def release(self, game_id: str) -> None:
         """Stops driving this game, and returns when its task has ended."""

@@ -118,7 +118,7 @@ class Suspension:
     at: int
     """ms"""
     endpoint: str
-    """The endpoint that the batch waits for; empty if it waits because too many games failed."""
+    """The endpoint that the batch waits for; empty if it waits for none."""
     cause: str
     """A short word."""
     words: str

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from agents import llm
 from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
@@ -15,6 +17,7 @@ from app.games.schemas import NewBudget
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.main import Composition
 from app.models import health
+from app.runner import local
 from app.seats.remote_seat import MIN_ALLOWANCE_S
 from app.store.outages import OutageStore
 from app.store.rows import Outage
@@ -166,6 +169,47 @@ async def test_a_batch_of_which_more_than_a_twentieth_fails_is_suspended(databas
         assert why["words"].startswith("1 of 19 games failed; the last: fake: context_length: ")
         view = await _resumed(caller, batch)
         assert (view["status"], view["games"]["failed"], view["games"]["finished"]) == ("failed", 1, 18)
+
+
+async def test_games_that_fail_because_of_an_error_of_ours_count_as_well(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(local, "drive", broken)
+    async with calling(database_url, parallel_games=1) as caller:
+        batch, _ = await caller.create(count=3)
+        why = await _suspended(caller, batch)
+        assert (why["endpoint"], why["cause"]) == ("", "games_failed")
+        assert why["words"].startswith("1 of 3 games failed; the last: ")
+        assert (await caller.get(f"/batches/{batch}")).json()["games"]["failed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("seat", "words"),
+    [
+        ({"model": "fake"}, "no model is called 'fake' here; name one of the models here: other (/seats/0"),
+        ({"model": "other", "options": {"prompts": "mine"}}, "no prompts are called 'mine'; there are "),
+    ],
+)
+async def test_a_process_without_what_a_seat_names_suspends_the_batch(
+    seat: dict[str, Any], words: str, database_url: str, tmp_path: Path
+) -> None:
+    own = tmp_path / "mine"
+    shutil.copytree(Path(llm.__file__).parent / "prompts", own)
+    async with faking() as fake:
+        both = {**endpoints(fake), "other": endpoints(fake)["fake"]}
+        complete = {"models": both, "prompts": {"mine": own}}
+        async with calling(database_url, **complete, runner=False) as caller:
+            batch, _ = await caller.create(seats=[{**DIRECT[0], **seat}], count=3, seeds=SEEDS)
+        async with calling(database_url, models={"other": both["other"]}) as caller:
+            why = await _suspended(caller, batch)
+            assert (why["endpoint"], why["cause"]) == ("", "settings")
+            assert why["words"].startswith(words)
+            assert (await caller.get(f"/batches/{batch}")).json()["games"]["failed"] == 0
+        async with calling(database_url, **complete) as caller:
+            assert (await _resumed(caller, batch))["games"]["finished"] == 3
 
 
 async def test_a_model_whose_answers_are_mostly_unusable_suspends_and_is_asked_anew(
