@@ -10,7 +10,7 @@ from app.runner.local import LocalRunner
 from app.runner.metering import GameMeter
 from app.seats.inboxes import Inboxes
 from app.seats.seating import remote_seats
-from app.store.db import Conflict, Database
+from app.store.db import Conflict, Database, Write
 from app.store.games import OPEN, GameStore
 from app.store.inbox import no_answer
 from app.store.log import GameLog, LogReader
@@ -19,7 +19,7 @@ from app.stream.feed import Feed, request_name
 from engine.actions import Action
 from engine.errors import CorruptLog
 from engine.events import ActionDefaulted, Event, GameEnded
-from engine.rules import cancel, decide, pending
+from engine.rules import Request, cancel, decide, pending
 from engine.state import fold
 from engine.terms import FULL, Seat
 from engine.view import observe
@@ -65,9 +65,7 @@ class Canceller:
         for _ in range(TRIES):
             row = await self._open_row(game_id)
             await self._runner.release(game_id)
-            if self._store.jobs is not None:
-                await self._store.jobs.release(game_id)
-            head, last = await self._last_words(row)
+            head, last, open_ = await self._last_words(row)
             # A game that ended before its log was read is refused here; one that ends later is a conflict.
             await self._open_row(game_id)
             if last and isinstance(last[-1], GameEnded):
@@ -78,9 +76,12 @@ class Canceller:
             meter = GameMeter(row, timed=False)
             journal = TellingJournal(game_log, self._feed, game_id, row.batch_id, meter=meter)
             try:
-                await journal.append(over)
+                # With the end, so that a failure leaves the requests open and the game to its driver.
+                await journal.append(over, [self._closing(game_id, request) for request in open_])
             except Conflict:
-                continue  # a step in flight was committed first
+                continue  # a step in flight, or an answer, was committed first
+            for request in open_:
+                self._feed.hint(request_name(game_id, request.id))
             if over is last:
                 raise AlreadyOver("this game has just finished")
             return
@@ -99,26 +100,30 @@ class Canceller:
         except CorruptLog:
             return None
 
-    async def _last_words(self, row: GameRow) -> tuple[int, list[Event]]:
-        """Closes the open requests of remote seats. Returns the log's length, and the events still to be
-        written: the answers already accepted, and a cancellation for each other request.
+    def _closing(self, game_id: str, request: Request) -> Write:
+        return self._inboxes.store.settling(game_id, request.id, no_answer(request.seat, "cancelled"))
+
+    async def _last_words(self, row: GameRow) -> tuple[int, list[Event], list[Request]]:
+        """The log's length, the events still to be written, which are the answers already accepted and a
+        cancellation for each other request of a remote seat, and those of these requests that are open.
         """
         game_id, remote = row.game_id, remote_seats(row.seats)
         if not remote:
-            return len(await self._reader.seqs(game_id, FULL, 0)), []
+            return len(await self._reader.seqs(game_id, FULL, 0)), [], []
         log = await self._reader.events(game_id)
         state = fold(log)
         inbox = self._inboxes.of(row, known_batch(await self._store.batch(row.batch_id)))
         answers: list[tuple[Seat, Action]] = []
         closed: list[Event] = []
+        open_: list[Request] = []
         for request in pending(state):
             if request.seat not in remote:
                 continue
-            broken_off = no_answer(request.seat, "cancelled")
-            stored = await self._inboxes.store.settle(game_id, request.id, broken_off)
-            self._feed.hint(request_name(game_id, request.id))
-            if stored.cause == "cancelled":
+            stored = await self._inboxes.store.outcome(game_id, request.id)
+            if stored is None:
+                open_.append(request)
+            if stored is None or stored.cause == "cancelled":
                 closed.append(ActionDefaulted(request.seat, request.id, "cancelled"))
             else:
                 answers.append((request.seat, await RemoteAgent(inbox).act(observe(state, request))))
-        return len(log), [*(decide(state, answers) if answers else ()), *closed]
+        return len(log), [*(decide(state, answers) if answers else ()), *closed], open_

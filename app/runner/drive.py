@@ -16,7 +16,7 @@ from app.runner.metering import GameMeter
 from app.seats.inboxes import Inboxes, SeatAbsent
 from app.seats.seating import REMOTE, has_models, has_only_scripts, remote_seats, seat_agents, seated
 from app.store.call import BUDGET_SPENT
-from app.store.db import Append, Conflict, Database
+from app.store.db import Append, Conflict, Database, Write
 from app.store.games import OPEN, GameStore
 from app.store.log import GameLog, LogLine, LogReader
 from app.store.rows import GameRow
@@ -57,8 +57,8 @@ class TellingJournal:
         self._game_id = game_id
         self._batch_id = batch_id
 
-    async def append(self, events: Sequence[Event]) -> None:
-        await self._log.append(events, self._taken(), partial(self._tell, events))
+    async def append(self, events: Sequence[Event], also: Sequence[Write] = ()) -> None:
+        await self._log.append(events, self._taken(), partial(self._tell, events), also)
 
     def _tell(self, events: Sequence[Event], lines: Sequence[LogLine]) -> None:
         metrics.events_written.inc(len(events))

@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import random_name
-from app.store.db import Append, Conflict, Database
+from app.store.db import Append, Conflict, Database, Write
 from app.store.jobs import LOCK_GAME, WAKE
 from app.store.tables import holders, inbox, refusals
 from engine.errors import InvalidAction
@@ -282,6 +282,11 @@ class InboxStore:
             return no_answer(outcome.seat, "absent")
         assert stored is not None
         return stored
+
+    def settling(self, game_id: str, request_id: str, outcome: RequestOutcome) -> Write:
+        """Settles the request as part of another append, which fails with Conflict if it has an outcome."""
+        row = _row(game_id, request_id, outcome)
+        return lambda at: [(_SETTLE, [{**row, "at": at}])]
 
     def settle_unrefused(self, game_id: str, request_id: str, outcome: RequestOutcome, owner: str) -> Append:
         """Queues the outcome of a request, provided that no answer to the request was refused. Fails with

@@ -511,12 +511,6 @@ class JobStore:
 
         await self._database.writer.run(work)
 
-    async def release(self, game_id: str) -> None:
-        """Takes the game from whoever drives it: nothing that drives it can append any more."""
-        await self._database.writer.execute(
-            update(games).where(games.c.game_id == game_id).values(job=None, driver=None)
-        )
-
     async def forget(self, connection: AsyncConnection, batch_id: str) -> None:
         """Removes a batch's waiting jobs, in the caller's transaction, and tells who drives its games."""
         await self._order(connection)

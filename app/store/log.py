@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.base.clock import timestamp
 from app.base.off_loop import off_loop
-from app.store.db import Append, Database
+from app.store.db import Append, Database, Write
 from app.store.rows import LAST_MS, GameRow
 from app.store.tables import events, games
 from app.store.trouble import trouble_of
@@ -132,10 +132,12 @@ class GameLog:
         written: Sequence[Event],
         after: Sequence[Append] = (),
         tell: Callable[[list[LogLine]], None] = lambda lines: None,
+        also: Sequence[Write] = (),
     ) -> None:
         """Commits the events. Raises Conflict if another writer was first, if the job does not drive the game
         any more, or if one of ``after``, on which they build, failed. ``tell``: called with the events as
-        they are stored, even if this task is cancelled while it waits for the commit.
+        they are stored, even if this task is cancelled while it waits for the commit. ``also``: what is
+        committed together with them, or not at all.
         """
         first = self.head + 1
         head = self.head + len(written)
@@ -161,7 +163,8 @@ class GameLog:
                 index = {"game": self._game_id, "new_head": head}
             if self._job is not None:
                 index["its_job"] = self._job
-            return [(INSERT_EVENTS, rows), (moves, [index])]
+            together = [statement for other in also for statement in other(at)]
+            return [*together, (INSERT_EVENTS, rows), (moves, [index])]
 
         def committed() -> None:
             self.head = head

@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from app.games.cancelling import Canceller
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.runner.drive import TellingJournal
 from app.store.db import DatabaseAway
+from app.store.inbox import InboxStore
 from app.store.log import GameLog
 from engine.events import ProposalOpened
 from engine.rules import cancel
@@ -105,37 +105,44 @@ async def test_a_batch_that_is_let_go_of_twice_lets_all_of_its_games_go(tmp_path
         assert not caller.services.runner._active
 
 
-async def test_a_game_that_is_let_go_of_goes_on_while_others_of_its_batch_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_cancellation_that_fails_leaves_the_request_open_and_the_game_driven(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On PostgreSQL, the sweep for games without a job finds it.
-    async with calling(f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}") as caller:
+    async with calling(database_url) as caller:
         wish = {"seats": [{"agent": "remote"}], "count": 2, "rules": SHORT}
         answer = await caller.post("/games", json=wish)
         assert answer.status_code == 201, answer.text
         game = answer.json()["games"][0]
-        path = f"/games/{game['game_id']}"
+        path, active = f"/games/{game['game_id']}", caller.services.runner._active
         seat = {"Authorization": f"Bearer {game['seats'][0]['token']}"}
 
-        async def asked() -> dict[str, Any]:
+        async def asked() -> tuple[str, str]:
             async with asyncio.timeout(WITHIN_S):
                 while not (
                     found := (await caller.get(f"{path}/requests?wait_s=5", headers=seat)).json()["requests"]
                 ):
                     pass
-            request: dict[str, Any] = found[0]
-            return request
+            return found[0]["request_id"], found[0]["deadline"]
 
-        first = await asked()
+        before = await asked()
+        await until(lambda: len(active) == 2)
 
         async def append(log: GameLog, *_: object) -> None:
-            raise DatabaseAway("the disk is full")
+            raise DatabaseAway("another program holds a lock")
 
         with monkeypatch.context() as patch:
             patch.setattr(GameLog, "append", append)
-            # It lets go of the game, and closes its request, before it writes.
             problem(await caller.post(f"{path}/cancel"), 503, "not-ready")
-        assert (await asked())["request_id"] != first["request_id"]
+        assert await asked() == before
+        # It was let go of; the other game of its batch still waits.
+        await until(lambda: game["game_id"] in active)
+        assert (await caller.post(f"{path}/cancel")).status_code == 202
+        assert (await caller.get(path)).json()["status"] == "cancelled"
+        log = await caller.lines(f"{path}/events")
+        assert {line["cause"] for line in log if line["type"] == "action_defaulted"} == {"cancelled"}
+        settled = await InboxStore(caller.services.database).outcome(game["game_id"], before[0])
+        assert settled is not None
+        assert settled.cause == "cancelled"
 
 
 async def test_a_cancelled_batch_is_cancelled_although_the_database_is_away_for_a_moment(
