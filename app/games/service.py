@@ -21,6 +21,7 @@ from app.base.errors import (
     InvalidRequest,
     NotFound,
     NotSuspended,
+    Stale,
 )
 from app.base.names import check_name, check_note
 from app.base.off_loop import off_loop, whose
@@ -712,6 +713,7 @@ class Games:
 
     async def _cancel_games(self, batch_id: str) -> None:
         open_ = await self._store.ids(batch_id, status=OPEN)
+        faults: list[CorruptLog | Stale] = []
         # At once: until its turn came, each would go on asking its models.
         await asyncio.gather(*map(self._runner.release, open_))
         for game_id in open_:
@@ -719,9 +721,13 @@ class Games:
                 continue  # the driver of the batch and whoever cancelled it share its games
             try:
                 await self.canceller.cancel(game_id)
-            except AlreadyOver:
-                continue  # it ended by itself in the meantime
+            except (AlreadyOver, NotFound):
+                continue  # it ended by itself in the meantime, or was deleted
+            except (CorruptLog, Stale) as fault:
+                faults.append(fault)
         self._feed.hint(batch_id)
+        if faults:
+            raise faults[0]
 
 
 # --- from a request to games -------------------------------------------------------------------

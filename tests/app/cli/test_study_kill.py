@@ -70,7 +70,11 @@ def content(folder: Path) -> Iterator[tuple[str, Any]]:
             yield name, {k: v for k, v in untimed(json.loads(text)).items() if k != "frozen"}
         elif name == "report.json":
             report = json.loads(text)
-            yield name, (report["tables"], report["excluded"])
+            # What models were asked is in study.json, too, beside what depends on earlier calls.
+            tables = [table for table in report["tables"] if table["name"] != "models"]
+            yield name, (tables, report["excluded"])
+        elif name == "report.csv":
+            yield name, [line for line in text.splitlines() if not line.startswith("models,")]
         else:
             yield name, text
 

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from app.base import metrics
 from app.base.clock import now_ms
@@ -202,6 +203,18 @@ async def test_a_game_that_goes_on_is_driven_while_others_of_its_batch_wait(
         assert first not in services.runner._over
         assert (await caller.post(f"/batches/{batch}/{command}", json={})).status_code == 200
         await until(lambda: first in services.runner._active)
+
+
+async def test_a_damaged_game_keeps_no_other_one_from_being_cancelled(database_url: str) -> None:
+    async with calling(database_url, runner=False) as caller:
+        batch, (damaged, *sound) = await caller.create(seats=[{"agent": "remote"}], count=3)
+        spoil = text("UPDATE games SET seats = '7' WHERE game_id = :game").bindparams(game=damaged)
+        await caller.services.database.writer.execute(spoil)
+        assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
+        async with asyncio.timeout(WITHIN_S):
+            for game in sound:
+                while (await caller.get(f"/games/{game}")).json()["status"] != "cancelled":
+                    await asyncio.sleep(0.05)
 
 
 async def test_games_of_a_batch_with_a_higher_priority_begin_first(
