@@ -410,7 +410,7 @@ async def test_a_strangers_fork_takes_over_no_model_that_no_seat_of_the_log_has(
             answer = await caller.post(path, json=wish, headers=stranger)
             assert answer.status_code == status, answer.text
         told = problem(answer, 422, "invalid-agent", "/seats/0/model")["detail"]
-        assert told == "name one of the models here: fake"
+        assert told == "no model is called 'unused' here; name one of the models here: fake"
         assert (await caller.post(path, json=after, headers=stranger)).status_code == 201
 
 

@@ -213,8 +213,8 @@ async def test_a_damaged_game_keeps_no_other_one_from_being_cancelled(database_u
         assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
         async with asyncio.timeout(WITHIN_S):
             for game in sound:
-                while (await caller.get(f"/games/{game}")).json()["status"] != "cancelled":
-                    await asyncio.sleep(0.05)
+                await caller.lines(f"/games/{game}/events", follow=True)
+                assert (await caller.get(f"/games/{game}")).json()["status"] == "cancelled"
 
 
 async def test_games_of_a_batch_with_a_higher_priority_begin_first(
