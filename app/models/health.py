@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, Protocol
 
@@ -45,6 +45,9 @@ LEASE_S: Final = 60.0
 
 TOLD_FROM_S: Final = 60.0
 """A single call without an answer is told in the log if it took as long as this."""
+
+UNTRIED_S: Final = 3.0
+"""So long after the time of the next try, other processes that would try have shown it in the database."""
 
 _SOON_MS: Final = 50
 """The clocks of the event loop and of the database's rows need not agree to the millisecond."""
@@ -92,6 +95,8 @@ class EndpointHealth:
         self._outages = outages
         self._failures = 0
         self._try_at = 0.0
+        self._due_at = 0.0
+        """When the next try is due in any process, in the time of the event loop."""
         self._trying = False
         self._leased_until = 0.0
         """Until when only this process may try, in the time of the event loop."""
@@ -142,9 +147,19 @@ class EndpointHealth:
             raise Withdrawn
 
     async def back(self) -> bool:
-        """Waits, and returns True once the endpoint answers, or False once no game is left that would try."""
-        while self.outage is not None and self._tester is not None:
-            await self._news.wait()
+        """Waits, and returns True once the endpoint answers, or False once no game is left that would try, in
+        this process or in another.
+        """
+        loop = asyncio.get_running_loop()
+        while self.outage is not None:
+            pause = None
+            if self._tester is None:
+                if self._outages is None or loop.time() >= self._due_at + UNTRIED_S:
+                    break
+                pause = FIRST_PAUSE_S  # that another process tries is no news here
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._news.wait()
         return self.outage is None
 
     def read(self, *, usable: bool) -> None:
@@ -169,11 +184,12 @@ class EndpointHealth:
             if self.outage is not None:
                 self._close()
             return
+        self._due_at = _loop_time(outage.try_at)
         if self.outage is None:
             self._failures = max(self._failures, OPEN_AFTER)
             self._open(outage)
             # Later on the row may hold a time that this process has set itself, and knows better by now.
-            self._try_at = _loop_time(outage.try_at)
+            self._try_at = self._due_at
 
     async def _wait(self, game: str | None) -> bool:
         """Waits until the caller may make its call. Returns whether that call is a try during an outage, for
@@ -268,7 +284,7 @@ class EndpointHealth:
             return  # sent before the outage was known, it tells nothing new of it
         if not on_its_way:
             pause = max(self.pause_s(self._failures), pause)
-        self._try_at = loop.time() + pause
+        self._try_at = self._due_at = loop.time() + pause
         since = now_ms() if self.outage is None else self.outage.since
         outage = Outage(self._endpoint, since, fault.cause, now_ms() + round(pause * 1000))
         if self.outage is None:

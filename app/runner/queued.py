@@ -75,7 +75,7 @@ SURE_S: Final = 0.5
 """The share of the time until a job counts as abandoned for which such a check holds."""
 
 SWEEP_S: Final = 30.0
-"""Seconds between two searches for games without a job."""
+"""Seconds between two searches for games without a job, or parked by a process that is gone."""
 
 THOROUGH: Final = 20
 """One search in so many is thorough."""
@@ -506,6 +506,14 @@ class Queued:
 
     # --- games that wait for an endpoint ------------------------------------------------------
 
+    async def _adopt_parked(self) -> None:
+        """Sees to the games that wait for an endpoint of this process: whoever parked them may be gone."""
+        endpoints = self._models.endpoints
+        await endpoints.look()
+        for endpoint in await self._jobs.parked_at():
+            if endpoint in endpoints.settings and endpoint not in self._unparking:
+                await self._park(endpoint)
+
     async def _park(self, endpoint: str) -> None:
         self._just_parked.add(endpoint)
         if endpoint not in self._unparking and not self._stopping.is_set():
@@ -573,21 +581,23 @@ class Queued:
             self._checked.clear()
 
     async def _sweep(self) -> None:
-        for turn in count(1):
-            await asyncio.sleep(SWEEP_S)
-            thorough = turn % THOROUGH == 0
+        for turn in count():
+            thorough = turn % THOROUGH == 0 and turn > 0
+            found = 0
             try:
-                found = await self._jobs.sweep(await self._store.unlaid_batches() if thorough else None)
+                if turn:  # `start` has just done this
+                    found = await self._jobs.sweep(await self._store.unlaid_batches() if thorough else None)
                 if thorough:
                     await self._jobs.prune(LOG_S)
+                await self._adopt_parked()
             except PASSING as fault:
                 log.warning(
-                    "cannot look for games that are missing in the queue; it is tried again",
+                    "cannot look for games that are missing or parked in the queue; it is tried again",
                     cause=type(fault).__name__,
                 )
-                continue
             if found:
                 log.warning("games were missing in the queue and are in it again", games=found)
+            await asyncio.sleep(SWEEP_S)
 
 
 def _without_limit(kinds: Sequence[str]) -> "dict[QueueEntrypoint, EntrypointExecutionParameter]":

@@ -193,6 +193,10 @@ _PARKED: Final = text(
     "SELECT count(*) FROM pgqueuer WHERE status = 'queued' AND execute_after > now() "
     "AND headers ->> 'endpoint' = :endpoint"
 )
+_PARKED_AT: Final = text(
+    "SELECT DISTINCT headers ->> 'endpoint' FROM pgqueuer WHERE status = 'queued' AND execute_after > now() "
+    "AND headers ->> 'endpoint' IS NOT NULL"
+)
 _LOST: Final = text(
     "SELECT games.game_id, batches.owner FROM games JOIN batches ON batches.batch_id = games.batch_id "
     "WHERE games.job IS NULL AND games.drive = 'auto' AND games.status IN ('created', 'running') "
@@ -530,6 +534,10 @@ class JobStore:
     async def parked(self, endpoint: str) -> int:
         """How many games wait for this endpoint."""
         return int((await self._database.column(_PARKED.bindparams(endpoint=endpoint)))[0])
+
+    async def parked_at(self) -> list[str]:
+        """The endpoints for which games wait."""
+        return list(await self._database.column(_PARKED_AT))
 
     # --- claims -----------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from agents.model.model import ModelUnavailable, Spent, Usage
 from app.base.clock import now_ms
 from app.base.metrics import REGISTRY
-from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, EndpointHealth
+from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, UNTRIED_S, EndpointHealth
 from app.models.stops import GameParks
 from app.store.rows import Outage
 from tests.jumping import JumpingLoop
@@ -286,6 +286,25 @@ async def test_of_two_processes_only_one_tries_at_a_time() -> None:
     assert board.known == {}
     assert trying == 2
     await asyncio.gather(*tasks)
+
+
+async def test_who_waits_for_an_endpoint_leaves_the_tries_to_a_process_that_makes_them() -> None:
+    board = Board()
+    health = EndpointHealth("m1", lambda: 1.0, board)
+    waiting = asyncio.create_task(health.back())
+    assert await waiting is True
+    until = now() + 600
+    health.learn(Outage("m1", now_ms(), "status_503", now_ms()))
+    waiting = asyncio.create_task(health.back())
+    # Another process tries, and puts the next try off.
+    while now() < until:
+        health.learn(Outage("m1", now_ms(), "status_503", now_ms() + 2000))
+        await asyncio.sleep(2)
+    assert not waiting.done()
+    assert await waiting is False
+    assert now() - until == pytest.approx(UNTRIED_S, abs=2)
+    health.learn(None)
+    assert await health.back() is True
 
 
 async def test_a_process_that_has_been_cancelled_in_a_try_tries_again_and_another_one_later() -> None:

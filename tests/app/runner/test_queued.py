@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import asyncpg
@@ -30,7 +31,9 @@ from app.store.db import PASSING, Conflict
 from app.store.games import Suspension
 from app.store.jobs import ARRANGE, FIRST, GAME, LAYOUT, end_silent_sessions, game_of, queries_on
 from app.store.log import GameLog
+from app.store.outages import OutageStore
 from app.store.postgres import APPLICATION
+from app.store.rows import Outage
 from app.store.tables import games
 from engine.rules import cancel
 from tests.app.calling import WITHIN_S, Caller, calling, until
@@ -564,6 +567,34 @@ async def test_a_game_that_parks_while_the_others_are_woken_is_woken_too(
         answered.set()
         await until(lambda: not pickup._unparking)
         assert await parked("gone") == 0
+
+
+@pytest.mark.parametrize("at_start", [True, False])
+@pytest.mark.parametrize("known_away", [True, False])
+async def test_games_that_were_parked_by_a_process_that_is_gone_are_woken(
+    url: str, monkeypatch: pytest.MonkeyPatch, at_start: bool, known_away: bool
+) -> None:
+    monkeypatch.setattr("app.models.health.UNTRIED_S", 0.0)
+    monkeypatch.setattr(queued, "SWEEP_S", 0.05)
+    parked_at, at = jobs.JobStore.parked_at, count(1 if at_start else 0)
+
+    async def seen(store: jobs.JobStore) -> list[str]:
+        return await parked_at(store) if next(at) else []
+
+    async with faking() as fake:
+        async with calling_with(fake, url, runner=False) as gone:
+            batch, _ = await gone.create(seats=DIRECT, count=3)
+            store = gone.services.store.jobs
+            assert store is not None
+            if known_away:
+                await OutageStore(gone.services.database).put(Outage("fake", 0, "status_503", 0))
+            for job in await _pick(gone, 3):
+                await store.begin([job.id])
+                await store.hand_back(job, after_s=queued.PARKED_S, endpoint="fake")
+            assert await store.parked_at() == ["fake"]
+        monkeypatch.setattr(jobs.JobStore, "parked_at", seen)
+        async with calling_with(fake, url) as caller:
+            assert (await caller.over(batch))["games"]["finished"] == 3
 
 
 async def test_a_game_that_fails_suspends_its_batch_although_its_process_lets_go_of_it_meanwhile(
