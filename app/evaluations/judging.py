@@ -345,6 +345,8 @@ class Judges:
         if row.status == "cancelled":
             await self._end(row, progress, "cancelled", "cancelled")
             return
+        # Somebody may have mended them since.
+        await self._models.endpoints.read_again()
         work = work_of(row.dimension)
         left = row.spec["games"][progress.games_done :]
         account = await self._models.judge_account(evaluation_id, row.spec, row.owner)

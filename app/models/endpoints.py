@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -87,6 +88,8 @@ class Source:
         self.endpoint = None if settings.recorded is not None else settings.endpoint(name)
         """The endpoint with its key; None: a recording."""
         self._settings = settings
+        self._next: Callable[[], Source] | None = None
+        """Gives the source with the settings that replaced these."""
         self._live: OpenAIModel | None = None
         self._recording: Recording | None = None
 
@@ -95,6 +98,15 @@ class Source:
         if settings != self._settings or settings is None:
             return False
         return self.endpoint is None or self.endpoint == settings.endpoint(self.name)
+
+    def withdraw(self, successor: "Callable[[], Source]") -> None:
+        """Has callers go on with the source that ``successor`` gives if this one does not answer."""
+        self._next = successor
+        self.health.withdraw()
+
+    def present(self) -> "Source":
+        """The source to ask now. Raises InvalidAgent if the settings do not name the endpoint any more."""
+        return self._next() if self._next is not None and self.health.left else self
 
     def check(self, sampling: Sampling) -> None:
         """Raises InvalidAgent if ``sampling`` asks for something that this endpoint does not allow seats."""
@@ -146,7 +158,8 @@ class Endpoints:
 
     async def read_again(self) -> None:
         """Reads the settings again: a key or an address may have changed. Games that begin from now on use
-        them. Settings that cannot be read leave everything as it is.
+        them, and so do others whose endpoint does not answer with the earlier ones. Settings that cannot be
+        read leave everything as it is.
         """
         try:
             settings = dict(self._read())
@@ -157,10 +170,10 @@ class Endpoints:
         for name, source in list(self._sources.items()):
             if not source.is_of(settings.get(name)):
                 self._replaced.append(self._sources.pop(name))
+                source.withdraw(partial(self.source, name))
                 if self._outages is not None:
                     await self._outages.end(name)
                 self._known = {known: outage for known, outage in self._known.items() if known != name}
-                source.health.learn(None)
 
     def source(self, name: str) -> Source:
         """The source for this endpoint. Raises InvalidAgent if the settings do not name the endpoint."""
@@ -222,6 +235,9 @@ class Endpoints:
         if known is None:
             return
         self._known = known
+        if any(source.health.outage is not None and name not in known for name, source in sources.items()):
+            # Another process has found it answering, perhaps with mended settings.
+            await self.read_again()
         for name, source in sources.items():
             # A change in this process since then is newer than what was read.
             if source.health.changes == changes[name]:

@@ -54,7 +54,9 @@ _SOON_MS: Final = 50
 
 
 class Withdrawn(Exception):
-    """The endpoint has stopped answering since the caller got its turn. It has to wait for another one."""
+    """The endpoint has stopped answering since the caller got its turn, or its settings were replaced. The
+    caller has to wait for another turn, or to go on with the new settings.
+    """
 
 
 class Outages(Protocol):
@@ -88,6 +90,10 @@ class EndpointHealth:
         """Calls that were answered so far."""
         self.changes = 0
         """How often ``outage`` has changed."""
+        self.withdrawn = False
+        """Whether the endpoint's settings were replaced: what happens here tells nothing of the new ones."""
+        self.left = False
+        """Whether it did not answer then, or since: nobody asks with these settings any more."""
         self._recent = deque[bool](maxlen=RECENT)
         """Whether each of the latest answers could be used, oldest first."""
         self._endpoint = endpoint
@@ -143,8 +149,18 @@ class EndpointHealth:
                 self._leave(game)
 
     def _check(self, *, tries: bool) -> None:
-        if self.outage is not None and not tries:
+        if self.left or (self.outage is not None and not tries):
             raise Withdrawn
+
+    def withdraw(self) -> None:
+        """Has calls that wait go on with the endpoint's new settings, and others as soon as they fail."""
+        self.withdrawn, self.left = True, self.outage is not None
+        if self.outage is not None:
+            log.warning(
+                "the settings of a model endpoint that is away have changed: its games go on with them",
+                endpoint=self._endpoint,
+            )
+            self._forget()
 
     async def back(self) -> bool:
         """Waits, and returns True once the endpoint answers, or False once no game is left that would try, in
@@ -180,6 +196,8 @@ class EndpointHealth:
 
     def learn(self, outage: Outage | None) -> None:
         """Takes over what another process knows. None: the endpoint has answered it, or had no outage."""
+        if self.withdrawn:
+            return
         if outage is None:
             if self.outage is not None:
                 self._close()
@@ -209,6 +227,7 @@ class EndpointHealth:
                     pass
             elif await self._claimed():
                 return True
+        self._check(tries=False)
         return False
 
     async def _claimed(self) -> bool:
@@ -251,10 +270,13 @@ class EndpointHealth:
         assert self.outage is not None
         seconds = round((now_ms() - self.outage.since) / 1000, 1)
         log.warning("a model endpoint answers again", endpoint=self._endpoint, after_s=seconds)
-        self.outage = None
-        self.changes += 1
         self._failures = 0
         self._leased_until = 0.0
+        self._forget()
+
+    def _forget(self) -> None:
+        self.outage = None
+        self.changes += 1
         metrics.endpoints_away.labels(self._endpoint).set(0)
         self._tell()
 
@@ -267,6 +289,9 @@ class EndpointHealth:
                 await self._outages.end(self._endpoint)
 
     async def _failed(self, fault: ModelUnavailable, *, tries: bool) -> None:
+        if self.withdrawn:
+            self.left = True
+            return
         on_its_way = self.outage is not None and not tries
         self._failures += not on_its_way
         if self.outage is None and self._failures < OPEN_AFTER and fault.kind == "outage":

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
-from agents.llm.session import CallKey, ModelSession
+from agents.llm.session import Answering, CallKey, ModelSession
 from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling
 from agents.model.overhearing import SpokenText, listening, spoken_path
 from app.base.clock import now_ms
@@ -17,7 +17,7 @@ from app.base.schemas import OnUnusable
 from app.models import metrics
 from app.models.account import Account
 from app.models.endpoints import Source
-from app.models.health import Withdrawn
+from app.models.health import EndpointHealth, Withdrawn
 from app.models.recording import another_question
 from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameParks, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
@@ -143,6 +143,7 @@ class _Flight:
 class _Tries:
     """The calls for one question that were not answered."""
 
+    health: EndpointHealth
     answers: int
     """How many questions the endpoint had answered before the first of them."""
     began_ms: int
@@ -410,10 +411,13 @@ class _GameSession:
         While the endpoint does not answer, the call waits and is made again: an outage is no answer. What
         such a try has cost is stored and counted at once. Raises Stop, see ``GameSessions``.
         """
-        health, parked = self._source.health, self._sessions.flights.parked
-        place = (self.game, question.key)
-        tries = parked.pop(place, None) or _Tries(health.answers, now_ms())
+        parked, place = self._sessions.flights.parked, (self.game, question.key)
+        tries = parked.pop(place, None)
         while True:
+            health = self._present().health
+            if tries is None or tries.health is not health:
+                # Tries with other settings do not count.
+                tries = _Tries(health, health.answers, now_ms(), free=0 if tries is None else tries.free)
             # If the endpoint has answered other questions meanwhile, the fault may lie in this one.
             last = (
                 tries.calls + 1 >= MOST_TRIES
@@ -431,9 +435,17 @@ class _GameSession:
             if not flight.waiters:
                 # Its game is driven elsewhere by now, paused or over: that it was sent before is no reason.
                 raise asyncio.CancelledError
-            if health.outage is None:  # in an outage, the call waits for its turn instead
+            if health.outage is None and not health.left:  # else the call waits for its turn instead
                 with metrics.calls_parked.labels(self._source.name).track_inprogress():
                     await asyncio.sleep(health.pause_s(tries.calls))
+
+    def _present(self) -> Source:
+        """The endpoint's source, whose settings may have been mended. Raises InvalidAgent if it has none."""
+        source = self._source.present()
+        if source is not self._source:
+            self._model = source.session(self._sessions.seed, self.game, self._sampling)
+            self._source = source
+        return source
 
     async def _try(
         self, flight: _Flight, question: StoredQuestion, tries: _Tries, *, last: bool
@@ -443,7 +455,7 @@ class _GameSession:
         such a failure now stops the game, and a judge goes without the answer. The stored call counts the
         requests of tries that cost nothing.
         """
-        source, sessions = self._source, self._sessions
+        source, model, sessions = self._source, self._model, self._sessions
         whole, account = sessions.keep_messages, sessions.account
         try:
             async with AsyncExitStack() as stack:
@@ -453,13 +465,13 @@ class _GameSession:
                 with metrics.calls_parked.labels(source.name).track_inprogress():
                     check_turn = await stack.enter_async_context(turn)
                 with metrics.calls_waiting.labels(source.name).track_inprogress():
-                    await self._enter(stack)
+                    await self._enter(stack, source)
                 # Many calls may have waited for a slot while the first of them found nobody there.
                 check_turn()
                 flight.begun = True
                 stack.enter_context(metrics.calls_in_flight.labels(source.name).track_inprogress())
                 try:
-                    call = answered(question, source.name, await self._ask(question), whole=whole)
+                    call = answered(question, source.name, await self._ask(model, question), whole=whole)
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
                     if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
@@ -469,7 +481,7 @@ class _GameSession:
                             await self._keep_try(call)
                             account.add(self.game, call)
                             _observe(call)
-                        if sessions.stops and fault.kind == "account":
+                        if sessions.stops and fault.kind == "account" and not source.health.withdrawn:
                             raise BatchStops(source.name, fault.cause, fault.words or str(fault)) from None
                         raise
                     self._words[question.key] = ": ".join(filter(None, (fault.cause, fault.words)))
@@ -513,7 +525,7 @@ class _GameSession:
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, STORE_LAST_S)
 
-    async def _enter(self, call: AsyncExitStack) -> None:
+    async def _enter(self, call: AsyncExitStack, source: Source) -> None:
         """Waits until a call may be made: for a part of the batch's budget, then for a slot of the batch and
         one of the endpoint. Holds all of it until the stack is closed. Raises BudgetSpent.
         """
@@ -522,9 +534,7 @@ class _GameSession:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(account.caller(self.game))
                 await account.enter(stack)
-                await stack.enter_async_context(
-                    self._source.slots.turn(self._sessions.group, self._sessions.owner)
-                )
+                await stack.enter_async_context(source.slots.turn(self._sessions.group, self._sessions.owner))
                 account.check(self.game)
                 await self._check_quota()
                 # Meanwhile this process's part of the budget may have been spent. Who waits for more holds no
@@ -542,13 +552,13 @@ class _GameSession:
             raise BatchStops(self._source.name, QUOTA, words)
         raise BudgetSpent(words)
 
-    async def _ask(self, question: StoredQuestion) -> Reply:
+    async def _ask(self, model: Answering, question: StoredQuestion) -> Reply:
         onlookers, form = self._sessions.onlookers, question.form
         listens = onlookers is not None and form.aloud and onlookers.has_listeners(self.game)
         if onlookers is not None and listens and (path := spoken_path(form.schema)):
             # In the task of this call alone.
             listening.set(_Overhearing(onlookers, self.game, question.key.request_id, path))
-        return await self._model.ask(
+        return await model.ask(
             question.key,
             question.messages,
             question.form,

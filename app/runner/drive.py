@@ -140,9 +140,7 @@ async def drive(
     try:
         agents = seat_agents(seats, row.seed, asked, inbox)
     except InvalidAgent as fault:
-        # They could be made when the game was created: something has changed since, or is different here.
-        words = f"{fault} ({fault.pointer}); put the settings of every process right and resume the batch"
-        raise BatchStops("", SETTINGS, words) from None
+        raise _lacks(fault) from None
     if (agents_now := _stand_ins(row, log)) is not None:
         await journal.append([agents_now])
         log.append(agents_now)
@@ -155,12 +153,20 @@ async def drive(
                 await play(log, agents, journal)
         except BudgetSpent:
             await journal.append(cancel(BUDGET_SPENT))
+        except InvalidAgent as fault:
+            raise _lacks(fault) from None  # its endpoint was taken out while it waited there
         except SeatAbsent as absent:
             if not await store.stand_in(game_id, absent.seat, now_ms(), job):
                 raise Conflict("the game is not driven here any more") from None
             stand_ins.inc()
             feed.hint(held_name(game_id, absent.seat))
             raise
+
+
+def _lacks(fault: InvalidAgent) -> BatchStops:
+    """The seats could be made when the game was created: something has changed since, or is different here."""
+    words = f"{fault} ({fault.pointer}); put the settings of every process right and resume the batch"
+    return BatchStops("", SETTINGS, words)
 
 
 def _stand_ins(row: GameRow, log: Sequence[Event]) -> AgentsSeated | None:

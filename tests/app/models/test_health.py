@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from agents.model.model import ModelUnavailable, Spent, Usage
 from app.base.clock import now_ms
 from app.base.metrics import REGISTRY
-from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, UNTRIED_S, EndpointHealth
+from app.models.health import FIRST_PAUSE_S, LONGEST_PAUSE_S, OPEN_AFTER, UNTRIED_S, EndpointHealth, Withdrawn
 from app.models.stops import GameParks
 from app.store.rows import Outage
 from tests.jumping import JumpingLoop
@@ -330,3 +330,29 @@ async def test_a_process_that_has_been_cancelled_in_a_try_tries_again_and_anothe
     await call(one)
     assert now() - began < 1
     assert board.known == {}
+
+
+async def test_what_happens_with_settings_that_were_replaced_tells_nothing_of_the_new_ones() -> None:
+    board = Board()
+    away, well = (EndpointHealth("m1", lambda: 1.0, board) for _ in range(2))
+    await fail(away)
+    [outage] = board.known.values()
+    waiting = [asyncio.create_task(away.turn(game).__aenter__()) for game in (None, "g_1")]
+    back = asyncio.create_task(away.back())
+    await asyncio.sleep(0)
+    board.known.clear()
+    began = now()
+    for health in (away, well):
+        health.withdraw()
+    for one in await asyncio.gather(*waiting, return_exceptions=True):
+        assert isinstance(one, Withdrawn)
+    assert await back is True
+    assert now() == began
+    # Where it answers, whoever began with these settings goes on with them, until it does not.
+    await call(well)
+    await fail(well, 1)
+    for health in (away, well):
+        health.learn(outage)
+        with pytest.raises(Withdrawn):
+            await call(health)
+        assert (health.outage, board.known) == (None, {})

@@ -4,26 +4,30 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 from sqlalchemy import select
 
+from agents.errors import InvalidAgent
 from agents.llm.session import CallKey, ModelSession
 from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
+from app.base.clock import now_ms
 from app.base.errors import BudgetSpent, MissingAnswer
 from app.games.views import model_uses
 from app.models import health
 from app.models import sessions as session_rules
 from app.models.account import Account, Budget, SpendingLimits
-from app.models.endpoints import Source
+from app.models.endpoints import Endpoints, Source
+from app.models.health import Outages
 from app.models.sessions import LONGEST_PAUSE_S, MOST_TRIES, Flights, GameSessions
 from app.models.stops import BatchStops, GameFails, GameParks, GameStops, Stop
 from app.settings import EndpointSettings
 from app.store.call import hash_of, total
 from app.store.db import Database
 from app.store.model_calls import CallStore
+from app.store.rows import Outage
 from app.store.tables import model_calls
 from app.store.trouble import DatabaseAway
 from tests.app.calling import until
@@ -440,6 +444,70 @@ async def test_a_call_that_waits_for_an_endpoint_that_is_away_goes_on_with_its_f
         sessions = [await room.session(model, f"g_{n}", source=source) for n in range(4)]
         assert {one.text for one in await asyncio.gather(*map(ask, sessions))} == {reply().text}
         assert paused == []
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["game", "judge"])
+@pytest.mark.parametrize("cause", ["status_401", "status_503"])
+async def test_a_call_goes_on_with_mended_settings_only_if_the_earlier_ones_do_not_serve(
+    database_url: str, cause: str, stops: bool
+) -> None:
+    fault: ModelUnavailable | None = None
+
+    def answer(_: Sequence[Message]) -> Reply:
+        if fault is not None:
+            raise fault
+        return reply()
+
+    async with opened(database_url) as room:
+        earlier, mended = Scripted(answer), Scripted()
+        source = ScriptedSource(earlier)
+        session = await room.session(earlier, source=source, stops=stops)
+        source.withdraw(lambda: ScriptedSource(mended))
+        await ask(session)
+        assert (earlier.asked, mended.asked) == (1, 0)
+        kind = "account" if cause == "status_401" else "outage"
+        fault = ModelUnavailable("no", cause, Spent(Usage(0, 0, 0, True), 0.0, 1.0, 1), kind)
+        for turn in (2, 3):
+            await ask(session, replace(KEY, attempt=turn))
+        assert (earlier.asked, mended.asked) == (2, 2)
+        # The request that cost nothing counts with the answer, as in an outage.
+        assert [row["http_calls"] for row in await room.rows()] == [1, 2, 1]
+
+
+async def test_a_call_that_waits_for_an_endpoint_that_is_taken_out_says_so(database_url: str) -> None:
+    settings = {"m1": EndpointSettings(base_url="http://127.0.0.1:9/v1", model="fake")}
+    endpoints = Endpoints(lambda: settings)
+    async with opened(database_url) as room:
+        source = endpoints.source("m1")
+        source.health.learn(Outage("m1", 0, "refused", now_ms() + 600_000))
+        asking = asyncio.create_task(ask(await room.session(Scripted(), source=source)))
+        await asyncio.sleep(0)
+        settings = {}
+        await endpoints.read_again()
+        with pytest.raises(InvalidAgent, match="no model is configured here"):
+            await asking
+
+
+async def test_a_process_reads_the_settings_again_when_another_one_finds_the_endpoint_answering() -> None:
+    known = {"m1": Outage("m1", 0, "refused", now_ms() + 600_000)}
+
+    class Known:
+        async def all(self) -> dict[str, Outage]:
+            return dict(known)
+
+        async def end(self, endpoint: str) -> None:
+            known.pop(endpoint, None)
+
+    settings = {"m1": EndpointSettings(base_url="http://127.0.0.1:9/v1", model="fake")}
+    endpoints = Endpoints(lambda: settings, cast(Outages, Known()))
+    source = endpoints.source("m1")
+    await endpoints.look()
+    settings = {"m1": EndpointSettings(base_url="http://127.0.0.1:8/v1", model="fake")}
+    await endpoints.look()
+    assert source.present() is source
+    known.clear()
+    await endpoints.look()
+    assert source.present() is endpoints.source("m1") is not source
 
 
 async def test_calls_that_wait_for_a_slot_when_their_endpoint_goes_away_are_not_sent(

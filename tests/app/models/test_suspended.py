@@ -124,6 +124,53 @@ async def test_a_resumed_batch_uses_the_endpoints_and_keys_of_now(tmp_path: Path
             assert caller.services.models.endpoints.source("fake").endpoint.api_key == "sk-new"
 
 
+@pytest.mark.parametrize("resumed", [True, False], ids=["a batch is resumed", "another judge begins"])
+async def test_whatever_waits_at_an_endpoint_goes_on_when_its_settings_are_mended(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch, resumed: bool
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    models = tmp_path / "models.toml"
+
+    def configured(fake: FakeModel) -> str:
+        return f'[fake]\nbase_url = "{fake.url}/v1"\nmodel = "fake"\nattempts = 1\n'
+
+    async def judge(caller: Caller, dimension: str, batch: str) -> str:
+        wish = {"dimension": dimension, "judge": {"kind": "model", "model": "fake"}, "batch": batch}
+        answer = await caller.post("/evaluations", json=wish)
+        assert answer.status_code in (201, 202), answer.text
+        return str(answer.json()["evaluation_id"])
+
+    async with faking(FakeOptions(faults=(read_fault("status_503"),))) as wrong, faking() as right:
+        models.write_text(configured(wrong))
+        async with calling(database_url, models_file=models) as caller:
+            scripted, _ = await caller.played(seats=[{"agent": "scripted"}], count=2)
+            judging = await judge(caller, "selection", scripted)
+            first, _ = await caller.create(seats=ONE_SEAT, count=3)
+            second, _ = await caller.create(seats=ONE_SEAT, count=3)
+            for batch in (first, second):
+                await _waiting(caller, batch)
+            models.write_text(configured(right))
+            if resumed:
+                assert (await caller.post(f"/batches/{second}/pause")).status_code == 202
+                assert (await caller.post(f"/batches/{second}/resume", json={})).status_code == 200
+            else:
+                await judge(caller, "following", scripted)
+            for batch in (first, second):
+                assert (await caller.over(batch))["games"]["finished"] == 3
+            async with asyncio.timeout(WITHIN_S):
+                while True:
+                    evaluation = (await caller.get(f"/evaluations/{judging}")).json()
+                    if evaluation["status"] != "judging":
+                        break
+                    await asyncio.sleep(0.02)
+            assert evaluation["progress"]["games_done"] == 2, evaluation
+            calls = wrong.counts.calls
+            assert (await caller.played(seats=ONE_SEAT))[0]
+            assert wrong.counts.calls == calls
+            assert await OutageStore(caller.services.database).all() == {}
+        assert await stored_calls(database_url) == right.counts.answered
+
+
 async def test_settings_that_cannot_be_read_leave_the_endpoints_as_they_were(
     tmp_path: Path, database_url: str
 ) -> None:

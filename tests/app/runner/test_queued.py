@@ -19,6 +19,7 @@ from sqlalchemy import text
 from agents.model.model import PLAIN_SAMPLING
 from app.base.clock import Clock, timestamp, use_clock
 from app.base.errors import NotSuspended
+from app.edge.auth import OPERATOR
 from app.edge.auth import Caller as Checked
 from app.games import service
 from app.games.schemas import NewGames
@@ -487,7 +488,7 @@ async def test_who_deletes_a_batch_and_who_retries_it_do_not_wait_for_each_other
         store = caller.services.store
         await store.mark_failed(game, "", 0, suspends=lambda *_: Suspension(0, "", "games_failed", ""))
         async with _holding(url, "SELECT 1 FROM events WHERE game_id = $1 FOR SHARE", game) as tried:
-            deleted = asyncio.create_task(caller.services.games.delete_batch(batch, by="its owner"))
+            deleted = asyncio.create_task(caller.services.games.delete_batch(batch, by=OPERATOR))
             await tried()
             retried = asyncio.create_task(other.services.games.retry(batch))
             await tried(2)
