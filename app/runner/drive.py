@@ -164,7 +164,7 @@ async def drive(
 
 
 def _lacks(fault: InvalidAgent) -> BatchStops:
-    """The seats could be made when the game was created: something has changed since, or is different here."""
+    """The seats could be made when the game was created: something has changed, or is different here."""
     words = f"{fault} ({fault.pointer}); put the settings of every process right and resume the batch"
     return BatchStops("", SETTINGS, words)
 

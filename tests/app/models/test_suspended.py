@@ -171,6 +171,31 @@ async def test_whatever_waits_at_an_endpoint_goes_on_when_its_settings_are_mende
         assert await stored_calls(database_url) == right.counts.answered
 
 
+async def test_what_waits_at_an_endpoint_that_is_taken_out_is_suspended(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    models = tmp_path / "models.toml"
+    async with faking(FakeOptions(faults=(read_fault("status_503"),))) as fake:
+        text = '[{}]\nbase_url = "{}/v1"\nmodel = "fake"\nattempts = 1\n'
+        models.write_text(text.format("fake", fake.url))
+        async with calling(database_url, models_file=models) as caller:
+            first, _ = await caller.create(seats=ONE_SEAT, count=2)
+            second, _ = await caller.create(seats=ONE_SEAT)
+            for batch in (first, second):
+                await _waiting(caller, batch)
+            models.write_text(text.format("other", fake.url))
+            assert (await caller.post(f"/batches/{second}/pause")).status_code == 202
+            assert (await caller.post(f"/batches/{second}/resume", json={})).status_code == 200
+            async with asyncio.timeout(WITHIN_S):
+                for batch in (first, second):
+                    while (view := (await caller.get(f"/batches/{batch}")).json())["status"] != "suspended":
+                        await asyncio.sleep(0.02)
+                    assert view["suspended"]["cause"] == "settings"
+                    assert "no model is called 'fake' here" in view["suspended"]["words"]
+                    assert view["games"]["failed"] == 0
+
+
 async def test_settings_that_cannot_be_read_leave_the_endpoints_as_they_were(
     tmp_path: Path, database_url: str
 ) -> None:
