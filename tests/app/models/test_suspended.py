@@ -189,8 +189,10 @@ async def test_what_waits_at_an_endpoint_that_is_taken_out_is_suspended(
             assert (await caller.post(f"/batches/{second}/resume", json={})).status_code == 200
             async with asyncio.timeout(WITHIN_S):
                 for batch in (first, second):
-                    while (view := (await caller.get(f"/batches/{batch}")).json())["status"] != "suspended":
+                    view = {"status": ""}
+                    while view["status"] != "suspended":
                         await asyncio.sleep(0.02)
+                        view = (await caller.get(f"/batches/{batch}")).json()
                     assert view["suspended"]["cause"] == "settings"
                     assert "no model is called 'fake' here" in view["suspended"]["words"]
                     assert view["games"]["failed"] == 0
