@@ -68,6 +68,9 @@ _END: Final = b'{"t":"export.end"'
 
 _GAME: Final = re.compile(rb'"game":\s*"([^"\\]+)"')
 _TYPE: Final = re.compile(rb'"type":\s*"([^"\\]+)"')
+_OPENING: Final = PROVENANCE.encode()
+"""The type of a game's first line, which says where it comes from."""
+
 _BEGINNING: Final = 400
 """Bytes of a line in which its game and its type stand."""
 
@@ -101,26 +104,33 @@ def bundles(paths: list[str], on_read: OnRead, size: int = GAMES) -> Iterator[Bu
 
 
 def _games(found: Iterator[Document | FileFault | PassedOver]) -> Iterator[tuple[bytes, _Lines]]:
-    """The lines of each game of ours with its id, and each foreign record and all else with b""."""
-    game, lines, seen = b"", _Lines(), False
+    """The lines of each game of ours with its id; each foreign record, and all else, with b""."""
+    game, lines, has_events = b"", _Lines(), False
     for document in found:
         of = type_ = b""
         if isinstance(document, Document):
             if document.text.startswith(_END):
                 continue
             if is_ours(document):
-                of, type_ = (_in_beginning(pattern, document) for pattern in (_GAME, _TYPE))
-        # A line that cannot be read may lack in the game around it.
-        lacks = not of and bool(game) and not _is_record(document)
-        begins = type_ == PROVENANCE.encode() and seen
-        if lines and (begins or not (lacks or of == game != b"")):
-            yield game, lines
-            lines, seen = [], False
-        game = game if lacks else of
-        seen |= bool(of) and type_ != PROVENANCE.encode()
+                of = _in_beginning(_GAME, document)
+                type_ = _in_beginning(_TYPE, document)
+        if of:
+            goes_on = of == game and not (type_ in (_OPENING, b"game_created") and has_events)
+        else:
+            # A line that cannot be read is one of the game around it.
+            goes_on = bool(game) and not _is_record(document)
+        if not goes_on or not lines or _file_of(document) != _file_of(lines[0]):
+            if lines:
+                yield game, lines
+            game, lines, has_events = of, [], False
+        has_events |= bool(of) and type_ != _OPENING
         lines.append(document)
     if lines:
         yield game, lines
+
+
+def _file_of(found: Document | FileFault | PassedOver) -> tuple[str, str | None]:
+    return found.place.file, found.place.member
 
 
 def _in_beginning(pattern: re.Pattern[bytes], document: Document) -> bytes:
@@ -135,7 +145,7 @@ def _content(lines: _Lines) -> bytes | None:
         if not isinstance(document, Document):
             continue
         type_ = b"" if _is_record(document) else _in_beginning(_TYPE, document)
-        if type_ != PROVENANCE.encode():
+        if type_ != _OPENING:
             types.add(type_)
             digest.update(document.text)
     whole = {b"roles_dealt", b"game_ended"} <= types or (len(lines) == 1 and _is_record(lines[0]))

@@ -142,6 +142,12 @@ def test_a_game_that_is_given_twice_counts_once(games: Path, tmp_path: Path) -> 
         assert twice["tables"] == once["tables"]
         assert [one["reason"] for one in twice["made_of"]["left_out"]] == ["given twice"] * 3
         assert twice["made_of"] == {**once["made_of"], "left_out": twice["made_of"]["left_out"]}
+    alone = tmp_path / "alone.ndjson"
+    lines = games.read_bytes().splitlines(keepends=True)
+    name = json.loads(lines[0])["game"]
+    # Without the line about its origin, a game begins with the same id with which the one before ends.
+    alone.write_bytes(b"".join(line for line in lines[1:] if json.loads(line)["game"] == name))
+    assert interintent("metrics", alone, alone).stdout.startswith("1 game ")
     told = interintent("metrics", games, games)
     assert "3 games" in told.stdout
     assert "given twice" in told.stderr
