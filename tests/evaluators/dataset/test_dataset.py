@@ -431,7 +431,7 @@ def test_a_disk_without_room_is_told_once(
 
 def test_a_game_that_comes_twice_stands_once(made: Made, tmp_path: Path) -> None:
     done = interintent("dataset", tmp_path / "data", made.games, made.games)
-    assert "there already" in done.output
+    assert "given twice" in done.output
     games = pandas.read_parquet(tmp_path / "data" / "games.parquet")
     assert len(games) == len(table(made, "games"))
-    assert "there already" in (tmp_path / "data" / "README.md").read_text()
+    assert "given twice" in (tmp_path / "data" / "README.md").read_text()
