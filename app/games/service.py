@@ -303,9 +303,11 @@ class Games:
             else:
                 drive(game_ids)
             delay_s = 0.0
-            while driven or left or again.is_set():
+            while driven or left:
                 await again.wait()
                 again.clear()
+                if not driven and not left:
+                    break  # what is offered from now on is found by the next look
                 if left:
                     # The runner leaves a game that somebody else wrote to; it goes on from the log as it is
                     # now, while the others are driven.

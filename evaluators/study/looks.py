@@ -15,6 +15,9 @@ __all__ = ["ALPHA", "levels", "spent"]
 ALPHA: Final = 0.05
 """The two-sided error of all looks together."""
 
+_BEYOND_ALL: Final = 8.0
+"""A bound that no score exceeds, in standard deviations of the whole study's: where nothing may be spent."""
+
 _NORMAL: Final = NormalDist()
 
 
@@ -51,8 +54,8 @@ def levels(
     before = gone = 0.0
     for share, total in zip(shares, spends or [spent(share, alpha) for share in shares], strict=True):
         spend, step = total - gone, sqrt(share - before)
-        low, high, edge = 0.0, 8.0 if spend <= 0 else 40.0, 0.0
-        for _ in range(100):
+        low, high, edge = 0.0, 40.0, _BEYOND_ALL
+        for _ in range(100 if spend > 0 else 0):
             edge = (low + high) / 2
             # Both tails: the density is symmetric.
             beyond = 2 * float(weights @ ndtr((grid - edge) / step))

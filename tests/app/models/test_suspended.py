@@ -23,6 +23,7 @@ from app.store.outages import OutageStore
 from app.store.rows import Outage
 from engine.terms import PUBLIC, Kind
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
+from tests.app.evaluations.test_judging import over
 from tests.app.evaluations.test_reports_api import figure, report_of
 from tests.app.modelling import DIRECT, calling_with, endpoints, faking, stored_calls
 
@@ -157,12 +158,7 @@ async def test_whatever_waits_at_an_endpoint_goes_on_when_its_settings_are_mende
                 await judge(caller, "following", scripted)
             for batch in (first, second):
                 assert (await caller.over(batch))["games"]["finished"] == 3
-            async with asyncio.timeout(WITHIN_S):
-                while True:
-                    evaluation = (await caller.get(f"/evaluations/{judging}")).json()
-                    if evaluation["status"] != "judging":
-                        break
-                    await asyncio.sleep(0.02)
+            evaluation = await over(caller, judging)
             assert evaluation["progress"]["games_done"] == 2, evaluation
             calls = wrong.counts.calls
             assert (await caller.played(seats=ONE_SEAT))[0]
