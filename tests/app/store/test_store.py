@@ -562,11 +562,11 @@ async def test_a_game_that_breaks_is_failed_and_leaves_the_others_alone(database
 
         driven: dict[str, None] = {}
         caller.services.reader.to_drive = to_drive  # type: ignore[method-assign]
-        batch, _ = await caller.create(count=4, seats=[{"agent": "random"}])
+        batch, _ = await caller.create(count=20, seats=[{"agent": "random"}])
         view = await caller.over(batch)
         caller.services.reader.to_drive = original  # type: ignore[method-assign]
         assert view["status"] == "failed"
-        assert (view["games"]["finished"], view["games"]["failed"]) == (3, 1)
+        assert (view["games"]["finished"], view["games"]["failed"]) == (19, 1)
         broken = list(driven)[2]
         shown = (await caller.get(f"/games/{broken}")).json()
         assert len(shown["fault"]) == 16
