@@ -5,7 +5,8 @@ measures itself: with its own ``bench``, in processes of its own, with its own `
 take turns, so that whatever else the machine does slows down both. Run it on an idle machine all the same;
 the range over the rounds shows how much is noise. Rows that only one tree has are left out.
 
-Ends with status 1 if a row is worse than ``--within`` allows.
+Ends with status 1 if a row is worse than ``--within`` allows, or if a tree cannot measure a part: an old one
+may not have it, or may need packages of its time (``make install`` there).
 """
 
 import argparse
@@ -83,6 +84,17 @@ def compared(rounds: Sequence[tuple[Rows, Rows]]) -> Iterator[Compared]:
             yield Compared(what, unit, before, after, shares or [1.0])
 
 
+def _rounds(old_tree: Path, part: str, rounds: int, scale: float) -> Iterator[tuple[Rows, Rows]]:
+    """Measures both trees, in turns. Raises CalledProcessError if one of them cannot measure the part."""
+    for number in range(rounds):
+        print(f"{part}: round {number + 1} of {rounds}", file=sys.stderr)
+        # The tree that begins alternates, so that neither always finds the machine warm.
+        order = -1 if number % 2 else 1
+        trees = (old_tree, NEW_TREE)[::order]
+        old, new = [measured(tree, part, scale) for tree in trees][::order]
+        yield old, new
+
+
 def main() -> None:
     formatter = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="bench.compare", description=__doc__, formatter_class=formatter)
@@ -94,25 +106,24 @@ def main() -> None:
     given = parser.parse_args()
     if not (given.old_tree / "bench" / "__main__.py").exists() or given.rounds < 1:
         parser.error("needs a checkout of this project (with bench/__main__.py), and 1 round or more")
-    table = Table("what", "unit", "old", "new", "as good as old", "range", "", box=None, pad_edge=False)
-    worse = 0
+    worse, missing = 0, []
     for part in given.only:
-        rounds = []
-        for number in range(given.rounds):
-            print(f"{part}: round {number + 1} of {given.rounds}", file=sys.stderr)
-            # The tree that begins alternates, so that neither always finds the machine warm.
-            order = -1 if number % 2 else 1
-            trees = (given.old_tree, NEW_TREE)[::order]
-            old, new = [measured(tree, part, 0.1 if given.quick else 1.0) for tree in trees][::order]
-            rounds.append((old, new))
+        try:
+            rounds = list(_rounds(given.old_tree, part, given.rounds, 0.1 if given.quick else 1.0))
+        except subprocess.CalledProcessError:
+            missing.append(part)
+            continue
+        table = Table("what", "unit", "old", "new", "as good as old", "range", "", box=None, pad_edge=False)
         for row in compared(rounds):
             share, is_worse = median(row.shares), median(row.shares) < 1 - given.within / 100
             worse += is_worse
             spread = f"{min(row.shares):.2f} to {max(row.shares):.2f}", "worse" if is_worse else ""
             table.add_row(row.what, row.unit, f"{row.old:,.4g}", f"{row.new:,.4g}", f"{share:.2f}", *spread)
-    Console(width=150).print(table)
-    if worse:
-        sys.exit(f"{worse} rows are more than {given.within:g} % worse")
+        Console(width=150).print(table)
+    faults = [f"{worse} rows are more than {given.within:g} % worse"] if worse else []
+    faults += [f"{part} is not compared: a tree cannot measure it (see above)" for part in missing]
+    if faults:
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from evaluators.ground.provenance import Provenance, catalogue_digest, package_v
 from evaluators.ground.thought_places import thought_places
 from evaluators.measures.play import PlayFigures
 
-__all__ = ["Plan", "Result", "game_id", "is_of_seed", "lines_of", "provenance_in", "run"]
+__all__ = ["Plan", "Result", "game_hash", "game_id", "is_of_seed", "lines_of", "provenance_in", "run"]
 
 CHUNK: Final = 50
 """Games that one process plays before it returns their results."""
@@ -44,8 +44,12 @@ class Plan:
 
     def seats_of(self, index: int) -> list[Mapping[str, Any]]:
         """The specs of game ``index``, seat 1 first."""
-        turn = index % len(self.seats) if self.rotate else 0
+        turn = self.turn(index)
         return [*self.seats[len(self.seats) - turn :], *self.seats[: len(self.seats) - turn]]
+
+    def turn(self, index: int) -> int:
+        """By how many seats the specs are moved on in game ``index``."""
+        return index % len(self.seats) if self.rotate else 0
 
     def seated(
         self, index: int, profile: Profile, models: ModelSeats | None = None
@@ -64,15 +68,19 @@ class Result:
     lines: bytes = b""
 
 
-def game_id(
+def game_id(seed: int, hashed: str) -> str:
+    """The id of a simulated game in its export. ``hashed``: of ``game_hash``."""
+    return f"g_sim{seed}_{hashed}"
+
+
+def game_hash(
     log: Sequence[Event],
-    seed: int,
     labels: Mapping[str, str],
     served: Mapping[Seat, Iterable[str]] | None = None,
 ) -> str:
-    """The id of a simulated game in its export. Games of one seed with other rules, agents, models, labels or
-    answers of models differ: a hash of these is in the id. ``log``: begins with rules and agents; the whole
-    one, if models played. ``served``: by seat, the models that answered; None without models.
+    """What tells games of one seed apart: 8 hexadecimal digits for the rules, the agents, the models, the
+    labels and the answers of models. ``log``: begins with rules and agents; the whole one, if models played.
+    ``served``: by seat, the models that answered; None without models.
     """
     parts: list[Any] = [payload(event) for event in log if isinstance(event, GameCreated)]
     for event in log:
@@ -83,7 +91,7 @@ def game_id(
         parts += [(type_name(event), payload(event)) for event in log if not isinstance(event, AgentsSeated)]
     models = {str(seat): sorted(names) for seat, names in (served or {}).items()}
     text = orjson.dumps([parts, models, dict(labels)], option=orjson.OPT_SORT_KEYS)
-    return f"g_sim{seed}_{hashlib.sha256(text).hexdigest()[:8]}"
+    return hashlib.sha256(text).hexdigest()[:8]
 
 
 def is_of_seed(name: str, seed: int) -> bool:
@@ -135,14 +143,20 @@ async def _play(plan: Plan, profile: Profile, indices: range, *, keep: bool) -> 
     result = Result()
     journal = MemoryJournal()
     lines = []
+    opened: dict[int, tuple[Sequence[Mapping[str, Any]], tuple[SeatedAgent, ...], str]] = {}
+    """By turn: the specs of the seats, what the log says of their agents, and the hash in the ids."""
     for index in indices:
         seed = plan.seed + index
-        seats = plan.seats_of(index)
-        log = create(profile, seed, agents=plan.seated(index, profile))
-        state = await play(log, seat_agents(seats, str(seed)), journal)
+        turn = plan.turn(index)
+        if turn not in opened:
+            agents = plan.seated(index, profile)
+            opening = create(profile, seed, agents=agents)
+            opened[turn] = plan.seats_of(index), agents, game_hash(opening, plan.labels)
+        seats, agents, hashed = opened[turn]
+        state = await play(create(profile, seed, agents=agents), seat_agents(seats, str(seed)), journal)
         result.games += 1
         result.events += len(state.log)
-        name = game_id(log, seed, plan.labels)
+        name = game_id(seed, hashed)
         result.figures.add(name, state)
         if keep:
             lines.append(lines_of(state, name, provenance_in(plan, name, state)))

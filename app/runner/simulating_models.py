@@ -16,7 +16,7 @@ from app.models.endpoints import Endpoints
 from app.models.recording import UNUSED_SESSION, AnswersFile, RecordedSession, Recording
 from app.models.sessions import Answers, Flights, GameSessions
 from app.models.stops import Stop
-from app.runner.simulate import Plan, Result, game_id, lines_of, provenance_in
+from app.runner.simulate import Plan, Result, game_hash, game_id, lines_of, provenance_in
 from app.seats.seating import AskedModel, ModelSeats, seat_agents
 from app.settings import EndpointSettings
 from app.store.call import Use, UseKey, use_of
@@ -165,7 +165,7 @@ class ModelRun:
             state = await play(log, agents, MemoryJournal())
         result = Result(games=1, events=len(state.log))
         served = self._served(str(seed))
-        name = game_id(state.log, seed, self._plan.labels, served)
+        name = game_id(seed, game_hash(state.log, self._plan.labels, served))
         result.figures.add(name, state)
         if keep:
             result.lines = lines_of(

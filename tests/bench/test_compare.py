@@ -35,9 +35,9 @@ def trees(folder: Path, old: int, new: int) -> tuple[Path, Path]:
     return found[0], found[1]
 
 
-def run(monkeypatch: pytest.MonkeyPatch, old: Path, new: Path) -> None:
+def run(monkeypatch: pytest.MonkeyPatch, old: Path, new: Path, *parts: str) -> None:
     monkeypatch.setattr(compare, "NEW_TREE", new)
-    monkeypatch.setattr(sys, "argv", ["compare", str(old), "--only", "engine", "--rounds", "2"])
+    monkeypatch.setattr(sys, "argv", ["compare", str(old), "--rounds", "2", "--only", *(parts or ["engine"])])
     compare.main()
 
 
@@ -58,3 +58,11 @@ def test_the_trees_take_turns_and_a_slower_row_is_named(
 
 def test_a_faster_tree_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(monkeypatch, *trees(tmp_path, old=100, new=120))
+
+
+def test_a_part_that_a_tree_lacks_is_named_and_the_others_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="bots is not compared: a tree cannot measure it"):
+        run(monkeypatch, *trees(tmp_path, old=100, new=100), "bots", "engine")
+    assert "answers of bots: until the acknowledgement" in capsys.readouterr().out

@@ -18,7 +18,7 @@ from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Us
 from app.cli.simulate_models import print_uses
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
-from app.runner.simulate import game_id
+from app.runner.simulate import game_hash
 from app.store.call import StoredQuestion, Use, UseKey, answered, failed
 from engine.events import UtteranceMade
 from engine.profile import make_profile
@@ -316,10 +316,10 @@ def test_games_of_models_that_said_something_else_have_other_ids() -> None:
         [*create(make_profile("interintent", 5), 7), UtteranceMade(1, 1, 1, 1, "discuss", text)]
         for text in "ab"
     )
-    assert game_id(log, 7, {}) == game_id(other, 7, {})
-    assert game_id(log, 7, {}, {1: ["small"]}) == game_id(list(log), 7, {}, {1: {"small"}})
-    assert game_id(log, 7, {}, {1: ["small"]}) != game_id(other, 7, {}, {1: ["small"]})
-    assert game_id(log, 7, {}, {}) != game_id(other, 7, {}, {})
+    assert game_hash(log, {}) == game_hash(other, {})
+    assert game_hash(log, {}, {1: ["small"]}) == game_hash(list(log), {}, {1: {"small"}})
+    assert game_hash(log, {}, {1: ["small"]}) != game_hash(other, {}, {1: ["small"]})
+    assert game_hash(log, {}, {}) != game_hash(other, {}, {})
 
 
 def test_a_simulation_puts_unusable_answers_aside_and_asks_anew(tmp_path: Path) -> None:
