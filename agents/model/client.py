@@ -120,10 +120,16 @@ class OpenAIModel:
 
         At most ``endpoint.attempts`` requests may fail, and at most ``PROBES`` further requests find out what
         the server can do. A reply without a usable value is still a reply: its ``value`` is None. Raises
-        ModelUnavailable, which holds the cost of the call.
+        ModelUnavailable, which holds the cost of the call. If it is cancelled after a request has been sent,
+        the CancelledError has the ``Spent`` so far as its argument.
         """
         call = _Call(self, messages, form, temperature, max_tokens, sampling, cache_key)
-        return await call.run()
+        try:
+            return await call.run()
+        except asyncio.CancelledError:
+            if not call.tally.calls:
+                raise
+            raise asyncio.CancelledError(call.spent) from None
 
     def _most_room(self) -> int:
         most = self.endpoint.max_output_tokens
@@ -335,6 +341,9 @@ class _Call:
                     limits.parallel.answered()
                 elif outcome.cause == "rate_limited":
                     limits.parallel.turned_away(started)
+            except asyncio.CancelledError:
+                usage = self._partial(reader, prompt)
+                raise
             finally:
                 seconds = loop.time() - started
                 slot.used = usage.prompt + usage.completion
@@ -443,17 +452,22 @@ class _Call:
             cost = endpoint.cost(usage)
             observer(Attempt(endpoint.name, word, status, seconds, waited_s, asked.format, usage, cost))
 
+    @property
+    def spent(self) -> Spent:
+        tally = self.tally
+        return Spent(
+            tally.usage, self.model.endpoint.cost(tally.usage), tally.seconds, tally.calls, self.sent
+        )
+
     def _give_up(self, problem: CallProblem) -> NoReturn:
         tally, endpoint = self.tally, self.model.endpoint
-        cost = endpoint.cost(tally.usage)
-        spent = Spent(tally.usage, cost, tally.seconds, tally.calls, self.sent)
         words = without_prompt(endpoint.hidden(problem.words), self.messages)
         reason = f": {words}" if words else ""
         raise ModelUnavailable(
             f"no usable answer to {self.form.name} from {endpoint.name} (requests: {tally.calls}, "
             f"{tally.seconds:.1f} s): {problem.cause}{reason}",
             problem.cause,
-            spent,
+            self.spent,
             problem.kind,
             problem.after_s,
             words,

@@ -5,6 +5,7 @@ from typing import Final
 from agents.remote import RemoteAgent
 from app.base.errors import AlreadyOver, Stale
 from app.games.access import known_batch, known_game
+from app.models.registry import ModelRegistry
 from app.runner.drive import TellingJournal
 from app.runner.local import LocalRunner
 from app.runner.metering import GameMeter
@@ -42,6 +43,7 @@ class Canceller:
         feed: Feed,
         inboxes: Inboxes,
         runner: LocalRunner,
+        models: ModelRegistry,
     ) -> None:
         self._database = database
         self._store = store
@@ -49,6 +51,7 @@ class Canceller:
         self._feed = feed
         self._inboxes = inboxes
         self._runner = runner
+        self._models = models
         self.under_way: set[str] = set()
         """The games that are being cancelled."""
 
@@ -80,6 +83,7 @@ class Canceller:
                 await journal.append(over, [self._closing(game_id, request) for request in open_])
             except Conflict:
                 continue  # a step in flight, or an answer, was committed first
+            self._models.hang_up(game_id)
             for request in open_:
                 self._feed.hint(request_name(game_id, request.id))
             if over is last:

@@ -330,7 +330,7 @@ async def fork_game(
 async def cancel_game(
     game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
 ) -> Cancelled:
-    """Ends a game now. Its events stay."""
+    """Ends a game now, and breaks off its calls to models. Its events stay."""
     await access.game(caller, game_id, "games:cancel")
     async with audit.noted(caller, "cancel", game_id):
         await games.canceller.cancel(game_id)
@@ -610,7 +610,7 @@ async def retry_batch(
 async def cancel_batch(
     batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
 ) -> Cancelled:
-    """Ends every open game of the batch. Their events stay."""
+    """Ends every open game of the batch, and breaks off their calls to models. Their events stay."""
     await access.batch(caller, batch_id, "games:cancel")
     async with audit.noted(caller, "cancel", batch_id):
         await games.cancel_batch(batch_id)

@@ -174,7 +174,7 @@ class Games:
         self._stored_keys = KeyStore(database)
         self._audit = Audit(database)
         self._defaults = Sums(self._count_defaults)
-        self.canceller = Canceller(database, store, reader, feed, inboxes, runner)
+        self.canceller = Canceller(database, store, reader, feed, inboxes, runner, models)
         self.exporter = Exporter(store, reader, models)
         self.stepper = Stepper(database, store, reader, feed, models, inboxes, pace, self.canceller)
         self._background: set[asyncio.Task[None]] = set()
@@ -718,6 +718,8 @@ class Games:
         faults: list[CorruptLog | Stale] = []
         # At once: until its turn came, each would go on asking its models.
         await asyncio.gather(*map(self._runner.release, open_))
+        for game_id in open_:
+            self._models.hang_up(game_id)
         for game_id in open_:
             if game_id in self.canceller.under_way:
                 continue  # the driver of the batch and whoever cancelled it share its games

@@ -232,6 +232,10 @@ class ModelRegistry:
         stopped = await self.calls.stopped_by_budget(batch.batch_id)
         return Spending(uses, budget, spent, stopped, outages)
 
+    def hang_up(self, game_id: str) -> None:
+        """Breaks off the calls of a game that is cancelled."""
+        self._flights.hang_up(game_id)
+
     async def landed(self, game_id: str) -> None:
         """Waits until the game's calls in flight are stored."""
         await self._flights.land_game(game_id)

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from agents.llm.session import Answering, CallKey, ModelSession
-from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling
+from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling, Spent
 from agents.model.overhearing import SpokenText, listening, spoken_path
 from app.base.clock import now_ms
 from app.base.errors import BudgetSpent
@@ -21,7 +21,7 @@ from app.models.health import EndpointHealth, Withdrawn
 from app.models.recording import another_question
 from app.models.stops import QUOTA, UNUSABLE, BatchStops, GameFails, GameParks, GameStops, Stop
 from app.store.call import Call, StoredQuestion, answered, besides_of, failed, hash_of
-from app.store.db import PASSING, is_ours, passes
+from app.store.db import PASSING, Conflict, is_ours, passes
 from engine.errors import AvalonError
 from engine.terms import Kind, Seat
 
@@ -137,6 +137,10 @@ class _Flight:
     waiters: int = 0
     begun: bool = False
     """Whether the call may have cost something, so that it must not be cancelled."""
+    asks: bool = False
+    """Whether the model is being asked, and nothing is being stored."""
+    hung_up: bool = False
+    """Whether nobody will ever want the answer."""
 
 
 @dataclass(slots=True)
@@ -155,9 +159,10 @@ class _Tries:
 class Flights:
     """The calls in flight of one process.
 
-    A call that has been sent finishes and is stored even if its game is cancelled or the service stops: it is
-    paid for. A call that still waits for our own limits, or to be made again, is cancelled when nobody waits
-    for it any more.
+    A call that has been sent finishes and is stored even if its game is paused or the service stops: it is
+    paid for, and its answer is used later. If its game is cancelled, it is broken off, and what it may have
+    cost is stored. A call that still waits for our own limits, or to be made again, is cancelled when nobody
+    waits for it any more.
     """
 
     def __init__(self) -> None:
@@ -177,6 +182,10 @@ class Flights:
         flight.waiters += 1
         try:
             return await asyncio.shield(flight.task)
+        except asyncio.CancelledError:
+            if flight.hung_up and flight.task.cancelled():
+                raise Conflict("the game is cancelled") from None
+            raise
         finally:
             flight.waiters -= 1
             if flight.waiters == 0 and not flight.begun and not flight.task.done():
@@ -195,6 +204,14 @@ class Flights:
     def _forget(self, place: tuple[str, CallKey], flight: _Flight) -> None:
         if self._flights.get(place) is flight:
             del self._flights[place]
+
+    def hang_up(self, game: str) -> None:
+        """Breaks off the game's calls: it is cancelled, so nobody will ever want their answers."""
+        for (of, _), flight in self._flights.items():
+            if of == game and flight.task is not None and not flight.hung_up:
+                flight.hung_up = True
+                if flight.asks or not flight.begun:
+                    flight.task.cancel()
 
     async def land_game(self, game: str) -> None:
         """Waits, as long as they take, for the game's calls that have been sent."""
@@ -471,7 +488,12 @@ class _GameSession:
                 flight.begun = True
                 stack.enter_context(metrics.calls_in_flight.labels(source.name).track_inprogress())
                 try:
-                    call = answered(question, source.name, await self._ask(model, question), whole=whole)
+                    reply = await self._ask(flight, model, question)
+                    call = answered(question, source.name, reply, whole=whole)
+                except asyncio.CancelledError as cut:
+                    if flight.hung_up:
+                        await self._keep_cut(question, source, cut)
+                    raise
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
                     if fault.kind != "answer" and (sessions.stops or not (fault.kind == "request" or last)):
@@ -498,6 +520,17 @@ class _GameSession:
         except Withdrawn:
             return None
         return stored
+
+    async def _keep_cut(self, question: StoredQuestion, source: Source, cut: asyncio.CancelledError) -> None:
+        """Stores and counts what a call that was broken off may have cost: the provider did not say."""
+        spent = next((one for one in cut.args if isinstance(one, Spent)), None)
+        fault = ModelUnavailable("the game was cancelled", "cancelled", spent)
+        whole = self._sessions.keep_messages
+        call = failed(question, source.name, source.model_name, fault, whole=whole)
+        if call.is_paid:
+            await self._keep_try(call)
+            self._sessions.account.add(self.game, call)
+            _observe(call)
 
     async def _keep_try(self, call: Call) -> None:
         """Stores what a call without an answer has cost, once: its key is chosen before the first commit, of
@@ -552,19 +585,23 @@ class _GameSession:
             raise BatchStops(self._source.name, QUOTA, words)
         raise BudgetSpent(words)
 
-    async def _ask(self, model: Answering, question: StoredQuestion) -> Reply:
+    async def _ask(self, flight: _Flight, model: Answering, question: StoredQuestion) -> Reply:
         onlookers, form = self._sessions.onlookers, question.form
         listens = onlookers is not None and form.aloud and onlookers.has_listeners(self.game)
         if onlookers is not None and listens and (path := spoken_path(form.schema)):
             # In the task of this call alone.
             listening.set(_Overhearing(onlookers, self.game, question.key.request_id, path))
-        return await model.ask(
-            question.key,
-            question.messages,
-            question.form,
-            temperature=question.temperature,
-            max_tokens=question.max_tokens,
-        )
+        flight.asks = True
+        try:
+            return await model.ask(
+                question.key,
+                question.messages,
+                question.form,
+                temperature=question.temperature,
+                max_tokens=question.max_tokens,
+            )
+        finally:
+            flight.asks = False
 
 
 def _observe(call: Call) -> None:

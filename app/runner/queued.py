@@ -442,7 +442,10 @@ class Queued:
         picked again.
         """
         game_id = game_of(job)
-        # Calls in flight are paid for: nobody else may ask the same meanwhile.
+        with suppress(*PASSING):
+            if await self._store.is_being_cancelled(game_id):
+                self._models.hang_up(game_id)
+        # Other calls in flight are paid for: nobody else may ask the same meanwhile.
         await self._land(game_id)
         try:
             while True:

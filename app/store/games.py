@@ -467,6 +467,15 @@ class GameStore:
         query = select(batches.c.cancelled).where(batches.c.batch_id == batch_id).with_for_update()
         return (await connection.execute(query)).scalar_one_or_none() is not False
 
+    async def is_being_cancelled(self, game_id: str) -> bool:
+        """Whether the game was cancelled, or its batch, so that it soon will be."""
+        query = (
+            select(games.c.game_id)
+            .join(batches, batches.c.batch_id == games.c.batch_id)
+            .where(games.c.game_id == game_id, or_(games.c.status == "cancelled", batches.c.cancelled))
+        )
+        return bool(await self._database.rows(query))
+
     async def mark_cancelled(self, batch_id: str) -> None:
         """Notes that the batch is cancelled, and stops whoever drives its games."""
 

@@ -336,6 +336,42 @@ async def test_a_silent_model_holds_up_neither_cancelling_nor_stopping(database_
             assert fake.counts.in_flight >= 3
 
 
+async def test_calls_of_cancelled_games_are_broken_off_and_what_they_may_have_cost_is_counted(
+    database_url: str,
+) -> None:
+    async with faking(FakeOptions(faults=(read_fault("silence"),))) as fake:
+        silent = endpoints(fake, timeout_s=3600, total_s=3600)
+        async with calling_with(fake, database_url, models=silent) as caller:
+            batch, [first, *_] = await caller.create(seats=DIRECT, count=3)
+            await until(lambda: fake.counts.in_flight == 3)
+            assert (await caller.post(f"/games/{first}/cancel")).status_code == 202
+            await until(lambda: fake.counts.in_flight == 2)
+            assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
+            await until(lambda: fake.counts.in_flight == 0)
+            view = await caller.over(batch)
+            assert (view["status"], fake.counts.calls) == ("cancelled", 3)
+            async with asyncio.timeout(WITHIN_S):
+                while sum(model["estimated"] for model in view["models"]) < 3:
+                    view = (await caller.get(f"/batches/{batch}")).json()
+                    await asyncio.sleep(0.02)
+            [model] = view["models"]
+            assert (model["calls"], model["failed"], model["http_calls"]) == (3, 3, 3)
+            assert model["prompt_tokens"] > 0
+            assert view["tokens"] == model["prompt_tokens"]
+
+
+async def test_a_step_whose_game_is_cancelled_is_told_so_and_waits_no_longer(database_url: str) -> None:
+    async with faking(FakeOptions(faults=(read_fault("silence"),))) as fake:
+        silent = endpoints(fake, timeout_s=3600, total_s=3600)
+        async with calling_with(fake, database_url, models=silent) as caller:
+            _, [game] = await caller.create(seats=DIRECT, drive="manual")
+            stepping = asyncio.create_task(caller.post(f"/games/{game}/step", json={"until": "end"}))
+            await until(lambda: fake.counts.in_flight == 1)
+            assert (await caller.post(f"/games/{game}/cancel")).status_code == 202
+            problem(await stepping, 412, "stale")
+            await until(lambda: fake.counts.in_flight == 0)
+
+
 async def test_games_wait_while_their_model_does_not_answer_and_go_on_when_it_does(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

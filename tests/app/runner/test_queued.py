@@ -38,7 +38,7 @@ from app.store.rows import Outage
 from app.store.tables import games
 from engine.rules import cancel
 from tests.app.calling import WITHIN_S, Caller, calling, until
-from tests.app.modelling import DIRECT, LLM, calling_with, faking
+from tests.app.modelling import DIRECT, LLM, calling_with, endpoints, faking
 from tests.app.seated import SHORT, remote_game
 from tests.app.seats.test_seats_http import TEAM, answer, asked
 from tests.postgres import PostgresServer, fresh_database
@@ -254,6 +254,21 @@ async def test_owners_have_equal_shares_of_the_places_of_all_processes(url: str)
                         )
                     await asyncio.sleep(0.05)
             assert looks
+
+
+async def test_calls_are_broken_off_wherever_the_game_is_driven_that_is_cancelled(url: str) -> None:
+    async with faking(FakeOptions(faults=(read_fault("silence"),))) as fake:
+        silent = endpoints(fake, timeout_s=3600, total_s=3600)
+        async with (
+            calling_with(fake, url, models=silent),
+            calling_with(fake, url, models=silent, runner=False) as other,
+        ):
+            batch, [first, _] = await other.create(seats=DIRECT, count=2)
+            await until(lambda: fake.counts.in_flight == 2)
+            assert (await other.post(f"/games/{first}/cancel")).status_code == 202
+            await until(lambda: fake.counts.in_flight == 1)
+            assert (await other.post(f"/batches/{batch}/cancel")).status_code == 202
+            await until(lambda: fake.counts.in_flight == 0)
 
 
 @pytest.mark.parametrize("many", [1000, 3])
