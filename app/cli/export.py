@@ -1,6 +1,7 @@
 """The commands ``export`` and ``answers export``: games, batches and recorded answers from a database."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -49,11 +50,12 @@ def export(
     async def write() -> int:
         lines = 0
         with writing(out) as file:
-            async for line in export_lines(settings, what, view, partial=partial):
-                file.write(line)
-                lines += 1
-                if line.startswith(EXPORT_DAMAGED):
-                    damaged.append(orjson.loads(line)["game"])
+            async with aclosing(export_lines(settings, what, view, partial=partial)) as found:
+                async for line in found:
+                    file.write(line)
+                    lines += 1
+                    if line.startswith(EXPORT_DAMAGED):
+                        damaged.append(orjson.loads(line)["game"])
         return lines
 
     lines = run_or_fail(write())
@@ -62,7 +64,9 @@ def export(
     end_with_damaged(damaged)
 
 
-async def export_lines(settings: Settings, what: str, view: str, *, partial: bool) -> AsyncIterator[bytes]:
+async def export_lines(
+    settings: Settings, what: str, view: str, *, partial: bool
+) -> AsyncGenerator[bytes, None]:
     """The lines of a batch or a game. Raises NotFound, InvalidInput or Unfinished."""
     async with on_database(settings) as parts:
         if what.startswith("b_"):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
@@ -339,18 +340,19 @@ async def logs_in_store(settings: Settings, what: str) -> AsyncIterator[tuple[st
     """
     game: str | None = None
     log: list[Event] = []
-    async for text in export_lines(settings, what, "full", partial=False):
-        value = orjson.loads(text)
-        if value.get("t") == "export.damaged":
-            yield value["game"], []
-            continue
-        line = log_line(value)
-        if line is None:
-            continue
-        if line[0] != game:
-            if game is not None:
-                yield game, log
-            game, log = line[0], []
-        log.append(line[1])
+    async with aclosing(export_lines(settings, what, "full", partial=False)) as texts:
+        async for text in texts:
+            value = orjson.loads(text)
+            if value.get("t") == "export.damaged":
+                yield value["game"], []
+                continue
+            line = log_line(value)
+            if line is None:
+                continue
+            if line[0] != game:
+                if game is not None:
+                    yield game, log
+                game, log = line[0], []
+            log.append(line[1])
     if game is not None:
         yield game, log

@@ -210,7 +210,8 @@ async def _connect(sessions: Sessions, *arguments: Any, **options: Any) -> Any:
         raise DatabaseAway("this process opens no more connections")
     try:
         connection = _watched(connecting.result())
-    except OSError as fault:
+    except (OSError, ValueError) as fault:
+        # uvloop's socket of a connection that the server has cut already says ValueError.
         raise DatabaseAway(str(fault) or type(fault).__name__) from fault
     sessions.add(connection)
     return connection

@@ -394,6 +394,9 @@ def test_stored_games_are_exported_without_a_server(tmp_path: Path) -> None:
     out = tmp_path / "out.ndjson"
     _run("export", batch, "--out", str(out), "--database-url", url)
     assert out.read_text("utf-8") == served["full"]
+    if Path("/dev/full").exists():
+        full = _run("export", batch, "--out", "/dev/full", "--database-url", url, status=2)
+        assert full.stderr == "interintent: cannot write /dev/full: No space left on device\n"
     for what, view, word in (
         ("b_nobody", "full", "no such batch"),
         ("g_nobody", "full", "no such game"),

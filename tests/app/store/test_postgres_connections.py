@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import asyncpg  # type: ignore[import-untyped]
 import pytest
 import sqlalchemy as sa
+import uvloop
 from sqlalchemy.exc import DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
@@ -18,6 +20,7 @@ from app.store import db as databases
 from app.store import postgres as connections
 from app.store import writer as writing
 from app.store.db import Conflict, Database, postgres_engine
+from app.store.trouble import DatabaseAway
 from tests.app.store.test_schema import run
 from tests.app.store.test_store import Laid, _started, _step
 from tests.postgres import PostgresServer, fresh_database
@@ -42,6 +45,29 @@ def url(postgres: PostgresServer, laid_out_postgres: str) -> Iterator[str]:
     """A database of PostgreSQL's, laid out."""
     with fresh_database(postgres, laid_out_postgres) as made:
         yield made
+
+
+def test_a_connection_that_is_cut_before_it_is_used_means_that_the_database_is_away(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the loop that serves: its sockets complain in words of their own."""
+    connect = asyncpg.connect
+
+    async def cut(*arguments: Any, **options: Any) -> Any:
+        connection, other = await connect(*arguments, **options), await connect(*arguments, **options)
+        await other.execute("SELECT pg_terminate_backend($1, 5000)", connection.get_server_pid())
+        await other.close()
+        while not connection.is_closed():  # noqa: ASYNC110  # the loop reads the end
+            await asyncio.sleep(0.01)
+        return connection
+
+    async def open_one() -> None:
+        monkeypatch.setattr(asyncpg, "connect", cut)
+        dsn = url.replace("+asyncpg", "")
+        await connections._connect(connections.Sessions(), dsn)
+
+    with pytest.raises(DatabaseAway):
+        uvloop.run(open_one())
 
 
 async def cut_all(url: str) -> int:
