@@ -21,8 +21,10 @@ _PUBLISHED: Final = {"think": 0.448, "speak": 0.420}
 
 
 def agreement(shared: Mapping[str, Ratings]) -> ReportTable:
-    """Agreement in each part, over the items that two or more raters judged."""
-    rows = [row for what, ratings in shared.items() if len(ratings) > 1 for row in _rows(what, ratings)]
+    """Agreement in each part, over the items that two or more of these raters judged; ``shared`` may hold
+    others.
+    """
+    rows = [row for what, ratings in shared.items() for row in _rows(what, _of_several(ratings))]
     return ReportTable(
         "agreement",
         PAPER,
@@ -45,7 +47,19 @@ def agreement(shared: Mapping[str, Ratings]) -> ReportTable:
     )
 
 
+def _of_several(ratings: Ratings) -> Ratings:
+    """The ratings of items that two or more of these raters judged; a rater without any is left out."""
+    times = Counter(item for rated in ratings.values() for item in rated)
+    several = {
+        rater: {item: value for item, value in rated.items() if times[item] > 1}
+        for rater, rated in ratings.items()
+    }
+    return {rater: rated for rater, rated in several.items() if rated}
+
+
 def _rows(what: str, ratings: Ratings) -> Iterable[TableRow]:
+    if not ratings:
+        return
     if what == "reasonable":
         yield _row(what, "yes | no", ratings, ratings)
         return

@@ -341,6 +341,29 @@ def test_a_judge_s_scores_are_never_pooled_with_people_s_and_wait_for_their_agre
     assert (table.figure(("twin",), "kappa, think").value or 0) > 0.4
 
 
+def test_agreement_of_people_does_not_depend_on_what_a_judge_judged() -> None:
+    # Ann and bob share the first turn of one game; eve shares nothing with a person.
+    first = judged(scripted_game(1))
+    both = [one for one in first if one.request_id == first[0].request_id]
+    people = [one for one in first if one in both or one.rater == "ann"]
+    people += [replace(one, rater="eve") for one in judged_by(scripted_game(2), "ann")]
+    judge = [replace(one, rater="judge") for one in people]
+    tables = []
+    for said in (people, [*people, *judge]):
+        builder = ReportBuilder()
+        for seed in (1, 2):
+            game = scripted_game(seed)
+            ours = [one for one in said if one.game_id == game.id]
+            builder.add(ReportedGame(game, ours, judges=frozenset({"judge"})))
+        tables.append(make_report(builder).table("agreement"))
+    assert tables[0] == tables[1]
+    for row in tables[1].rows:
+        for name, figure in row.figures.items():
+            if figure.method != "published" and figure.value is not None:
+                assert (figure.den, figure.games) == (len(both) / 2, 1), (row.labels, name)
+    assert tables[1].figure(("speak", "1 to 5"), "alpha, nominal").value is not None
+
+
 def test_links_are_made_of_judges_where_no_person_judged_and_bear_their_names() -> None:
     games = [scripted_game(seed) for seed in SEEDS]
     builder = ReportBuilder()

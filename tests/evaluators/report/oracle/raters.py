@@ -26,6 +26,11 @@ def ratings(games: Iterable[OneGame], part: str) -> Rated:
             if row[part] is not None:
                 unit = (game.id, row["request_id"], row["stage"], row["intention"])
                 found.setdefault(row["rater"], {})[unit] = int(row[part])
+    return several(found)
+
+
+def several(found: Rated) -> Rated:
+    """Of these ratings, those of units that two of these raters or more judged."""
     times = Counter(unit for rated in found.values() for unit in rated)
     shared = {
         rater: {unit: v for unit, v in rated.items() if times[unit] > 1} for rater, rated in found.items()
@@ -102,8 +107,8 @@ def _behind(value: float | None, units: list[tuple[str, ...]]) -> Cell:
 def agreement(games: list[OneGame], judges: set[str]) -> Rows:
     rows: Rows = {}
     for part in JUDGED:
-        rated = of_people(ratings(games, part), judges)
-        if len(rated) < 2:
+        rated = several(of_people(ratings(games, part), judges))
+        if not rated:
             continue
         if part == "reasonable":
             rows[part, "yes | no"] = _agreed(rated, ordinal=True)
