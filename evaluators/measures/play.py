@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import add, sub
 from typing import Any, Final, NamedTuple
 
-from engine.events import CardPlayed, Event
+from engine.events import CardPlayed, Event, TeamConfirmed
 from engine.state import State, fold
 from engine.terms import Ending, Role, Seat, Side, side_of
 from evaluators.errors import Unmeasurable
@@ -20,7 +20,6 @@ from evaluators.statistics.intervals import Counts
 from evaluators.statistics.rates import Rate
 
 __all__ = [
-    "CHANGES",
     "MODELS",
     "PUBLISHED",
     "PlayFigures",
@@ -84,8 +83,6 @@ class RoundResults:
     """Teams voted on that differ, as sets, from the attempt's first team, of all teams voted on."""
 
 
-CHANGES: Final = "proposal change rate"
-
 # Where the counts of each share stand: numerator and denominator of the loyal side, then of the evil one.
 _WINS, _QUESTS, _TEAMS, _CARDS, _CHANGES, _SHOTS, _APPROVALS, _BALLOTS = range(0, 32, 4)
 _SHARES: Final[Mapping[str, int]] = {
@@ -93,7 +90,7 @@ _SHARES: Final[Mapping[str, int]] = {
     "quest win rate": _QUESTS,
     "team selection accuracy": _TEAMS,
     "failure vote rate": _CARDS,
-    CHANGES: _CHANGES,
+    "proposal change rate": _CHANGES,
     "Merlin assassination rate": _SHOTS,
     "proposal approval rate": _APPROVALS,
     "approve ballot rate": _BALLOTS,
@@ -151,14 +148,16 @@ class PlayMetrics:
         their teams as leaders, ballots, cards, places on quests and shots; who won is not theirs alone.
 
         Returns what the game has added, in the form that a tally adds up: the counts behind every metric by
-        side. A quest that failed by rejections was not played and adds no quest. Unknown votes and cards are
-        left out of their rates. Raises Unmeasurable for an unfinished game or one without its deal.
+        side. A game without reconsideration adds nothing to the proposal change rate there: that no team
+        changed is no finding (``changes`` counts its votes). A quest that failed by rejections was not played
+        and adds no quest. Unknown votes and cards are left out of their rates. Raises Unmeasurable for an
+        unfinished game or one without its deal.
         """
         added = self._add(game, seats)
         return ((key, added[place]) for key, place in _FIGURES.items())
 
     def _add(self, game: State | Iterable[Event], seats: Collection[Seat] | None) -> Counts:
-        """Counts a game as ``add`` does; returns what it added to all sums, which ``_FIGURES`` divides."""
+        """Counts a game as ``add`` does; returns what it adds to a tally, which ``_FIGURES`` divides."""
         state = game if isinstance(game, State) else fold(game)
         table = state.table
         roles = state.roles
@@ -182,7 +181,10 @@ class PlayMetrics:
         self._count_cards(state, counted)
         self._count_proposals(state, sides, counted)
         self._count_quests(state, roles, everybody if seats is None else seats, whole=seats is None)
-        return tuple(map(sub, sums, before))
+        added = tuple(map(sub, sums, before))
+        if TeamConfirmed in map(type, state.public):
+            return added
+        return (*added[:_CHANGES], 0, 0, 0, 0, *added[_CHANGES + 4 :])
 
     def _count_cards(self, state: State, counted: Sequence[int | None]) -> None:
         """``counted``: by seat, the side of those that are counted; None for the others."""

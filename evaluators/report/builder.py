@@ -40,7 +40,7 @@ from evaluators.measures.judged import (
     SelectionScores,
     judged_turns,
 )
-from evaluators.measures.play import CHANGES, PlayMetrics
+from evaluators.measures.play import PlayMetrics
 from evaluators.measures.scoring import F1, RoleScores, Scores
 from evaluators.measures.statements import Finding
 from evaluators.ratings.games import RatedGame
@@ -563,11 +563,8 @@ class ReportBuilder:
 
     def _count_play(self, game: Game, count: "Count", seats: Collection[Seat] | None) -> None:
         metrics = PlayMetrics()
-        # Where no team can be reconsidered, that none changed is no finding.
-        reconsiders = any(isinstance(event, TeamConfirmed) for event in game.log)
         for key, counts in metrics.add(game.log, seats):
-            if reconsiders or key.group != CHANGES:
-                count(key, counts)
+            count(key, counts)
         for role, rate in metrics.engagement().items():
             count(FigureKey("roles", "", "role", role.value, "on quests"), rate)
         for role in {game.role(seat) for seat in seats or game.profile.seats}:
@@ -580,6 +577,8 @@ class ReportBuilder:
         for number in range(1, len(game.profile.team_sizes) + 1):
             played = rounds[number].played if number in rounds else Rate(0, 1)
             count(FigureKey("rounds", "", "round", str(number), "played"), played)
+        # Where no team can be reconsidered, that none changed is no finding.
+        reconsiders = any(isinstance(event, TeamConfirmed) for event in game.log)
         for number, round_ in rounds.items():
             for name in _OF_ROUND:
                 if reconsiders or name != "changed":

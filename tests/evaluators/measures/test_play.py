@@ -15,6 +15,7 @@ from evaluators.errors import Unmeasurable
 from evaluators.measures.play import MODELS, PUBLISHED, PlayFigures, PlayMetrics, play_figure
 from evaluators.statistics.figures import BLOCKS, FigureTally
 from evaluators.statistics.rates import Rate
+from tests.evaluators.talk import scripted
 from tests.records import NAMES, REAL, REAL_GAMES, load, needs_real_games
 
 
@@ -219,6 +220,30 @@ def test_figures_of_many_games_are_those_of_a_tally_by_figure(games: int, seats:
     assert rows
     for row, side, figure in rows:
         assert figure == play_figure(tally, row.label, side), (row.label, side)
+
+
+def test_a_game_without_reconsideration_says_nothing_of_changed_teams() -> None:
+    figures, metrics = PlayFigures(), PlayMetrics()
+
+    def shown(side: str) -> tuple[float | None, float | None]:
+        (figure,) = [
+            one for row, of, one in figures.rows() if (row.label, of) == ("proposal change rate", side)
+        ]
+        return figure.num, figure.den
+
+    for game in (scripted(1, profile="official"), scripted(2, profile="official")):
+        figures.add(game.id, game.log)
+    assert shown("loyal") == shown("evil") == (None, None)
+    assert "proposal change rate" not in {
+        key.group for key, counts in PlayMetrics().add(game.log) if any(counts)
+    }
+    # The format of records counts its votes.
+    assert figures.metrics.as_json()["team_proposal_change_rate"]["den"] > 0
+    reconsidered = scripted(1, profile="interintent")
+    figures.add("reconsidered", reconsidered.log)
+    metrics.add(reconsidered.log)
+    for side in Side:
+        assert shown(side.value) == tuple(metrics.changes(side))
 
 
 def test_a_state_and_its_log_count_alike() -> None:
