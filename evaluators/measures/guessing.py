@@ -7,18 +7,19 @@ helped the guess. A belief about a speech out of sight is no guess: a seat whose
 paper's, sees its own summary of an attempt in later rounds, and no longer the speeches.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
-from engine.events import AgentsSeated, RoundSummarised
+from engine.events import AgentsSeated, BeliefsFormed, RoundSummarised
 from engine.terms import Seat
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items, make_id
 from evaluators.ground.turns import Game, Turn
 from evaluators.measures.scoring import F1, RoleScores, Scores
 
-__all__ = ["BELIEFS", "BeliefItems", "BeliefScores", "Span", "believed"]
+__all__ = ["BELIEFS", "BeliefItems", "BeliefScores", "NoGuess", "Span", "believed"]
 
 BELIEFS: Final = Variant(reader="all", options="roles")
 """The default variant for beliefs: a seat chooses from the lists of all roles that the speaker may hold."""
@@ -27,34 +28,52 @@ Span = Literal["game", "attempt"]
 """The speeches that beliefs are guesses about: the latest one in the game, or only one of the same
 attempt."""
 
+NoGuess = Literal[
+    "not held when the seat began to speak",
+    "of a turn for which a default was played",
+    "about a seat that had not spoken",
+    "about a speech of an earlier attempt",
+    "about a speech that a summary has replaced",
+    "about a speech about which the seat already had a belief",
+]
+"""Why a recorded belief is no guess."""
 
-def believed(game: Game, span: Span = "game") -> Iterator[Guess]:
+
+def believed(
+    game: Game, span: Span = "game", left_out: Counter[tuple[Seat, NoGuess]] | None = None
+) -> Iterator[Guess]:
     """The beliefs of a game as guesses, in the order in which they were formed.
 
     Each guess is about the other seat's latest speech before the believer's own turn and has the id of that
-    guessing item; ``rater`` is ``belief``. Some beliefs are left out: those of a turn for which a default was
-    played, those about a seat that has not spoken or whose latest speech is out of sight, and later beliefs
-    of the same seat about the same speech.
+    guessing item; ``rater`` is ``belief``. ``left_out`` counts all other recorded beliefs by believer and
+    reason, once every guess was taken.
     """
     latest: dict[Seat, Turn] = {}
-    believed_items: set[str] = set()
+    guessed: set[tuple[str, Seat]] = set()
     summed_up = _summed_up(game)
     seated = [(index, event) for index, event in enumerate(game.log) if isinstance(event, AgentsSeated)]
+    left_out = Counter() if left_out is None else left_out
+    for event in game.log:
+        if isinstance(event, BeliefsFormed):
+            left_out[event.seat, "not held when the seat began to speak"] += len(event.beliefs)
     for turn in game.turns:
-        if turn.defaulted is None:
-            for belief in turn.beliefs:
-                speech = latest.get(belief.about)
-                same_attempt = speech and (speech.round, speech.attempt) == (turn.round, turn.attempt)
-                if speech is None or (span == "attempt" and not same_attempt):
-                    continue
-                if _out_of_sight(turn, speech, summed_up) and _memory(game, turn, seated) == "summaries":
-                    continue
-                item_id = make_id(game.id, "guessing", speech.request_id, "final", turn.seat)
-                if item_id in believed_items:
-                    continue
-                believed_items.add(item_id)
+        left_out[turn.seat, "not held when the seat began to speak"] -= len(turn.beliefs)
+        for belief in turn.beliefs:
+            speech = latest.get(belief.about)
+            if turn.defaulted is not None:
+                left_out[turn.seat, "of a turn for which a default was played"] += 1
+            elif speech is None:
+                left_out[turn.seat, "about a seat that had not spoken"] += 1
+            elif span == "attempt" and (speech.round, speech.attempt) != (turn.round, turn.attempt):
+                left_out[turn.seat, "about a speech of an earlier attempt"] += 1
+            elif _out_of_sight(turn, speech, summed_up) and _memory(game, turn, seated) == "summaries":
+                left_out[turn.seat, "about a speech that a summary has replaced"] += 1
+            elif (speech.request_id, turn.seat) in guessed:
+                left_out[turn.seat, "about a speech about which the seat already had a belief"] += 1
+            else:
+                guessed.add((speech.request_id, turn.seat))
                 yield Guess(
-                    item_id,
+                    make_id(game.id, "guessing", speech.request_id, "final", turn.seat),
                     frozenset(belief.intentions),
                     rater="belief",
                     role=belief.role,
@@ -97,6 +116,8 @@ class BeliefItems(NamedTuple):
     """By the id of the guessing item."""
     items: tuple[Item, ...]
     """With gold; not every speech gives an item."""
+    left_out: Mapping[tuple[Seat, NoGuess], int]
+    """The number of beliefs that are no guesses, by believer and reason."""
 
     def of(self, seats: Collection[Seat] | None) -> Iterator[Guess]:
         """The beliefs of these seats; None: of all."""
@@ -116,6 +137,8 @@ class BeliefScores:
         self.roles = RoleScores()
         self.beliefs = 0
         """The number of beliefs that are guesses about a speech."""
+        self.left_out: Counter[NoGuess] = Counter()
+        """The number of all other beliefs, by reason."""
         self.scored = 0
         """The number of these that are about a speech that gives an item."""
         self.of_roles_alone = 0
@@ -124,10 +147,11 @@ class BeliefScores:
 
     def read(self, game: Game) -> BeliefItems:
         """The beliefs of a game, for ``add``: they are read once, however often they are counted."""
-        guesses = {guess.item_id: guess for guess in believed(game, self._span)}
+        left_out: Counter[tuple[Seat, NoGuess]] = Counter()
+        guesses = {guess.item_id: guess for guess in believed(game, self._span, left_out)}
         every = items(game, "guessing", self._variant, with_gold=True)
         # A seat without a guess was not asked about the speech.
-        return BeliefItems(guesses, tuple(item for item in every if item.id in guesses))
+        return BeliefItems(guesses, tuple(item for item in every if item.id in guesses), +left_out)
 
     def add(
         self, game: Game, seats: Collection[Seat] | None = None, beliefs: BeliefItems | None = None
@@ -139,6 +163,9 @@ class BeliefScores:
         beliefs = beliefs or self.read(game)
         guesses = {guess.item_id: guess for guess in beliefs.of(seats)}
         self.beliefs += len(guesses)
+        for (seat, reason), n in beliefs.left_out.items():
+            if seats is None or seat in seats:
+                self.left_out[reason] += n
         named = any(guess.intentions for guess in guesses.values())
         for item in beliefs.items:
             guess = guesses.get(item.id)

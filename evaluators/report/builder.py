@@ -637,6 +637,8 @@ class ReportBuilder:
         scores = BeliefScores()
         scored = scores.add(once.game, seats, once.beliefs)
         self.beliefs += scores.beliefs
+        if scores.left_out:
+            self._excluded("beliefs").update({str(reason): n for reason, n in scores.left_out.items()})
         if scores.beliefs > scores.scored:
             self._excluded("beliefs")["about a speech that gives no item"] += scores.beliefs - scores.scored
         if scores.of_roles_alone:

@@ -281,9 +281,9 @@ def _beliefs(tally: FigureTally) -> Iterator[ReportTable]:
             name,
             DIMENSIONS,
             title,
-            "What a seat took another to intend, scored as a guess about that seat's latest speech; "
-            "options are the "
-            "lists of every role. By the speaker's side and role.",
+            "What a seat took another to intend, scored as a guess about that seat's latest speech. Its "
+            "first belief about each speech that gives an item counts; options are the lists of every role. "
+            "By the speaker's side and role.",
             _BY,
             columns,
             empty="no beliefs about intentions were recorded",
@@ -297,8 +297,8 @@ def _role_guesses(tally: FigureTally) -> Iterator[ReportTable]:
         "role_guesses",
         DIMENSIONS,
         "Role guesses",
-        "Right, of all guesses that name a role, by the true role; Brier score of confidence / 5 (0 "
-        "is best).",
+        "Right, of the guesses about an item that name a role, by the true role; Brier score of confidence "
+        "/ 5 (0 is best). Of a seat's beliefs, the first one about each speech that gives an item counts.",
         heads,
         [
             CountedColumn("accuracy"),

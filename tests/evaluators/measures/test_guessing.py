@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from engine.actions import Speak
-from engine.events import ActionDefaulted, AgentsSeated, GameCreated, ProposalOpened, SelectionPrepared
+from engine.actions import CastVote, Speak
+from engine.events import (
+    ActionDefaulted,
+    AgentsSeated,
+    BeliefsFormed,
+    GameCreated,
+    ProposalOpened,
+    SelectionPrepared,
+)
 from engine.rules import Request
 from engine.seated import SeatedAgent
 from engine.state import State
@@ -14,7 +21,7 @@ from engine.terms import Role
 from evaluators.ground.answers import Guess
 from evaluators.ground.items import Item, Variant, items
 from evaluators.ground.turns import read_game
-from evaluators.measures.guessing import BeliefScores, believed
+from evaluators.measures.guessing import BeliefScores, Span, believed
 from evaluators.measures.scoring import Counts, RoleScores
 from evaluators.statistics.rates import Rate
 from tests.evaluators.talk import belief, by_hand, chose, log_by_hand, scripted
@@ -153,6 +160,45 @@ def test_beliefs_of_a_defaulted_turn_are_left_out() -> None:
         return Speak("", (belief(3, 2, HEARD), ActionDefaulted(3, request.id, "deadline")))
 
     assert list(believed(read_game("g", log_by_hand({}, answer)))) == []
+
+
+def test_every_belief_that_is_no_guess_is_counted_with_its_reason() -> None:
+    def answer(game: State, request: Request) -> Any:
+        if request.id == "1.1.speak.3":
+            return Speak("", (belief(3, 2, HEARD), ActionDefaulted(3, request.id, "deadline")))
+        if request.id == "1.1.vote.3":
+            return CastVote(True, (belief(3, 4, HEARD),))
+        return None
+
+    notes = {
+        "1.1.speak.2": [belief(2, 3, HEARD), *chose(2, HEARD)],
+        "1.1.speak.4": [belief(4, 2, HEARD, Role.PERCIVAL)],
+        "1.1.speak.5": [belief(5, 1, HEARD)],
+        "2.1.propose_team.2": [belief(2, 5, HEARD)],
+        "2.1.speak.5": [belief(5, 1, "stay_hidden")],
+    }
+    never = {
+        (2, "about a seat that had not spoken"): 1,
+        (3, "of a turn for which a default was played"): 1,
+        (3, "not held when the seat began to speak"): 1,
+    }
+    again = (5, "about a speech about which the seat already had a belief")
+    earlier, replaced = "about a speech of an earlier attempt", "about a speech that a summary has replaced"
+    expected: list[tuple[bool, Span, dict[tuple[int, str], int]]] = [
+        (False, "game", {again: 1}),
+        (False, "attempt", {(2, earlier): 1, (5, earlier): 1}),
+        (True, "game", {(2, replaced): 1, (5, replaced): 1}),
+    ]
+    for summaries, span, more in expected:
+        game = read_game("g", log_by_hand(notes, answer, summaries=summaries))
+        scores = BeliefScores(span=span)
+        beliefs = scores.read(game)
+        assert beliefs.left_out == never | more
+        scores.add(game, {2, 5}, beliefs)
+        assert scores.left_out.total() + scores.beliefs == 4
+        assert scores.left_out["of a turn for which a default was played"] == 0
+        recorded = sum(len(event.beliefs) for event in game.log if isinstance(event, BeliefsFormed))
+        assert recorded == sum(beliefs.left_out.values()) + len(beliefs.guesses) == 7
 
 
 def test_with_the_impactful_options_a_belief_counts_by_what_it_names_of_them() -> None:

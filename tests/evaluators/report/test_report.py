@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import pytest
 
 from engine.chance import draw, pick
-from engine.events import QuestResolved
+from engine.events import BeliefsFormed, QuestResolved
 from engine.intentions import BY_ID
 from engine.terms import Role, Side
 from evaluators.ground.answers import Guess
@@ -309,6 +309,16 @@ def test_a_report_says_what_it_was_made_of_and_what_it_left_out() -> None:
     assert told["made_of"]["answers"][0]["variant"]["options"] == "impactful"
     assert told["excluded"]["games"] == {"not finished": 2}
     assert told["excluded"]["guessing"]["empty_gold"] > 0
+    recorded = sum(
+        len(event.beliefs)
+        for seed in SEEDS
+        for event in scripted_game(seed).log
+        if isinstance(event, BeliefsFormed)
+    )
+    no_guesses = dict(told["excluded"]["beliefs"])
+    no_guesses.pop("about a speech that gives no item", None)
+    assert sum(no_guesses.values()) > 0
+    assert told["made_of"]["beliefs"] + sum(no_guesses.values()) == recorded
     assert told["made_of"]["groups"] == {"even": 2, "odd": 2}
     by_group = [table for table in told["tables"] if table["name"].startswith("groups")]
     assert len(by_group) > 3
