@@ -2,8 +2,8 @@
 
 The rules read English as models and our scripted seats write it: who led, who was on a team, who voted how,
 which quest failed or succeeded. They would rather miss a statement than accuse a speaker wrongly: questions,
-conditions, wishes, guesses, the future and quotes of others are not counted. A sentence that sounds like a
-statement about the record but is not understood counts as unparsed, and is left to a judge.
+conditions, wishes, guesses, the future and what others are said to say or think are not counted. A sentence
+that sounds like a statement about the record but is not understood counts as unparsed; a judge may read it.
 """
 
 import re
@@ -94,7 +94,7 @@ _ON_NOW = re.compile(
     re.IGNORECASE,
 )
 _WENT = re.compile(
-    rf"{_QUEST}(?:\s+with\s+(?P<team>{_LIST})|\s*\(\s*(?P<listed>{_LIST})\s*\))?(?:\s*,?\s*\b(?:which|that))?(?:\s+(?:has|had|also|already|just|unfortunately|sadly|clearly))*"
+    rf"{_QUEST}(?:\s+with\s+(?P<team>{_LIST})|\s*\(\s*(?P<listed>{_LIST})\s*\))?(?P<which>\s*,?\s*\b(?:which|that))?(?:\s+(?:has|had|also|already|just|unfortunately|sadly|clearly))*"
     r"\s+(?P<verb>failed\b(?!\s+(?:to|us|me|votes?|cards?|proposals?|\d+)\b)|succeeded\b(?!\s+(?:only\s+)?in\b)|was\s+(?:a\s+)?(?:failure|success|successful|unsuccessful|clean)\b"
     r"|did\s+not\s+(?:fail|succeed)\b|didn't\s+(?:fail|succeed)\b|ended\s+in\s+(?:failure|success)\b)"
     r"(?:\s+with\s+(?P<fails>no|zero|one|two|three|four|\d)\s+fail(?:s|ures?)?(?:\s+(?:cards?|votes?))?\b)?"
@@ -151,7 +151,8 @@ _NOT_STATED = re.compile(
     r"|sa(?:id|ys?|ying)|claim\w*|told|tell(?:s|ing)?|argu(?:e|es|ed|ing)|accus\w*|according|alleg\w*|mention\w*"
     r"|insist\w*|suggest\w*|assert\w*|state[sd]?|stating|ask(?:s|ed|ing)?|hear|heard|announc\w*|point(?:s|ed)?\s+out"
     r"|l(?:ie|ies|ied|ying)|wrong|false|untrue|not\s+true|incorrect|mistaken|jok\w+|rumou?rs?|otherwise|true\s+that"
-    r"|respectively|in\s+spirit|games|in\s+(?:my|your|his|her|our)\s+(?:head|mind|plans?|dreams?|memory)"
+    r"|respectively|in\s+spirit|games|quot(?:e|es|ed|ing)"
+    rf"|in\s+(?:my|your|his|her|our|their|{_NAME}'s)\s+(?:head|mind|plans?|dreams?|memory)"
     r"|(?:last|previous|other|another|earlier)\s+(?:games?|time)|call(?:s|ed)\s+it|admit\w*|promise[sd]?|remind(?:s|ed)?\s+us\s+that|acted?\s+as|as\s+though|in\s+case)\b",
     re.IGNORECASE,
 )
@@ -159,7 +160,7 @@ _NOT_STATED = re.compile(
 _UNSURE = re.compile(
     r"\b(?:would|could|should|might|may|must|can|cannot|perhaps|maybe|possibly|probably|likely|unlikely|think|thought"
     r"|believed?|guess(?:ed)?|feel|felt|suspect(?:ed)?|reckon|doubt|hoped?|hopefully|wish(?:ed)?|want(?:ed)?|expect(?:ed)?"
-    r"|plan|intend|prefer|wonder|seem(?:s|ed)?|appear(?:s|ed)?|looks?|will|shall|going\s+to|let\s+us|make\s+sure|ensure"
+    r"|bet|hunch|plan|intend|prefer|wonder|seem(?:s|ed)?|appear(?:s|ed)?|looks?|will|shall|going\s+to|let\s+us|make\s+sure|ensure"
     r"|next|or|either|not|never|no|nobody|none|nothing|without|neither|nor|hardly|almost|nearly|den(?:y|ies|ied)|once|until"
     r"|impl(?:y|ies|ied)|recommend|need|important|afraid|fear|worry|rather|instead|avoid|prevent|propose|when|whenever"
     r"|before|wait|except|besides|even|as\s+if)\b|n't\b|'ll\b|'d\b|\blet's\b",
@@ -207,6 +208,73 @@ _CLAUSE_ENDS = re.compile(
     r"|\band\b(?!\s*[\ue001-\ue00a])",
     re.IGNORECASE,
 )
+
+
+# --- statements that are somebody else's ------------------------------------------------------------------
+
+_OTHER = rf"(?:{_NAME}|\b(?:you|he|she|they|some|somebody|someone|everybody|everyone|people))"
+_OTHERS = rf"(?:{_NAME}'s|\b(?:your|his|her|their))"
+_STORY = (
+    r"(?:accounts?|stor(?:y|ies)|logic|versions?|ideas?|notions?|theor(?:y|ies)|narratives?|tales?|telling|views?"
+    r"|opinions?|readings?|eyes?|minds?|heads?|worlds?|books?|imagination|memory|dreams?|fantas(?:y|ies)|fiction"
+    r"|beliefs?|reasoning|reckoning|interpretation|impression|words|counts?|reality|universe|life)\b"
+)
+_A_STORY = (
+    rf"(?:{_OTHERS}|\b(?:\w+'s|(?:that|this|the|an?|one|some|another)(?!\s+other\b)))\s+(?:\w+\s+)?{_STORY}"
+)
+_IN_A_STORY = rf"\b(?:in|by|per|from|on|under|to|with|following)\s+{_A_STORY}"
+_REPORT = (
+    r"(?:thinks?|thought|believe[sd]?|hint\w*|repeat\w*|maintain\w*|insinuat\w*|whisper\w*|narrat\w*|preach\w*"
+    r"|dream\w*|imagin\w*|invent\w*|obsess\w*|wr(?:ites?|ote)|sw(?:ears?|ore)|puts?\s+it|speaks?\s+of|talks?\s+of"
+    r"|(?:goes|going)\s+on\s+about)\b"
+)
+# A "that" after one of these words states what follows, or the rules for guesses decide.
+_KNOWN = (
+    r"(?:see|sees|saw|seen|seeing|knows?|knew|known|knowing|remember|remembering|note|notice|noticed|noticing|recall"
+    r"|reali[sz]e[sd]?|learn(?:ed|t)?|found|forget|forgot|remind(?:s|ed)?|shows?|showed|shown|proves?|proved|proven"
+    r"|confirms?|confirmed|fact|clear|plain|obvious|evident|given|considering|aware|now|mind|glad|sorry|sad|is|was"
+    r"|think|believe|suspect)\b"
+)
+# A "that" after one of these words, such as a noun of the game, is a pronoun.
+_DESCRIBED = (
+    r"(?:(?:team|quest|mission|round|vote|proposal|player|seat|leader|plan|one)s?|those|all|everything|only"
+    r"|and|or|after|before|on|in|for|with|from|of|at|than|by|to|despite|besides)\b"
+)
+# A statement after any other "that" is a report or a thought.
+_REPORTED_THAT = (
+    rf"(?:(?<![\w'])(?!{_KNOWN}|{_DESCRIBED})[\w']+,?\s|{_OTHERS}\s+(?:\w+\s+){{0,3}}(?:is|was)\s|^\s*)"
+    rf"that\b,?\s*(?:$|{_WHO}|\b(?:he|she|we|you|they|it|the|our|my|his|her|their|both|no|after|in|{_NUMBER}"
+    rf"|{_WORD}s?\s*{_NUMBER})\b)"
+)
+# These words before a statement make it somebody's story, up to a turn of the sentence.
+_REPORTED = re.compile(
+    rf"{_REPORTED_THAT}|{_IN_A_STORY}|{_STORY}\s*(?::|where|in\s+which)\s*$"
+    rf"|{_OTHER}\s+(?:\w+\s+){{0,3}}{_REPORT}|\bper\s+{_OTHER}"
+    rf"|\bas\s+{_OTHER}\s+(?:\w+\s+){{1,3}}it\b|\bfor\s+all\s+(?:I|we|you|anyone)\b|\blike\s+this\s*:"
+    rf"|^\s*(?:for|to)\s+{_OTHER}\s*,",
+    re.IGNORECASE,
+)
+_TURN = re.compile(r"[;—–]|\s-\s|\b(?:but|however|although|though|whereas|while)\b", re.IGNORECASE)
+# These words directly after a statement do so too.
+_REPORTED_AFTER = re.compile(
+    rf"[\s,(:—–-]{{0,3}}(?:(?:only|just)\s+)?(?:{_IN_A_STORY}|(?:(?:that|this)(?:'s|\s+is)\s+)?{_OTHERS}\s+{_STORY}"
+    rf"|(?:so\s+)?{_OTHER}\s+(?:\w+\s+){{0,2}}{_REPORT}|{_REPORT}\s+{_OTHER})",
+    re.IGNORECASE,
+)
+# What may also come directly before a quest, "we" or a number.
+_OPENS_A_QUEST = re.compile(rf"(?:[)\]}}*_•]|\b(?:{_KNOWN}|far|only|\w+ly))\s*$", re.IGNORECASE)
+# "Player 1: …" at the beginning of a sentence quotes Player 1.
+_QUOTED = re.compile(rf"[^\w\ue000-\uf8ff]*(?P<name>{_NAME})[*_\s]*:")
+# A sentence that begins like this disowns the one before.
+_DISOWNED = re.compile(
+    r"\s*(?:(?:that|this)(?:'s|\s+(?:is|was))\s+(?:[\w\ue000-\uf8ff]+\s+){0,4}?"
+    r"(?:said|says?|saying|told|claim\w*|wrong|false|untrue|incorrect|not\s+true|lies?|nonsense|absurd|story)\b"
+    r"|so\s+(?:says?|said|claims?|claimed)\b"
+    r"|(?:it\s+(?:is|was)\s+)?(?:(?:simply|just|all)\s+)?(?:wrong|false|untrue|nonsense|not\s+true|lies)\s*[.,!])",
+    re.IGNORECASE,
+)
+# After these words, a quest that has not been played is only assumed.
+_GIVEN = re.compile(r"\b(?:given|granted|provided|considering)(?:\s+that)?\s*$", re.IGNORECASE)
 
 
 class _Speech(NamedTuple):
@@ -284,6 +352,11 @@ def _read(sentence: _Speech) -> list[Finding]:
     words = sentence.text[sentence.start : sentence.end]
     lowered = words.lower()
     if not any(word in lowered for word in _WORTH_READING) or _NOT_STATED.search(words):
+        return []
+    quoted = _QUOTED.match(words)
+    if quoted and _seats(quoted["name"], 0) != [sentence.speaker]:
+        return []
+    if _DISOWNED.match(sentence.text, sentence.end):
         return []
     findings: dict[Fact, Finding] = {}
     for needles, reader in _READERS:
@@ -385,13 +458,32 @@ def _opens(before: str) -> bool:
 def _stated(sentence: _Speech, match: re.Match[str]) -> bool:
     """Whether the match is stated as a fact."""
     before = sentence.text[sentence.start : match.start()]
-    clause = 0
-    for opening in _ANEW.finditer(before):
-        clause = opening.end()
+    # Where the pattern has a subject, ``_subject`` decides.
+    opened = match.re not in (_WENT, _WE, _COUNTED, _NONE_HAS) or match.groupdict().get("which")
+    if not (opened or _opens(before) or _OPENS_A_QUEST.search(before)):
+        return False
+    after = sentence.text[match.end() : sentence.end]
+    if _REPORTED.search(before[_last_end(_TURN, before) :]) or _REPORTED_AFTER.match(after):
+        return False
+    if _GIVEN.search(before) and not _played(sentence, match):
+        return False
+    clause = _last_end(_ANEW, before)
     relative = match.groupdict().get("relative") or ""
     # "I suspect Player 3, who was …" is a guess about Player 3, but states the rest.
     unsure = _DENIED if "who" in relative.casefold() else _UNSURE
-    return not unsure.search(before[clause:]) and not _AFTER.match(sentence.text[match.end() : sentence.end])
+    return not unsure.search(before[clause:]) and not _AFTER.match(after)
+
+
+def _last_end(pattern: re.Pattern[str], words: str) -> int:
+    """The end of the pattern's last match in the words; 0 without a match."""
+    return max((match.end() for match in pattern.finditer(words)), default=0)
+
+
+def _played(sentence: _Speech, match: re.Match[str]) -> bool:
+    """Whether all quests that the match names, if any, have been played."""
+    words = match.groupdict().get("quest")
+    played = {quest.round for quest in sentence.table.quests}
+    return not words or all(played.issuperset(rounds) for rounds in _quests(words, sentence.table).rounds)
 
 
 class _Quests(NamedTuple):

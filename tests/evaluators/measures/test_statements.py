@@ -319,6 +319,98 @@ SENTENCES = {
 }
 
 
+# True, or no claim of seat 5.
+OF_OTHERS = """\
+Player 1 keeps repeating that quest 1 failed.
+Player 1 keeps on repeating: quest 1 failed.
+Player 1 hinted that Player 3 was on quest 1.
+Player 1 hinted that Player 3, who was on quest 1, is evil.
+Player 1 hints that he and Player 3 were on quest 1.
+Player 1 maintains quest 1 failed.
+Player 1 is convinced that Player 3 was on quest 1.
+You convinced them that quest 1 failed.
+Player 1 tried to sell us that quest 2 succeeded because Player 3 was on quest 1.
+Player 1 tried to convince me that Player 3 was on quest 1 and that quest 1 failed.
+Player 1 swears that he voted against the team on quest 1.
+It was put about that quest 1 failed.
+I dreamt that quest 1 failed.
+Player 1 acts like quest 1 failed.
+Player 1 talks like we lost quest 1.
+Player 1 behaves like two quests have failed.
+Player 1 keeps going on about the failure of quest 1.
+By Player 1's account quest 1 failed.
+By your logic quest 1 failed.
+By that logic, two quests have succeeded.
+In your story quest 1 failed.
+In Player 1's version, Player 3 was on quest 1.
+Player 1's version: quest 1 failed.
+Player 1's view is that quest 1 failed.
+Player 1 lives in a world in which quest 1 failed.
+In another world quest 1 failed.
+The idea that quest 1 failed is absurd.
+The theory that I was on quest 1 has no basis.
+That quest 1 failed is absurd.
+For all I care quest 1 failed.
+To Player 1, quest 1 failed.
+Per Player 1, quest 1 failed.
+As Player 1 tells it, quest 1 failed.
+Quest 1 failed in Player 1's mind only.
+Quest 1 failed only in your version of events.
+Quest 1 failed, in the words of Player 1.
+Quest 1 failed, thinks Player 1.
+Quest 1 failed, Player 1 keeps repeating.
+Quest 1 failed: that is your theory, not mine.
+The failure of quest 1 exists in Player 1's mind only.
+Player 1: quest 1 failed. That is what was said, and it is wrong.
+**Player 2**: I led quest 2 and quest 1 failed.
+Player 3 was on quest 1. That is what Player 1 said.
+Quest 1 failed. So says Player 1.
+Quest 1 failed. Nonsense!
+Given quest 3 failed, evil would need one.
+Given that quest 3 failed, Player 4 would be evil.
+Granted quest 4 failed, evil would have won.""".splitlines()
+
+
+@pytest.mark.parametrize("text", OF_OTHERS)
+def test_nobody_is_accused_of_what_others_are_said_to_say_or_think(text: str) -> None:
+    assert "r" not in marks(text), read(text)
+
+
+FALSE = """\
+I see that quest 1 failed.
+I see quest 1 failed.
+Remember that quest 1 failed.
+Note that we have already lost two quests.
+It is clear that quest 1 failed.
+It is a fact that quest 1 failed.
+The truth is that quest 1 failed.
+My concern is that Player 3 was on quest 1.
+Everybody knows that quest 1 failed.
+Everybody can see it: quest 1 failed.
+The record shows that Player 3 was on quest 1.
+As Player 3 knows, quest 1 failed.
+Given that quest 1 failed, I do not trust Player 1.
+After quest 1 failed I lost hope.
+After quest 4 failed I lost hope.
+I trust Player 1 less now that quest 1 failed.
+I think that Player 3, who was on quest 1, is loyal.
+I rejected that team, and quest 1 failed.
+I like the team that Player 4 chose, and quest 1 failed.
+Player 1 hinted at something, but quest 1 failed.
+In my view Player 1 is evil, since quest 1 failed.
+In other words, quest 1 failed.
+Sadly quest 1 failed.
+(1) Quest 1 failed, and (2) quest 2 failed.
+Player 5: quest 1 failed.
+Quest 1 failed. That is why I vote no.
+Quest 1 failed. It is wrong to trust Player 1.""".splitlines()
+
+
+@pytest.mark.parametrize("text", FALSE)
+def test_a_false_statement_is_refuted_however_it_is_introduced(text: str) -> None:
+    assert "r" in marks(text), read(text)
+
+
 def test_there_are_enough_sentences_of_either_kind() -> None:
     assert len(SENTENCES) >= 120
     verdicts = Counter("".join(SENTENCES.values()))
