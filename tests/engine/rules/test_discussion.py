@@ -113,6 +113,10 @@ def test_a_speech_must_be_a_string(text: object) -> None:
     with pytest.raises(IllegalAction, match="must be a string") as refusal:
         game.do((2, Speak(text)))  # type: ignore[arg-type]
     assert refusal.value.pointer == "/text"
+    speakers(game)
+    with pytest.raises(IllegalAction, match="must be a string") as refusal:
+        game.do((1, Reconsider((1, 2), text)))  # type: ignore[arg-type]
+    assert refusal.value.pointer == "/text"
 
 
 # --- summaries ---
@@ -270,6 +274,15 @@ def test_a_seat_records_its_own_thoughts_only(other: int) -> None:
     assert refusal.value.pointer == "/thoughts/1"
 
 
+@pytest.mark.parametrize("seat", [True, 1.0, "1", None])
+def test_the_seat_of_a_thought_is_a_whole_number_since_it_enters_the_log(seat: object) -> None:
+    game = Play(profile="interintent", first_leader=5)
+    game.propose()
+    with pytest.raises(IllegalAction, match="seat 1 records its own thoughts") as refusal:
+        game.do((1, Speak("", (ChoiceExplained(seat, "speak", "so"),))))  # type: ignore[arg-type]
+    assert refusal.value.pointer == "/thoughts/0"
+
+
 @pytest.mark.parametrize(
     "event", [VoteCast(2, True), UtteranceMade(2, 1, 1, 1, "discuss", "psst"), "no event at all"]
 )
@@ -304,6 +317,15 @@ def test_a_belief_that_cannot_be_is_refused(belief: Belief, pointer: str) -> Non
     with pytest.raises(IllegalAction) as refusal:
         game.do((2, Speak("", (BeliefsFormed(2, (belief,)),))))
     assert refusal.value.pointer == f"/thoughts/0/beliefs/0/{pointer}"
+
+
+def test_a_refusal_points_to_the_belief_that_cannot_be_among_those_that_can() -> None:
+    game = Play(profile="interintent")
+    game.propose()
+    beliefs = (Belief(1, None, (), 0), Belief(3, None, (), 5), Belief(4, None, (), 6))
+    with pytest.raises(IllegalAction) as refusal:
+        game.do((2, Speak("", (ChoiceExplained(2, "speak", "so"), BeliefsFormed(2, beliefs)))))
+    assert refusal.value.pointer == "/thoughts/1/beliefs/2/confidence"
 
 
 def test_a_servant_may_take_another_for_a_servant_only_where_the_deal_holds_two() -> None:
