@@ -11,7 +11,7 @@ from agents.scripted.agent import RandomAgent, ScriptedAgent
 from agents.table import MemoryJournal, play
 from engine.actions import SeatAction
 from engine.chance import secret
-from engine.events import ActionDefaulted, VoteCast
+from engine.events import ActionDefaulted, TeamProposed, UtteranceMade, VoteCast
 from engine.profile import PROFILES, make_profile
 from engine.rules import cancel, create, pending
 from engine.terms import Kind, Seat
@@ -71,6 +71,16 @@ def test_a_request_that_was_closed_with_its_game_is_no_decision() -> None:
     game = new_game(make_profile("official", 5, rules={"discussion": "none"}), 1)
     broken_off = (ActionDefaulted(game.table.leader, "1.1.propose_team.1", "cancelled"), *cancel("enough"))
     assert DecisionCounter((*game.log, *broken_off)).seats == {}
+
+
+def test_who_speaks_beside_the_proposal_of_another_decides_too() -> None:
+    # In a foreign record anybody may speak at any time.
+    said = [UtteranceMade(seat, 1, 1, seat, "discuss", "So be it.") for seat in (2, 1)]
+    counted = DecisionCounter([TeamProposed(1, (1, 2)), *said]).seats
+    assert {seat: one.decisions for seat, one in counted.items()} == {1: 2, 2: 1}
+    # What the leader says right after it belongs to its proposal.
+    counted = DecisionCounter([TeamProposed(1, (1, 2)), *reversed(said)]).seats
+    assert {seat: one.decisions for seat, one in counted.items()} == {1: 1, 2: 1}
 
 
 def test_models_are_counted_in_their_own_seats_or_by_the_cause_where_nobody_knows_them() -> None:

@@ -13,6 +13,7 @@ from engine.events import (
     GameCreated,
     ProposalOpened,
     QuestResolved,
+    TeamConfirmed,
     TeamProposed,
     UtteranceMade,
     VotesRevealed,
@@ -23,7 +24,7 @@ from engine.state import Table, fold
 from engine.terms import Role, Side
 from evaluators.errors import Unmeasurable
 from evaluators.measures.facts import Led, OnQuest, OnTeam, QuestsCounted, QuestWent, Voted
-from evaluators.measures.hallucination import Hallucinations, speeches, statements_of
+from evaluators.measures.hallucination import Hallucinations, answered_by, speeches, statements_of
 from evaluators.measures.statements import Finding, read_statements
 from evaluators.statistics.rates import Rate
 from tests.evaluators.scripted_games import played
@@ -124,6 +125,7 @@ SENTENCES = {
     "Player 2 was on quest 1, which failed.": "sr",
     "Player 4 was on quest 4.": "r",
     "Player 2 was on quest 2.": "u",  # only on the team that was rejected
+    "Player 2 was not on quest 2.": "s",  # whoever was proposed alone did not go
     "Player 1 was part of the team for quest 2.": "r",
     "Player 1 was on the failed quest.": "r",
     "Player 3 was on the failed quest.": "s",
@@ -171,6 +173,8 @@ SENTENCES = {
     "The current leader Player 2 has chosen well.": "r",
     "Player 3 led when the team that failed quest 2 was chosen.": "ss",
     "Player 4 led quest 5.": "r",
+    "Player 4 led quest 3.": "s",  # now
+    "Player 3 led quest 3.": "r",
     # --- who voted how
     "Player 4 voted against the team on quest 1.": "s",
     "Player 1 voted against the team on quest 1.": "r",
@@ -500,6 +504,47 @@ def test_what_the_record_does_not_know_is_left_open() -> None:
         assert [one.verdict for one in read_statements(sentence, 5, state.table)] == ["unparsed"], sentence
 
 
+def test_whoever_was_on_a_team_that_its_leader_changed_may_be_said_to_have_been_on_the_quest() -> None:
+    changed = [
+        *RECORD[:5],
+        TeamProposed(2, (2, 3, 4)),
+        TeamConfirmed(2, (3, 4, 5), True),
+        VotesRevealed(ballots("345"), True, False),
+        QuestResolved(2, (3, 4, 5), 0, True),
+        ProposalOpened(3, 1, 3),
+    ]
+    now = fold([GameCreated(make_profile("interintent"), PLAYERS), *changed]).table
+    for seat, truth in ((1, "refuted"), (2, "undecided"), (3, "supported"), (5, "supported")):
+        assert OnQuest(seat, (2,), True).against(now).truth == truth, seat
+
+
+def test_that_a_seat_did_not_lead_is_open_where_it_led_one_of_several_proposals() -> None:
+    for seat, truth in ((1, "supported"), (2, "undecided"), (3, "undecided")):
+        assert Led(seat, (2,), led=False).against(TABLE).truth == truth, seat
+    assert Led(1, (1,), led=False).against(TABLE).truth == "refuted"
+
+
+def test_a_vote_against_a_team_means_that_team_and_no_other_team_of_its_leader() -> None:
+    # Seat 1 led seats 1 and 2 on quest 1; seats 1 and 3 were never voted on.
+    assert Voted(1, approve=False, rounds=(1,), team=(1, 3)).against(TABLE).truth == "undecided"
+    assert Voted(1, approve=False, rounds=(1,), team=(1, 2)).against(TABLE).truth == "refuted"
+    assert Voted(1, approve=False, rounds=(1,), team=(1,)).against(TABLE).truth == "refuted"
+
+
+def test_the_last_team_may_be_the_last_one_that_went_although_it_was_rejected() -> None:
+    forced = [
+        *RECORD[:2],
+        VotesRevealed(ballots("12"), False, True),
+        QuestResolved(1, (1, 2), 0, True),
+        *RECORD[4:6],
+        VotesRevealed(ballots("3"), False, False),
+    ]
+    now = fold([GameCreated(make_profile("interintent"), PLAYERS), *forced]).table
+    # Seats 1 and 2 approved the team that went, and seat 3 the one after it; seat 4 approved neither.
+    for seat, truth in ((1, "supported"), (2, "supported"), (3, "supported"), (4, "refuted")):
+        assert Voted(seat, approve=True, last=True).against(now).truth == truth, seat
+
+
 def test_a_default_passes_over_its_own_speech_alone() -> None:
     log = [
         GameCreated(make_profile("interintent"), PLAYERS),
@@ -514,6 +559,26 @@ def test_a_default_passes_over_its_own_speech_alone() -> None:
 
 def speech(seat: int, text: str) -> UtteranceMade:
     return UtteranceMade(seat, 3, 1, 0, "discuss", text)
+
+
+def test_who_speaks_beside_the_proposal_of_another_answers_no_request_for_a_team() -> None:
+    # In a foreign record anybody may speak at any time.
+    proposed = TeamProposed(4, (1, 4))
+    assert answered_by(speech(4, "So be it."), proposed) == "3.1.propose_team.4"
+    assert answered_by(speech(5, "No!"), proposed) == "3.1.speak.5"
+    assert answered_by(speech(4, "So be it."), None) == "3.1.speak.4"
+
+
+def test_what_the_rules_could_not_decide_is_neither_refuted_nor_supported() -> None:
+    log = [
+        GameCreated(make_profile("interintent"), PLAYERS),
+        *RECORD,
+        speech(4, "Quest 1 failed. Player 2 was on quest 2. Quest 2 failed."),
+    ]
+    counts = Hallucinations()
+    counts.add(statements_of(log), (Role.SERVANT,) * 5)
+    assert counts.statements() == Rate(1, 2)
+    assert counts.unparsed() == 1
 
 
 def test_speeches_are_counted_by_side_and_role() -> None:
