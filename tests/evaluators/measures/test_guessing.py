@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.actions import CastVote, Speak
+from engine.actions import CastVote, Speak, Summarise
 from engine.events import (
     ActionDefaulted,
     AgentsSeated,
@@ -84,6 +84,60 @@ def test_beliefs_may_be_restricted_to_speeches_of_the_same_attempt() -> None:
         "g/guessing/1.1.speak.4/final/5",
         "g/guessing/2.1.speak.4/final/5",
     ]
+
+
+def test_a_speech_of_an_earlier_attempt_of_the_round_is_not_of_the_same_attempt() -> None:
+    def reject(game: State, request: Request) -> Any:
+        return CastVote(False) if request.id.startswith("1.1.vote.") else None
+
+    # Seat 5 speaks last in 1.1, and seat 2 opens 1.2.
+    notes = {"1.1.speak.5": chose(5, HEARD), "1.2.propose_team.2": [belief(2, 5, HEARD)]}
+    game = read_game("g", log_by_hand(notes, reject, summaries=False))
+    assert [guess.item_id for guess in believed(game)] == ["g/guessing/1.1.speak.5/final/2"]
+    assert list(believed(game, "attempt")) == []
+
+
+def test_a_seat_that_summed_up_nothing_still_has_the_speeches() -> None:
+    def sums_up_nothing(game: State, request: Request) -> Any:
+        return Summarise(()) if request.id == "1.1.summarise.2" else None
+
+    notes = {
+        "1.1.speak.5": chose(5, HEARD),
+        "2.1.propose_team.2": [belief(2, 5, HEARD)],
+        "2.1.speak.3": [belief(3, 5, HEARD)],
+    }
+    game = read_game("g", log_by_hand(notes, sums_up_nothing))
+    assert [guess.item_id for guess in believed(game)] == ["g/guessing/1.1.speak.5/final/2"]
+
+
+def test_a_belief_about_a_seat_whose_latest_speech_was_a_default_is_not_about_an_earlier_one() -> None:
+    def answer(game: State, request: Request) -> Any:
+        if request.id != "2.1.speak.3":
+            return None
+        return Speak("", (ActionDefaulted(3, request.id, "deadline"),))
+
+    notes = {"1.1.speak.3": chose(3, HEARD), "2.1.speak.4": [belief(4, 3, HEARD)]}
+    (guess,) = believed(read_game("g", log_by_hand(notes, answer, summaries=False)))
+    assert guess.item_id == "g/guessing/2.1.speak.3/final/4"
+    scores = BeliefScores()
+    scores.add(read_game("g", log_by_hand(notes, answer, summaries=False)))
+    # A default says nothing that could be guessed.
+    assert (scores.beliefs, scores.scored) == (1, 0)
+
+
+def test_what_a_seat_remembers_is_as_its_latest_agent_keeps_it() -> None:
+    # A fork seats other agents in a game that has begun.
+    game = by_hand({"1.1.speak.5": chose(5, HEARD), "2.1.propose_team.2": [belief(2, 5, HEARD)]})
+    first, second = (
+        n for n, event in enumerate(game.log) if isinstance(event, ProposalOpened) and event.round < 3
+    )
+    for before, after, guesses in (("summaries", "speeches", 1), ("speeches", "summaries", 0)):
+        seated = [
+            AgentsSeated((SeatedAgent("llm", "m", "m", {"memory": memory}),) * 5)
+            for memory in (before, after)
+        ]
+        log = [*game.log[:first], seated[0], *game.log[first:second], seated[1], *game.log[second:]]
+        assert len(list(believed(read_game("g", log)))) == guesses
 
 
 def test_a_belief_about_a_speech_that_a_summary_has_replaced_is_no_guess() -> None:
