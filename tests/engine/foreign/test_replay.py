@@ -161,6 +161,15 @@ def test_a_quest_failed_by_rejections_may_be_recorded_as_a_move() -> None:
     assert refused.value.move == 6
 
 
+def test_a_quest_failed_by_rejections_is_recorded_before_the_next_team_or_not_at_all() -> None:
+    record = load("quest-fails")
+    quest = {"type": "quest", "quest": 1, "team": [0, 1], "actions": None, "fails": None, "result": "fail"}
+    record["moves"].insert(5, quest)
+    with pytest.raises(IllegalRecord, match="order of moves") as refused:
+        told(record)
+    assert refused.value.move == 6
+
+
 def test_half_of_the_ballots_carry_a_team_where_the_record_says_so() -> None:
     tally = told(load("quest-fails")).table.tallies[2]
     assert (tally.votes.count(True), tally.approved) == (3, True)
@@ -194,6 +203,24 @@ def test_fire_is_held_after_a_quest_without_a_shot() -> None:
 def test_a_miss_after_any_quest_ends_the_game_where_the_record_ends() -> None:
     assert told(load("shot-missed-and-over")).table.profile.missed_shot == "loyal_wins"
     assert told(load("shot-missed-and-goes-on")).table.profile.missed_shot == "play_on"
+
+
+def test_talk_after_a_shot_is_no_play_that_goes_on() -> None:
+    record = load("shot-missed-and-over")
+    # The last move, a miss, becomes a hit.
+    record["moves"][-1] |= {"target": 1, "hit": True}
+    record["moves"].append({"type": "discuss", "seat": 1, "text": "Well aimed."})
+    hit = {"winner": "evil", "reason": "merlin_assassinated", "assassination": {"target": 1, "hit": True}}
+    record["outcome"] |= hit
+    assert told(record).table.profile.missed_shot == "loyal_wins"
+
+
+def test_no_fails_recorded_beside_a_fail_card_is_refused() -> None:
+    record = load("last-team-goes")
+    record["moves"][6]["fails"] = 0
+    with pytest.raises(IllegalRecord, match="fail cards") as refused:
+        told(record)
+    assert (refused.value.move, refused.value.expected, refused.value.found) == (7, "1, as played", "0")
 
 
 def test_three_successes_and_no_shot_recorded_end_the_game_for_loyal() -> None:
@@ -241,6 +268,16 @@ def test_thinking_is_kept_as_the_seats_own_draft() -> None:
         "Ada or Dov is Merlin; I watch both.",
     )
     assert thought not in state.public
+
+
+def test_thinking_is_written_with_its_own_speech_alone() -> None:
+    record = load("forced-team")
+    record["moves"].append({"type": "discuss", "seat": 2, "text": "Thank you."})
+    spoken = [move for move in record_of(told(record), "r")["moves"] if move["type"] == "discuss"]
+    said = [(move["text"], move["think"]) for move in spoken if move["seat"] == 2 and "think" in move]
+    assert said[0] == ("I lead, and I take Ada along.", "Ada or Dov is Merlin; I watch both.")
+    assert [think for _, think in said[1:]] == [None] * (len(said) - 1)
+    assert said[-1] == ("Thank you.", None)
 
 
 def test_talk_after_the_end_is_kept_and_changes_nothing() -> None:
@@ -399,11 +436,15 @@ def test_the_first_failure_wins() -> None:
     [
         (["moves", 0, "seat"], True, "/moves/0/seat"),
         (["moves", 2, "team", 1], 10, "/moves/2/team/1"),
+        (["moves", 2, "team"], [0, 0], "/moves/2/team"),
+        (["moves", 4, "team"], [2, 0, 2], "/moves/4/team"),
         (["moves", 0, "text"], "a\0b", "/moves/0/text"),
         (["moves", 0, "text"], "\ud800", "/moves/0/text"),
         (["moves", 4, "actions", "2"], "maybe", "/moves/4/actions/2"),
         (["moves", 4, "fails"], 0.5, "/moves/4/fails"),
         (["moves", 4, "fails"], float("nan"), "/moves/4/fails"),
+        (["moves", 10, "forced"], 1, "/moves/10/forced"),
+        (["moves", 10, "forced"], False, "/moves/10/forced"),
         (["config", "max_rejections"], "5", "/config/max_rejections"),
         (["config", "house rule"], 1, "/config"),
         (["roles", 1], "lancelot", "/roles/1"),
