@@ -276,6 +276,72 @@ async def test_the_use_of_a_key_is_kept_when_the_service_stops() -> None:
     assert set(stored.used) == {"k_1"}
 
 
+async def test_open_connections_are_checked_anew_when_a_credential_may_have_become_invalid(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(auth, "FRESH_S", 0.001)
+    credential = new_key()
+    stored = Stored(key_of(credential, scopes=("games:read", "export:full")), secrets=(NEW, OLD))
+    keys = Keys(local_settings("sqlite:///unused.db"), cast(Any, stored), cast(Any, NoGames()))
+    changed = asyncio.Event()
+    keys.on_change = changed.set
+
+    async def reads_twice() -> None:
+        asked = stored.asked
+        while stored.asked < asked + 3:  # noqa: ASYNC110  # no event for it
+            await asyncio.sleep(0.001)
+
+    await keys.start()
+    try:
+        await reads_twice()
+        assert not changed.is_set()
+        held = stored.held[0]
+        for step in (
+            lambda: stored.held.__setitem__(0, replace(held, scopes=("games:read",))),
+            lambda: stored.revoked.add("t_1"),
+            lambda: stored.signing.remove(OLD),
+            lambda: stored.held.__setitem__(0, replace(held, revoked_at=2)),
+            # What came from a revoked key was valid until now.
+            lambda: stored.held.__setitem__(0, replace(held, revoked_at=2, compromised_at=3)),
+        ):
+            step()
+            await asyncio.wait_for(changed.wait(), 10)
+            changed.clear()
+            await reads_twice()
+            assert not changed.is_set()
+    finally:
+        await keys.stop()
+
+
+async def test_a_token_of_a_key_that_another_process_has_just_made_belongs_to_that_key() -> None:
+    stored = Stored(key_of(new_key()))
+    keys = await reading(stored)
+    stored.held.append(key_of(new_key(), key_id="k_2", project="p"))
+    grant = replace(Grant.to_watch(int(now_ms() / 1000) + 60, batch="b_1"), by="key:k_2")
+    assert (await keys.caller(Secrets([OLD]).mint(grant))).owner == "project:p"
+    # One that came from a key that was revoked as compromised is refused.
+    stored.held.append(key_of(new_key(), key_id="k_3", revoked_at=2, compromised_at=2))
+    assert await is_refused(keys, Secrets([OLD]).mint(replace(grant, by="key:k_3")))
+
+
+async def test_a_secret_that_cannot_be_read_keeps_its_number() -> None:
+    stored = Stored(secrets=())
+
+    async def highest() -> int:
+        return 3
+
+    numbers = []
+
+    async def add(secret: TokenSecret) -> bool:
+        numbers.append(secret.number)
+        stored.signing.append(secret.secret)
+        return True
+
+    stored.last_secret, stored.add_secret = highest, add  # type: ignore[method-assign]
+    await reading(stored)
+    assert numbers == [4]
+
+
 async def test_the_first_secret_is_made_if_none_is_stored() -> None:
     stored = Stored(secrets=())
     keys = Keys(local_settings("sqlite:///unused.db"), cast(Any, stored), cast(Any, NoGames()))

@@ -24,6 +24,7 @@ from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, TokenSecret
 from app.store.tables import api_keys, events, games, idempotency
+from app.store.tokens import TokenStore
 from tests.app.calling import PROJECT, WITHIN_S, Caller, calling, problem
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.typed import interintent
@@ -371,6 +372,29 @@ async def test_a_raised_epoch_voids_older_tokens_and_closes_their_sockets(served
         for path in (f"/games/{game}", "/games"):
             problem(await client.get(path, headers=bearer(old)), 401, "unauthenticated")
         assert (await client.get(f"/games/{game}", headers=bearer(new))).json()["viewer"] == "seat:2"
+
+
+async def test_a_raised_epoch_revokes_the_seats_tokens_once_and_no_other_seats(served: Served) -> None:
+    game = await manual_game(served)
+    for seat in (2, 2, 3):
+        await mint(served, game, viewer=f"seat:{seat}")
+    store = TokenStore(served.services.database)
+    minted, _ = await store.page(owner=None, within=[game], limit=10, cursor=None)
+    first, second = (token.token_id for token in minted if token.seat == 2)
+    await store.revoke(first, 7)
+
+    async def revoked_at() -> dict[str, int | None]:
+        rows, _ = await store.page(owner=None, within=[game], limit=10, cursor=None)
+        return {row.token_id: row.revoked_at for row in rows}
+
+    await store_of(served).raise_epoch(game, 2)
+    once = await revoked_at()
+    # The end that a token had before is kept.
+    assert once[first] == 7
+    assert (once[second] or 0) > 7
+    assert [at for token_id, at in once.items() if token_id not in (first, second)] == [None]
+    await store_of(served).raise_epoch(game, 2)
+    assert await revoked_at() == once
 
 
 async def test_epochs_raised_at_once_are_all_counted(served: Served) -> None:

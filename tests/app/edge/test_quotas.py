@@ -16,6 +16,7 @@ from app.base.clock import DAY_MS, now_ms
 from app.base.errors import QuotaExceeded
 from app.base.off_loop import whose
 from app.base.pace import Pace
+from app.edge import quotas as module
 from app.edge.auth import Caller as Checked
 from app.edge.auth import hash_of, new_key
 from app.edge.quotas import QUOTAS
@@ -33,6 +34,7 @@ from tests.app.real_server import local_settings, running_server
 from tests.app.seated import SHORT, Bot, HttpBot
 from tests.app.typed import interintent
 from tests.app.watcher import watching
+from tests.records import load
 
 GAME = {"drive": "manual", "seats": [{"agent": "random"}]}
 
@@ -69,12 +71,12 @@ async def mine(caller: Caller, headers: dict[str, str]) -> dict[str, dict[str, A
 
 
 async def test_each_quota_of_games_is_refused_by_name_and_nothing_is_written(caller: Caller) -> None:
-    _, headers = await limited(caller, games_a_day=5, open_games=3, batch_size=4)
+    _, headers = await limited(caller, games_a_day=5, open_games=3, batch_size=3)
 
     async def post(count: int) -> httpx.Response:
         return await caller.post("/games", json={**GAME, "count": count}, headers=headers)
 
-    over(await post(5), "batch_size")
+    over(await post(4), "batch_size")
     assert (await post(3)).status_code == 201
     before = await caller.rows()
     over(await post(1), "open_games")
@@ -91,6 +93,36 @@ async def test_each_quota_of_games_is_refused_by_name_and_nothing_is_written(cal
     told = over(await post(1), "games_a_day")
     assert told["limit"] == 5
     assert (await mine(caller, headers))["games_a_day"]["left"] == 0
+
+
+async def test_a_record_is_no_open_game_but_a_game_of_the_day(caller: Caller) -> None:
+    owner, headers = await limited(caller, games_a_day=3, open_games=1)
+    assert (await caller.post("/games", json=GAME, headers=headers)).status_code == 201
+    # The owner has more open games than it may have from now on: it may still bring what is over.
+    await QuotaStore(caller.services.database).change(owner, {"open_games": 0}, frozenset())
+    await caller.services.quotas.read()
+    over(await caller.post("/games", json=GAME, headers=headers), "open_games")
+    brought = [
+        await caller.post("/games/import", json=load("forced-team"), headers=headers) for _ in range(3)
+    ]
+    assert [answer.status_code for answer in brought[:2]] == [201, 201]
+    over(brought[2], "games_a_day")
+    assert (await mine(caller, headers))["open_games"]["used"] == 1
+
+
+async def test_bytes_of_yesterday_do_not_count_today(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, _ = await limited(caller, bytes_a_day=300)
+    counting = caller.services.quotas
+    now = now_ms()
+    monkeypatch.setattr(module, "now_ms", lambda: now)
+    counting.receive(owner, 300)
+    await counting._store_received()
+    with pytest.raises(QuotaExceeded, match="bytes_a_day"):
+        counting.receive(owner, 1)
+    now += DAY_MS
+    counting.receive(owner, 300)
+    with pytest.raises(QuotaExceeded, match="bytes_a_day"):
+        counting.receive(owner, 1)
 
 
 async def test_seeks_and_games_with_open_seats_count_as_games_of_the_day(caller: Caller) -> None:
