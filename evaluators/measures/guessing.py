@@ -137,10 +137,10 @@ class BeliefScores:
         self.roles = RoleScores()
         self.beliefs = 0
         """The number of beliefs that are guesses about a speech."""
-        self.left_out: Counter[NoGuess] = Counter()
-        """The number of all other beliefs, by reason."""
         self.scored = 0
         """The number of these that are about a speech that gives an item."""
+        self.left_out: Counter[NoGuess] = Counter()
+        """The number of all other beliefs, by reason."""
         self.of_roles_alone = 0
         """The number of scored beliefs in games whose beliefs name no intention at all. Such records, as the
         authors' program writes them, hold only roles, so a missing intention does not count as silence."""
@@ -166,7 +166,8 @@ class BeliefScores:
         for (seat, reason), n in beliefs.left_out.items():
             if seats is None or seat in seats:
                 self.left_out[reason] += n
-        named = any(guess.intentions for guess in guesses.values())
+        # Of all seats: beside one that names an intention, a seat that names none is silent.
+        named = any(guess.intentions for guess in beliefs.guesses.values())
         for item in beliefs.items:
             guess = guesses.get(item.id)
             if guess is None:

@@ -207,6 +207,21 @@ def test_beliefs_of_roles_alone_are_no_silence_about_intentions() -> None:
     assert scores.intentions.total == Counts(1, 1, 2)
 
 
+def test_a_seat_that_names_no_intention_is_silent_counted_alone_as_it_is_among_all() -> None:
+    # The game's beliefs are not of roles alone: seat 4 names an intention.
+    game = by_hand(
+        {
+            "1.1.speak.2": chose(2, HEARD),
+            "1.1.speak.3": [belief(3, 2, "", Role.PERCIVAL)],
+            "1.1.speak.4": [belief(4, 2, HEARD, Role.MERLIN)],
+        }
+    )
+    for seats, counts in ((None, Counts(1, 1, 2)), ([3], Counts(0, 0, 1)), ([4], Counts(1, 1, 1))):
+        scores = BeliefScores()
+        scores.add(game, seats)
+        assert (scores.intentions.total, scores.of_roles_alone) == (counts, 0), seats
+
+
 def test_beliefs_of_a_defaulted_turn_are_left_out() -> None:
     def answer(game: State, request: Request) -> Any:
         if request.id != "1.1.speak.3":
