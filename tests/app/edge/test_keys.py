@@ -381,7 +381,8 @@ async def test_a_raised_epoch_revokes_the_seats_tokens_once_and_no_other_seats(s
     store = TokenStore(served.services.database)
     minted, _ = await store.page(owner=None, within=[game], limit=10, cursor=None)
     first, second = (token.token_id for token in minted if token.seat == 2)
-    await store.revoke(first, 7)
+    assert await store.revoke(first, 7)
+    assert not await store.revoke(first, 8)
 
     async def revoked_at() -> dict[str, int | None]:
         rows, _ = await store.page(owner=None, within=[game], limit=10, cursor=None)

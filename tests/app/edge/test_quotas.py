@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -373,6 +374,21 @@ async def test_a_socket_beyond_the_quota_is_closed_with_its_name(tmp_path: Path)
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 4429
             assert "quota=sockets" in closed.value.rcvd.reason
+
+
+async def test_each_socket_that_closes_makes_room_for_one(caller: Caller) -> None:
+    owner, _ = await limited(caller, sockets=2)
+    counting = caller.services.quotas
+    with ExitStack() as lasting:
+        lasting.enter_context(counting.open(owner))
+        with counting.open(owner):
+            pass
+        lasting.enter_context(counting.open(owner))
+        with pytest.raises(QuotaExceeded, match="sockets"):
+            lasting.enter_context(counting.open(owner))
+        # Those of its tokens are counted apart.
+        lasting.enter_context(counting.open(owner, by_token=True))
+    assert not counting._open
 
 
 # --- what models cost ------------------------------------------------------------------------

@@ -251,6 +251,13 @@ def test_the_schema_of_notes_takes_twenty_answers_under_names_of_64_characters()
     assert not schema.is_valid({"answers": {"a": "x" * 4_001}})
 
 
+def test_the_schema_of_a_team_takes_seats_of_the_table_alone(asked: tuple[State, Request]) -> None:
+    state, request = asked
+    schema = Draft202012Validator(action_schema(state.table, state.hand(request.seat), request))
+    for team, fits in (([1, 5], True), ([5, 6], False), ([0, 1], False), ([1, 1], False), ([1, 2, 3], False)):
+        assert schema.is_valid({"team": team}) is fits, team
+
+
 def test_the_schema_of_thoughts_names_the_other_seats_and_each_stage_once(
     asked: tuple[State, Request],
 ) -> None:
@@ -325,6 +332,13 @@ def test_a_thought_is_read_as_it_was_sent(asked: tuple[State, Request]) -> None:
     assert list(found.sent) == sent
     stored = stored_action(request, shown_action(default(asked[0].table, request)), found.sent)
     assert stored.thoughts == expected
+
+
+def test_a_final_selection_is_changed_if_the_seat_says_so(asked: tuple[State, Request]) -> None:
+    for said, changed in (({}, False), ({"changed": False}, False), ({"changed": True}, True)):
+        (thought,) = read(asked, {**CHOSEN, "stage": "final", **said}).kept
+        assert isinstance(thought, IntentionsSelected)
+        assert thought.changed is changed, said
 
 
 def test_a_thought_of_one_type_and_stage_is_sent_once_and_the_first_is_kept(

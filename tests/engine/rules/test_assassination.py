@@ -86,6 +86,14 @@ def test_a_shooter_who_is_not_at_the_table_is_refused(shooter: int) -> None:
     assert refusal.value.pointer == "/shooter"
 
 
+@pytest.mark.parametrize("shooter", [True, 1.0, "1"])
+def test_the_shooter_is_named_by_a_whole_number_since_it_enters_the_log(shooter: object) -> None:
+    deal = [Role(name) for name in ["assassin", "merlin", "percival", "servant", "morgana"]]
+    with pytest.raises(InvalidProfile) as refusal:
+        create(make_profile("official"), 1, deal=deal, shooter=shooter)  # type: ignore[arg-type]
+    assert refusal.value.pointer == "/shooter"
+
+
 # --- one shot after any quest ---
 
 

@@ -144,6 +144,15 @@ def test_a_forced_team_goes_without_a_vote() -> None:
     assert (last.votes, last.approved, last.forced, last.team) == ((), False, True, (2, 3))
 
 
+def test_a_forced_team_that_its_leader_changed_is_remembered_as_proposed_and_as_it_went() -> None:
+    game = Play(max_rejections=1, on_max_rejections="forced_team", reconsideration=True)
+    game.propose(1, 2)
+    game.do((1, Reconsider((1, 3))))
+    game.quest()
+    (only,) = game.state.table.tallies
+    assert (only.proposed, only.team, only.forced) == ((1, 2), (1, 3), True)
+
+
 def test_the_last_rejection_may_fail_the_quest_and_let_the_game_go_on() -> None:
     game = Play(max_rejections=2, on_max_rejections="quest_fails")
     game.reject()

@@ -137,6 +137,7 @@ def test_what_a_seat_remembers_is_as_its_latest_agent_keeps_it() -> None:
             for memory in (before, after)
         ]
         log = [*game.log[:first], seated[0], *game.log[first:second], seated[1], *game.log[second:]]
+        log.append(seated[0])  # Later than the belief.
         assert len(list(believed(read_game("g", log)))) == guesses
 
 

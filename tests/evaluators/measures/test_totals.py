@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evaluators.ground.answers import Guess
+from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import Item, Variant, items
 from evaluators.measures.scoring import Totals
 from tests.evaluators.talk import by_hand, chose
@@ -87,3 +87,14 @@ def test_the_twenty_texts_that_name_no_intention_most_often_are_shown() -> None:
     # They count as named, and belong to no category.
     assert told["micro"]["predicted"] == 42
     assert told["by_category"]["persuasion"]["predicted"] == 2
+
+
+def test_texts_that_are_discarded_count_as_named_in_no_group_either() -> None:
+    counted: list[tuple[Unmapped, int]] = [("count", 3), ("discard", 1)]
+    for unmapped, predicted in counted:
+        totals = Totals(unmapped)
+        item = asked("g")[0]
+        totals.add(item, Guess(item.id, frozenset({CONVINCE}), ("trust me", "follow me")))
+        told = totals.as_json()
+        whole = (told["micro"], told["by_round"]["1"], told["by_role"]["percival"], told["by_side"]["loyal"])
+        assert [group["predicted"] for group in whole] == [predicted] * 4, unmapped
