@@ -15,26 +15,35 @@ _HARMLESS: Final = ("/budget", "/title", "/about")
 
 
 def look_levels(looks: Sequence[Mapping[str, Any]], planned: int, games: int) -> list[dict[str, Any]]:
-    """The looks at a study with the p value below which a difference counts at each; the last is that of a
-    report now, at so many games. Looks at no more games than an earlier one saw are one look. Each has spent
-    what was due by the number of games that was planned then: the report of a complete study everything,
-    whatever was planned later.
+    """The looks at a study with the p value below which a difference counts at each, by number of games; a
+    report now, at so many games, is one of them. Looks at the same number of games are one look. Each has
+    spent what was due by the largest number of games planned until then: the report of a complete study
+    everything, whatever was planned later, and a report after the plan was cut no more than an early look.
     """
+    every = [*looks, {"games": games, "planned": planned}]
+    plans = _largest_plans(every, planned)
     due: dict[int, float] = {}
-    for look in (*looks, {"games": games, "planned": planned}):
-        seen = min(int(look["games"]), planned)
-        if seen > 0:
-            share = int(look["games"]) / int(look.get("planned", planned))
-            due[seen] = max(due.get(seen, 0.0), spent(share))
+    for look, plan in zip(every, plans, strict=True):
+        if seen := int(look["games"]):
+            due[seen] = max(due.get(seen, 0.0), spent(seen / plan))
     at = sorted(due)
     spends = list(accumulate((due[count] for count in at), max))
-    found = levels([count / planned for count in at], spends=spends)
+    found = levels([count / plans[-1] for count in at], spends=spends)
     return [{"games": count, "level": level} for count, level in zip(at, found, strict=True)]
 
 
-def completed(looks: Iterable[Mapping[str, Any]], planned: int) -> int:
-    """At how many games this study was complete and reported before so many were planned; 0: at none."""
-    return max((look["games"] for look in looks if look.get("planned") == look["games"] < planned), default=0)
+def completed(looks: Sequence[Mapping[str, Any]], planned: int) -> int:
+    """At how many games this study was complete and reported before so many were planned; 0: at none. A
+    study whose plan was cut after a look is never complete at the smaller plan.
+    """
+    plans = _largest_plans(looks, planned)
+    complete = (look["games"] for look, plan in zip(looks, plans, strict=True) if look["games"] == plan)
+    return max((games for games in complete if games < planned), default=0)
+
+
+def _largest_plans(looks: Iterable[Mapping[str, Any]], planned: int) -> list[int]:
+    """For each look the largest number of games planned until then; ``planned`` where a look has none."""
+    return list(accumulate((int(look.get("planned", planned)) for look in looks), max))
 
 
 def notes_of(described: Mapping[str, Any]) -> list[str]:
@@ -64,11 +73,16 @@ def _notes(described: Mapping[str, Any]) -> Iterator[str]:
         yield f"EARLY LOOK: {games} of {planned} games are played.{bound}"
     if (complete := completed(looks, planned)) and complete < games:
         yield f"{games_added(complete, planned)} Differences stand with their intervals alone."
-    earlier = sorted({look["games"] for look in looks if look["games"] < games} - {complete})
-    if earlier:
+    seen = {(look["games"], look.get("planned", planned)) for look in looks}
+    if earlier := sorted(seen - {(games, planned), (complete, complete)}):
         bound = "" if level is None else f"; now a difference counts only {_below(level)}"
-        at = ", ".join(map(str, earlier))
-        yield f"There were early looks at {at} of {planned} games, corrected by alpha spending{bound}."
+        at = ", ".join(f"{count} of {plan}" for count, plan in earlier)
+        yield f"There were early looks at {at} games, corrected by alpha spending{bound}."
+    if (largest := max((plan for _, plan in seen), default=0)) > planned:
+        yield (
+            f"The plan was cut from {largest} to {planned} games after a look. This gives nothing back: "
+            f"differences count as at a look at {games} of {largest} games."
+        )
     for cell in described.get("cells", ()):
         for endpoint, served in cell.get("served", {}).items():
             if len(served) > 1:

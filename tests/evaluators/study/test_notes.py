@@ -2,7 +2,11 @@
 
 from typing import Any
 
-from evaluators.study.notes import look_levels, notes_of
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from evaluators.study.notes import completed, look_levels, notes_of
 
 
 def told(**changed: Any) -> dict[str, Any]:
@@ -44,3 +48,36 @@ def test_looks_at_the_same_games_are_one_and_the_last_is_the_reports_own() -> No
     assert first["level"] == levels[0]["level"]
     early = notes_of(told(games=10, looks=[{"games": 10}], levels=look_levels([{"games": 10}], 20, 10)))
     assert any(note.startswith("EARLY LOOK: 10 of 20 games") for note in early)
+
+
+def test_a_plan_that_is_cut_after_a_look_gives_nothing_back() -> None:
+    looks = [{"games": 20, "planned": 80}, {"games": 20, "planned": 20}]
+    early = look_levels(looks[:1], 80, 20)
+    assert look_levels(looks[:1], 20, 20) == look_levels(looks, 20, 20) == early
+    notes = notes_of(told(looks=looks, levels=early))
+    assert "early looks at 20 of 80 games, corrected" in notes[1]
+    assert "now a difference counts only with p below 1e-05" in notes[1]
+    assert "The plan was cut from 80 to 20 games after a look." in notes[2]
+    # The games that were cut may come back: the study was never complete, and the rest is still to be spent.
+    assert completed(looks, 80) == completed(looks, 40) == 0
+    whole = look_levels(looks, 80, 80)
+    assert [one["games"] for one in whole] == [20, 80]
+    assert whole == look_levels(looks[:1], 80, 80)
+    assert completed([{"games": 20, "planned": 20}], 80) == 20
+
+
+def test_a_look_at_games_that_were_cut_is_told() -> None:
+    looks = [{"games": 40, "planned": 80}]
+    levels = {one["games"]: one["level"] for one in look_levels(looks, 20, 20)}
+    assert levels[20] == pytest.approx(look_levels([], 80, 20)[0]["level"], rel=1e-3)
+    assert "early looks at 40 of 80 games" in notes_of(told(looks=looks))[1]
+
+
+def test_whoever_cuts_the_plan_where_a_difference_shows_errs_in_five_per_cent() -> None:
+    at, planned = np.array([20, 40, 60, 80]), 80
+    looks = [{"games": int(games), "planned": planned} for games in at]
+    cut = [look_levels(looks[: n + 1], look["games"], look["games"]) for n, look in enumerate(looks)]
+    steps = np.random.default_rng(5).normal(size=(200_000, 4)) * np.sqrt(np.diff(at / planned, prepend=0.0))
+    p = 2 * ndtr(-np.abs(np.cumsum(steps, axis=1) / np.sqrt(at / planned)))
+    found = p <= np.array([levels[-1]["level"] for levels in cut])
+    assert found.any(axis=1).mean() == pytest.approx(0.05, abs=0.002)
