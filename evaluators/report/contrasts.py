@@ -34,7 +34,7 @@ from evaluators.statistics.figures import (
     Kind,
     nothing,
 )
-from evaluators.statistics.intervals import Counts
+from evaluators.statistics.intervals import Counts, snapped
 from evaluators.statistics.mixed import ALL_EQUAL, Mixed, MixedRow, mixed
 
 __all__ = [
@@ -699,7 +699,7 @@ def _row(
             nothing("nothing counted")
             if values[at] is None or values[at + 1] is None
             else Figure(
-                compared.excluded.levels[at] - compared.excluded.levels[at + 1],
+                snapped(compared.excluded.levels[at] - compared.excluded.levels[at + 1]),
                 games=sum(figure.games or 0 for figure in compared.levels[at : at + 2]),
                 note=f"{' − '.join(asked.factor.levels)} where {asked.by.name} is {level}",
             )

@@ -35,7 +35,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Final, Literal
 
 from evaluators.statistics.figures import MEANS, RULES, Kind
-from evaluators.statistics.intervals import Counts, Interval, jackknife, limits, wilson
+from evaluators.statistics.intervals import Counts, Interval, jackknife, limits, snapped, wilson
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,7 +127,7 @@ def contrast(
     shape = _Shape(kind, width)
     levels = tuple(float(shape.value(table.sum(axis=0))) for table in tables)
     weights = _WEIGHTS[len(cells)]
-    value = float(sum(weight * level for weight, level in zip(weights, levels, strict=True)))
+    value = snapped(sum(weight * level for weight, level in zip(weights, levels, strict=True)))
     units = tuple(int(table.any(axis=1).sum()) for table in tables)
     if isnan(value):
         return Difference(levels, nan, nan, nan, nan, units, paired, "none")

@@ -37,6 +37,7 @@ from evaluators.statistics.intervals import (
     pooled_f1,
     pooled_recall,
     ratio,
+    snapped,
     wilson,
 )
 
@@ -298,7 +299,7 @@ class FigureTally:
 def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None) -> Figure:
     width = max(map(len, clusters.counts.values()))
     by_cluster = [_wide(counts, width) for counts in clusters.counts.values()]
-    sums = [sum(column) for column in zip(*by_cluster, strict=True)]
+    sums = [snapped(sum(column)) for column in zip(*by_cluster, strict=True)]
     games, n = clusters.games, clusters.items or None
     if kind == "sum":
         return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)

@@ -49,6 +49,7 @@ __all__ = [
     "ratio",
     "score_limits",
     "share",
+    "snapped",
     "student_p",
     "student_quantile",
     "wilson",
@@ -147,6 +148,15 @@ class Spread(NamedTuple):
     """The games that say something about the figure and without which it would still be defined."""
 
 
+def snapped(value: float) -> float:
+    """The value; 0 where it is only what rounding has left of a sum or difference of equal parts."""
+    return 0.0 if 0 < abs(value) < _RESIDUE else value
+
+
+_RESIDUE: Final = 1e-9
+"""Sums of counts and scores, and differences of their means, are larger or 0."""
+
+
 def jackknife(games: Collection[Counts], statistic: Statistic = ratio) -> Spread:
     """The figure over games, given by their counts, and its variance by leaving out each game in turn.
 
@@ -154,7 +164,7 @@ def jackknife(games: Collection[Counts], statistic: Statistic = ratio) -> Spread
     there are games: if two games of thirty carry the variance, it is known no better than from two.
     """
     sums = [fsum(column) for column in zip(*games, strict=True)]
-    value = statistic(sums) if games else nan
+    value = snapped(statistic(sums)) if games else nan
     if isnan(value):
         return Spread(nan, nan, 0, len(games))
     deviations = []

@@ -13,7 +13,7 @@ from math import isfinite, sqrt
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from evaluators.statistics.intervals import student_p, student_quantile
+from evaluators.statistics.intervals import snapped, student_p, student_quantile
 
 __all__ = ["ALL_EQUAL", "Mixed", "MixedRow", "mixed"]
 
@@ -168,7 +168,7 @@ def _fitted(
             continue
         if scale <= _NONE_LEFT * float(np.var(y)):
             return "the parts explain all, so nothing is left for an error"
-        effect, error = float(result.fe_params[1]), float(result.bse_fe[1])
+        effect, error = snapped(float(result.fe_params[1])), float(result.bse_fe[1])
         if not isfinite(error) or error <= 0:
             return "the standard error cannot be computed"
         return effect, error, {**variances, "rest": scale}
@@ -176,7 +176,7 @@ def _fitted(
     error = sqrt(float(plain.cov_params()[1, 1]))
     if error <= 1e-12 * max(1.0, abs(float(plain.params[1]))):
         return "the games of each condition do not differ"
-    return float(plain.params[1]), error, {"rest": float(plain.scale)}
+    return snapped(float(plain.params[1])), error, {"rest": float(plain.scale)}
 
 
 def _apart(parts: dict[str, list[str]]) -> list[int]:

@@ -361,6 +361,14 @@ def test_games_that_do_not_differ_claim_no_certainty() -> None:
     assert same.p_value == 1.0
 
 
+def test_levels_that_differ_by_rounding_alone_do_not_differ() -> None:
+    one, two = cell((0.1, 1), (0.2, 1), (0.3, 1)), cell((0.3, 1), (0.2, 1), (0.1, 1))
+    told = contrast((one, two), "mean", paired=False)
+    assert told.levels[0] != told.levels[1]
+    assert told.value == 0
+    assert told.low < 0 < told.high
+
+
 def test_pairs_without_a_partner_stay_in() -> None:
     one, two = cell((3, 7), (5, 6), (2, 9), (6, 8)), cell((1, 5), (2, 8), (4, 9))
     told = contrast((one, two), "share", paired=True)

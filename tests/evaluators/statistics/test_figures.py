@@ -169,3 +169,14 @@ def test_two_tallies_of_different_games_merge_into_what_one_would_have_counted(h
 def test_up_to_250_games_each_game_is_its_own_cluster() -> None:
     assert set(tallied(some(0, BLOCKS)).clusters(KEY).counts) == {f"g{number}" for number in range(BLOCKS)}
     assert all(name.startswith("block ") for name in tallied(some(0, BLOCKS + 1)).clusters(KEY).counts)
+
+
+def test_what_rounding_leaves_of_a_difference_is_nought() -> None:
+    games = {"a": (0.1, 1), "b": (0.2, 1), "c": (-0.3, 1)}
+    assert sum(counts[0] for counts in games.values()) != 0
+    changed = figure(games, "mean")
+    assert (changed.value, changed.num) == (0, 0)
+    assert changed.low is not None
+    assert changed.low < 0
+    alone = figure({"a": (0.1 + 0.2 - 0.3, 1), "b": (0, 1)}, "mean")
+    assert (alone.value, alone.num) == (0, 0)
