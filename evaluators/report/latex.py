@@ -15,7 +15,7 @@ from textwrap import wrap
 from typing import Final
 
 from engine.intentions import BY_ID
-from evaluators.report.tables import PAPER, QUESTIONS, Column, Report, ReportTable, TableRow, Unit
+from evaluators.report.tables import PAPER, QUESTIONS, Column, Report, ReportTable, TableRow
 from evaluators.statistics.figures import Figure
 
 __all__ = ["as_latex", "escaped"]
@@ -159,36 +159,38 @@ def _row(table: ReportTable, row: TableRow, labels: list[float]) -> str:
         rf"\raggedright {_label(label)}" if share else escaped(_words(label))
         for label, share in zip(row.labels, labels, strict=True)
     ]
-    figures = [_figure(row.figures.get(column.name), column.unit) for column in table.columns]
+    figures = [_figure(row.figures.get(column.name), column) for column in table.columns]
     return " & ".join([*names, *figures]) + r" \\"
 
 
-def _figure(figure: Figure | None, unit: Unit) -> str:
+def _figure(figure: Figure | None, column: Column) -> str:
     """A figure, and below it its interval if there is any."""
-    value, interval = _value(figure, unit), _interval(figure, unit)
+    value, interval = _value(figure, column), _interval(figure, column)
     return rf"\withinterval{{{value}}}{{{interval}}}" if interval else value
 
 
-def _value(figure: Figure | None, unit: Unit) -> str:
+def _value(figure: Figure | None, column: Column) -> str:
     if figure is None:
         return ""
     if figure.value is None:
         return "--"
-    shown = _number(figure.value, unit)
+    shown = _number(figure.value, column)
     return rf"\textit{{{shown}}}" if figure.method == "published" else shown
 
 
-def _interval(figure: Figure | None, unit: Unit) -> str:
+def _interval(figure: Figure | None, column: Column) -> str:
     if figure is None or figure.value is None or figure.low is None or figure.high is None:
         return ""
-    return f"{_number(figure.low, unit)}, {_number(figure.high, unit)}"
+    return f"{_number(figure.low, column)}, {_number(figure.high, column)}"
 
 
-def _number(value: float, unit: Unit) -> str:
-    if unit == "share":
+def _number(value: float, column: Column) -> str:
+    if column.is_tiny(value):
+        return "$<$ 0.001"
+    if column.unit == "share":
         shown = f"{100 * value:z.1f}"
     else:
-        shown = f"{value:,.0f}" if unit == "count" else f"{value:z.3f}"
+        shown = f"{value:,.0f}" if column.unit == "count" else f"{value:z.3f}"
     return f"${shown}$" if shown.startswith("-") else shown
 
 

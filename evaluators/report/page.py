@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from engine.intentions import BY_ID
 from evaluators.report.paper import NO_JUDGEMENTS
-from evaluators.report.tables import PAPER, SECTIONS, Report, ReportTable, Unit
+from evaluators.report.tables import PAPER, SECTIONS, Column, Report, ReportTable, Unit
 from evaluators.statistics.figures import Figure
 
 __all__ = ["MISSING", "as_html"]
@@ -55,7 +55,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "shown": _shown,
+        "shown": _cell,
         "exact": _exact,
         "counts": _counts,
         "together": _together,
@@ -85,6 +85,10 @@ def _svg(plot: Any) -> Markup:
     start, svg = plot.svg.split("<svg", 1)
     words = Markup(' role="img" aria-label="{}"').format(plot.words)
     return Markup(start + "<svg") + words + Markup(svg)
+
+
+def _cell(value: float, column: Column) -> str:
+    return "< 0.001" if column.is_tiny(value) else _shown(value, column.unit)
 
 
 def _shown(value: float, unit: Unit) -> str:

@@ -73,6 +73,11 @@ class Column:
     name: str
     unit: Unit = "share"
 
+    def is_tiny(self, value: float) -> bool:
+        """Whether this is a p value below 0.001, which three decimals would show as 0."""
+        of_p = self.name in ("p", "p, Holm") or self.name.endswith((": p", "test p"))
+        return of_p and value < 0.001
+
 
 @dataclass(frozen=True, slots=True)
 class TableRow:

@@ -32,6 +32,7 @@ from evaluators.report.tables import (
     Report,
     ReportTable,
     TableRow,
+    as_csv,
     public_part,
 )
 from evaluators.statistics.figures import Figure
@@ -417,6 +418,20 @@ def test_the_first_page_warns_of_small_groups_judges_and_defaults() -> None:
 
 
 # --- LaTeX and files ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["p", "p, Holm", "sign test p", "worst case: p"])
+def test_a_small_p_value_is_not_shown_as_nought(column: str) -> None:
+    columns = (Column(column, "number"), Column("difference", "number"))
+    row = TableRow(("row",), {column: Figure(0.00025), "difference": Figure(0.00025)})
+    table = ReportTable("contrasts", QUESTIONS, "Title", "", ("head",), columns, (row,))
+    report = replace(made(), tables=(table,), notes=(), notes_on_gold=())
+    page = as_html(report, drawn=False)
+    assert 'data-value="0.00025" data-low="" data-high="">&lt; 0.001' in page
+    assert page.count(">0.000") == 1  # the difference
+    if column != "worst case: p":  # which LaTeX leaves out
+        assert r"row & $<$ 0.001 & 0.000 \\" in as_latex(report)
+    assert "0.00025" in as_csv(report)
 
 
 def test_latex_has_every_number_of_the_paper_s_tables_escaped_and_balanced() -> None:

@@ -103,16 +103,16 @@ export const Behind = ({ report, chosen, close }: { report: Report; chosen: Chos
         <bdi>{labelOf(row)}</bdi> · {column.name}
       </p>
       <p class="big">
-        {figure.value === null ? "–" : shown(figure.value, column.unit)}
+        {figure.value === null ? "–" : shown(figure.value, column)}
         {column.unit === "share" && figure.value !== null && <small> %</small>}
       </p>
       <Bar table={table} column={column} figure={figure} />
       <dl class="about-figure">
-        {range(figure, column.unit) && (
+        {range(figure, column) && (
           <div>
             <dt>95 % interval</dt>
             <dd>
-              {range(figure, column.unit)} ({figure.method})
+              {range(figure, column)} ({figure.method})
             </dd>
           </div>
         )}
@@ -138,8 +138,8 @@ export const Behind = ({ report, chosen, close }: { report: Report; chosen: Chos
           <div>
             <dt>With excluded games</dt>
             <dd>
-              {two.value === null ? "–" : shown(two.value, column.unit)}
-              {range(two, column.unit) && ` (${range(two, column.unit)})`} {counts(two)}
+              {two.value === null ? "–" : shown(two.value, column)}
+              {range(two, column) && ` (${range(two, column)})`} {counts(two)}
             </dd>
           </div>
         )}

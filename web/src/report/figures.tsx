@@ -7,14 +7,15 @@ export type Column = ReportTable["columns"][number];
 const whole = new Intl.NumberFormat("en");
 const some = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
 
-export const shown = (value: number, unit: Column["unit"]): string => {
+export const shown = (value: number, { name, unit }: Column): string => {
+  if (value < 0.001 && /^(p|p, Holm|.*(: p|test p))$/.test(name)) return "< 0.001";
   if (unit === "count") return whole.format(Math.round(value));
   // A true minus, as the report's own sentences have it.
   return (unit === "share" ? (100 * value).toFixed(1) : value.toFixed(3)).replace("-", "\u2212");
 };
 
-export const range = (figure: ReportFigure, unit: Column["unit"]): string | undefined =>
-  figure.low === null || figure.high === null ? undefined : `${shown(figure.low, unit)} to ${shown(figure.high, unit)}`;
+export const range = (figure: ReportFigure, column: Column): string | undefined =>
+  figure.low === null || figure.high === null ? undefined : `${shown(figure.low, column)} to ${shown(figure.high, column)}`;
 
 export const counts = (figure: ReportFigure): string => {
   const parts: string[] = [];

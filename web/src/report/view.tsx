@@ -116,9 +116,9 @@ const Cell = ({ table, column, figure, choose }: { table: ReportTable; column: C
   const two = figure.with_excluded;
   const inside = (
     <>
-      <span class="value">{figure.value === null ? "–" : shown(figure.value, column.unit)}</span>
+      <span class="value">{figure.value === null ? "–" : shown(figure.value, column)}</span>
       <Bar table={table} column={column} figure={figure} />
-      {range(figure, column.unit) && <small>{range(figure, column.unit)}</small>}
+      {range(figure, column) && <small>{range(figure, column)}</small>}
       {counts(figure) && <small>{counts(figure)}</small>}
     </>
   );
@@ -134,7 +134,7 @@ const Cell = ({ table, column, figure, choose }: { table: ReportTable; column: C
       {figure.note && <small class="why">{figure.note}</small>}
       {two && (
         <small class="why">
-          with excluded games: {two.value === null ? "–" : shown(two.value, column.unit)} {range(two, column.unit) && `(${range(two, column.unit)})`}
+          with excluded games: {two.value === null ? "–" : shown(two.value, column)} {range(two, column) && `(${range(two, column)})`}
         </small>
       )}
     </td>
