@@ -409,8 +409,8 @@ def association(tally: FigureTally) -> ReportTable:
             TableRow(
                 (of, f"{unit}s"),
                 {
-                    "r, by the result": _within_ends(tally.figure_of(joint, _u_of_relation, _NOT_JUDGED)),
-                    "result, by r": _within_ends(tally.figure_of(joint, _u_of_result, _NOT_JUDGED)),
+                    "r, by the result": _within_ends(tally.figure_of(joint, _u_of_relation, _ONE_RELATION)),
+                    "result, by r": _within_ends(tally.figure_of(joint, _u_of_result, _ONE_WINNER)),
                 },
             )
         )
@@ -421,8 +421,8 @@ def association(tally: FigureTally) -> ReportTable:
         "How much of the uncertainty about one thing the other removes, from 0 (nothing) to 1 (all): whether "
         "loyal's r is at least evil's, and whether loyal won; ties count as at least, as in the authors' "
         "script, whose direction comes first. r as in the table above; the script's own sums are recomputed "
-        "by interintent authors check. U is 0 where the one never varies. Its interval is rough, and cut at "
-        "0 and 1.",
+        "by interintent authors check. U is undefined where the thing itself never varies. Its interval is "
+        "rough, and cut at 0 and 1.",
         ("r", "of"),
         (Column("r, by the result", "number"), Column("result, by r", "number")),
         tuple(rows),
@@ -431,6 +431,10 @@ def association(tally: FigureTally) -> ReportTable:
 
 
 _NOT_JUDGED: Final = "nobody judged both sides' intentions both ways"
+
+_ONE_RELATION: Final = "undefined: loyal's r is always at least evil's, or never"
+
+_ONE_WINNER: Final = "undefined: one side always won"
 
 
 def _within_ends(u: Figure) -> Figure:

@@ -389,6 +389,17 @@ def test_theil_s_u_is_of_the_quests_in_the_table_of_links() -> None:
     assert other.value == pytest.approx(theils_u([(won, higher) for higher, won in drawn]))
 
 
+def test_theil_s_u_of_what_never_varies_is_undefined() -> None:
+    builder = ReportBuilder()
+    game = scripted_game(1)
+    builder.add(ReportedGame(game, judged(game)))
+    table = make_report(builder).table("association")
+    figure = table.figure(("selection, per teammates", "games"), "result, by r")
+    assert (figure.value, figure.low, figure.note) == (None, None, "undefined: one side always won")
+    figure = table.figure(("selection, per teammates", "games"), "r, by the result")
+    assert (figure.value, figure.note[:9]) == (None, "undefined")
+
+
 # --- notices --------------------------------------------------------------------------------------------
 
 

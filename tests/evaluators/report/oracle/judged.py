@@ -110,7 +110,7 @@ def associations(games: Iterable[OneGame]) -> Rows:
     return rows
 
 
-def _removed(pairs: Mapping[tuple[bool, bool], float], by: int) -> float:
+def _removed(pairs: Mapping[tuple[bool, bool], float], by: int) -> float | None:
     shares = {pair: n / sum(pairs.values()) for pair, n in pairs.items() if n}
     alone: list[dict[bool, float]] = [{}, {}]
     for pair, share in shares.items():
@@ -118,7 +118,7 @@ def _removed(pairs: Mapping[tuple[bool, bool], float], by: int) -> float:
             alone[at][pair[at]] = alone[at].get(pair[at], 0) + share
     uncertain = -sum(share * log2(share) for share in alone[by].values())
     common = sum(p * log2(p / alone[0][one] / alone[1][other]) for (one, other), p in shares.items())
-    return common / uncertain if uncertain else 0.0
+    return common / uncertain if uncertain else None
 
 
 def _link(game: OneGame, rows: list[dict[str, Any]], name: str, sums: Sums) -> None:
