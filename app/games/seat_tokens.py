@@ -13,7 +13,7 @@ from app.base.clock import now_ms, timestamp
 from app.base.errors import CodeSpent, Forbidden, InvalidRequest, NotFound
 from app.edge.auth import ANYBODY, TRUSTED, Caller, Keys, epoch_of
 from app.edge.tokens import MAX_WATCH_S, SEAT_S, Grant
-from app.games.access import Sight, own_seats
+from app.games.access import known_game, own_seats, sight_of
 from app.games.schemas import (
     BatchCreated,
     ClaimCodeView,
@@ -29,7 +29,7 @@ from app.seats.seating import remote_seats
 from app.store.audit import Audit
 from app.store.claim_codes import OFFERED, ClaimCodes, Claimed
 from app.store.db import Database
-from app.store.games import GameStore, new_id
+from app.store.games import GameStore, locked_game, new_id
 from app.store.keys import KeyStore
 from app.store.rows import GameRow, whole
 from app.store.tokens import StoredToken, TokenStore
@@ -94,10 +94,8 @@ class SeatTokens:
             Grant.for_seat(row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller)
         )
 
-    async def for_game(self, row: GameRow, new: NewGameToken, caller: Caller, sight: Sight) -> TokenView:
-        """Mints the requested token. ``sight``: what the caller sees of the game. Raises InvalidRequest, and
-        Forbidden for a seat of somebody else.
-        """
+    async def for_game(self, row: GameRow, new: NewGameToken, caller: Caller) -> TokenView:
+        """Mints the requested token. Raises InvalidRequest, and Forbidden for a seat of somebody else."""
         try:
             viewer = read_viewer(new.viewer, row.players)
         except InvalidInput:
@@ -111,10 +109,8 @@ class SeatTokens:
                 raise InvalidRequest(f"a watch token lasts {MAX_WATCH_S} s at most", "/ttl_s")
             grant = Grant.to_watch(_now_s() + (new.ttl_s or MAX_WATCH_S), game=row.game_id)
             return await self._minted(grant, row.batch_id, caller)
-        if viewer not in sight.answers:
-            raise Forbidden(_OF_OTHERS.format(seat=viewer))
-        epoch = epoch_of(row.epochs, viewer)
-        grant = Grant.for_seat(row.game_id, viewer, epoch, _now_s() + (new.ttl_s or SEAT_S))
+        # The epoch is read where the token is stored.
+        grant = Grant.for_seat(row.game_id, viewer, 0, _now_s() + (new.ttl_s or SEAT_S))
         minted = await self._minted(grant, row.batch_id, caller, raises=new.raise_epoch)
         if new.raise_epoch:
             self._tell(row.game_id, viewer)
@@ -127,7 +123,9 @@ class SeatTokens:
     async def _minted(
         self, grant: Grant, batch_id: str, caller: Caller, *, raises: bool = False
     ) -> TokenView:
-        """Stores the token's row and signs the token. ``raises``: the seat's earlier tokens are revoked."""
+        """Stores the token's row and signs the token. ``raises``: the seat's earlier tokens are revoked.
+        Raises Forbidden for a seat of somebody else.
+        """
         seat = None if grant.viewer == PUBLIC else grant.viewer
         token = StoredToken(
             token_id=new_id("t"),
@@ -140,10 +138,17 @@ class SeatTokens:
             expires_at=grant.expires * 1000,
         )
 
+        owner = await self._store.owner(batch_id)
+
         async def work(connection: AsyncConnection) -> int:
             epoch = grant.epoch
-            if raises and grant.game is not None and seat is not None:
-                epoch = await self._stored_keys.raise_epoch_in(connection, grant.game, seat)
+            if grant.game is not None and seat is not None:
+                # Whose the seat is may have changed since the caller looked.
+                row = known_game(await locked_game(connection, grant.game))
+                _needs_seat(row, seat, caller, owner)
+                epoch = epoch_of(row.epochs, seat)
+                if raises:
+                    epoch = await self._stored_keys.raise_epoch_in(connection, grant.game, seat)
             await self._tokens.add(connection, token)
             await self._audit.add(
                 connection,
@@ -214,28 +219,28 @@ class SeatTokens:
 
     # --- codes -------------------------------------------------------------------------------
 
-    async def claim_code(
-        self, row: GameRow, seat: Seat, ttl_s: int, caller: Caller, sight: Sight
-    ) -> ClaimCodeView:
+    async def claim_code(self, row: GameRow, seat: Seat, ttl_s: int, caller: Caller) -> ClaimCodeView:
         """A new code for the seat; an earlier one that nobody has used is no longer good. A seat that a key
         has, as the game's owner or by a code, is no longer that key's: its tokens are revoked. Raises
         InvalidRequest for a seat that is not played from outside, Forbidden for one that somebody else has.
         """
         if seat not in remote_seats(row.seats):
             raise InvalidRequest(f"seat {seat} of this game is not a remote seat", "/seat", "not_remote")
-        holder = (whole(row.taken) or {}).get(str(seat))
-        is_offered = holder == OFFERED
-        if not is_offered and seat not in sight.answers:
-            raise Forbidden(_OF_OTHERS.format(seat=seat))
-        owned = holder is not None or await self._store.owner(row.batch_id) not in TRUSTED
-        offers = owned and not is_offered
+        owner = await self._store.owner(row.batch_id)
+
+        def epoch(found: GameRow | None) -> int | None:
+            locked = known_game(found)
+            holder = (whole(locked.taken) or {}).get(str(seat))
+            if holder != OFFERED:
+                _needs_seat(locked, seat, caller, owner)
+                if holder is not None or owner not in TRUSTED:
+                    return None
+            return epoch_of(locked.epochs, seat)
+
         expires = now_ms() + ttl_s * 1000
         async with self._audit.noted(caller, "make a code", row.game_id, seat=seat):
-            code = await self._codes.make(
-                row.game_id, seat, epoch_of(row.epochs, seat), expires, by=caller.name, offers=offers
-            )
-        if offers:
-            self._tell(row.game_id, seat)
+            code = await self._codes.make(row.game_id, seat, expires, by=caller.name, epoch=epoch)
+        self._tell(row.game_id, seat)
         return ClaimCodeView(
             game_id=row.game_id,
             seat=seat,
@@ -253,14 +258,15 @@ class SeatTokens:
         self._guesses.check(address, began)
         now = now_ms()
         owner = None if caller.key_id is None else caller.owner
-        claimed = await self._codes.use(
-            code, now, caller, owner, lambda claimed: self._why_spent(claimed, now) is None
-        )
+
+        def check(claimed: Claimed, game: GameRow) -> None:
+            if (why := self._why_spent(claimed, game, now)) is not None:
+                raise CodeSpent(why)
+
+        claimed = await self._codes.use(code, now, caller, owner, check)
         if claimed is None:
             self._guesses.wrong(address, began)
             raise NotFound("no seat has this code; perhaps a newer code has replaced it")
-        if (why := self._why_spent(claimed, now)) is not None:
-            raise CodeSpent(why)
         self._tell(claimed.game_id, claimed.seat)
         expires = _now_s() + SEAT_S
         grant = Grant.for_seat(claimed.game_id, claimed.seat, claimed.epoch, expires, by=claimed.by or "")
@@ -269,7 +275,7 @@ class SeatTokens:
             game_id=claimed.game_id, seat=claimed.seat, token=token, expires_at=timestamp(expires * 1000)
         )
 
-    def _why_spent(self, claimed: Claimed, now: int) -> str | None:
+    def _why_spent(self, claimed: Claimed, game: GameRow, now: int) -> str | None:
         """Why the code is good for nothing; None: it is good. Raises CorruptLog."""
         if claimed.used_at is not None:
             return "this code was used before; it is good for one browser, once"
@@ -277,9 +283,15 @@ class SeatTokens:
             return "this code has expired"
         if self._keys.is_compromised(claimed.by):
             return "the key that made this code was revoked as compromised"
-        if epoch_of(claimed.epochs, claimed.seat) != claimed.epoch:
+        if epoch_of(game.epochs, claimed.seat) != claimed.epoch:
             return "the seat's tokens were revoked, and this code with them"
         return None
+
+
+def _needs_seat(row: GameRow, seat: Seat, caller: Caller, owner: str) -> None:
+    """Raises Forbidden for a seat of somebody else than the caller. ``owner``: the game's."""
+    if seat not in sight_of(caller, row, owner).answers:
+        raise Forbidden(_OF_OTHERS.format(seat=seat))
 
 
 def _now_s() -> int:

@@ -10,7 +10,7 @@ from app.edge.bodies import BodyRoute, Bounds, takes
 from app.edge.deps import CallerDep, caller_of, needs
 from app.edge.queries import comma_list, link_next, listed
 from app.edge.tokens import MAX_WATCH_S, SEAT_S
-from app.games.access import Access, Sight
+from app.games.access import Access
 from app.games.deps import AccessDep, BatchId, GameId, SeatTokensDep, TokenId
 from app.games.listing import Cursor, Limit
 from app.games.schemas import (
@@ -54,19 +54,17 @@ async def mint_game_token(
     `DELETE /tokens/{t}` revokes it. `raise_epoch` revokes all of the seat's earlier tokens: use it when a
     token was lost.
     """
-    row, sight = await _own(access, caller, game_id, new.viewer)
+    row = await _own(access, caller, game_id, new.viewer)
     response.headers.update(NO_STORE)
-    return await tokens.for_game(row, new, caller, sight)
+    return await tokens.for_game(row, new, caller)
 
 
-async def _own(access: Access, caller: Caller, game_id: str, viewer: str) -> tuple[GameRow, Sight]:
-    """A game for which the caller mints tokens, or of which it has this seat, and what it sees of it. Raises
-    NotFound.
-    """
+async def _own(access: Access, caller: Caller, game_id: str, viewer: str) -> GameRow:
+    """A game for which the caller mints tokens, or of which it has this seat. Raises NotFound."""
     row = await access.game(caller, game_id)
     sight = await access.sight(caller, row)
     has_seat = viewer.removeprefix("seat:") in map(str, sight.answers)
-    return (row if has_seat else await access.game(caller, game_id, "tokens:mint")), sight
+    return row if has_seat else await access.game(caller, game_id, "tokens:mint")
 
 
 @router.post(
@@ -158,8 +156,7 @@ async def make_claim_code(
     """
     row = await access.game(caller, game_id, "tokens:mint")
     response.headers.update(NO_STORE)
-    sight = await access.sight(caller, row)
-    return await tokens.claim_code(row, seat, SEAT_S if new is None else new.ttl_s, caller, sight)
+    return await tokens.claim_code(row, seat, SEAT_S if new is None else new.ttl_s, caller)
 
 
 @router.post(

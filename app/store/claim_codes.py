@@ -1,7 +1,7 @@
 """One-time codes that are exchanged for the token of a seat. Only their hashes are stored."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from sqlalchemy import delete, insert, select, update
@@ -9,10 +9,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.audit import Audit, Doer
 from app.store.db import Database
-from app.store.games import random_signs
+from app.store.games import locked_game, random_signs
 from app.store.keys import KeyStore
-from app.store.rows import Damaged, check_row
-from app.store.tables import claim_codes, games
+from app.store.rows import GameRow, check_row, whole
+from app.store.tables import claim_codes
 
 __all__ = ["CLAIMED", "OFFERED", "ClaimCodes", "Claimed"]
 
@@ -36,8 +36,6 @@ class Claimed(NamedTuple):
     """When it was used before; None: never."""
     by: str | None
     """The public name of the credential that made it; None: unknown."""
-    epochs: Mapping[str, int] | Damaged | None = None
-    """Of the valid tokens of the game's seats."""
 
 
 class ClaimCodes:
@@ -49,15 +47,25 @@ class ClaimCodes:
         self._audit = Audit(database)
 
     async def make(
-        self, game_id: str, seat: int, epoch: int, expires_at: int, *, by: str, offers: bool = False
+        self,
+        game_id: str,
+        seat: int,
+        expires_at: int,
+        *,
+        by: str,
+        epoch: Callable[[GameRow | None], int | None],
     ) -> str:
         """A new code of 130 random bits; it replaces an earlier unused one. ``by``: the public name of the
-        credential that makes it. ``offers``: the seat no longer belongs to the owner, and its tokens are
-        revoked.
+        credential that makes it. ``epoch``: gets the game's row, locked, or None for no such game, and
+        gives the epoch of the seat's tokens, or None if they are to be revoked and the seat is to be whose
+        code it is. It raises what refuses the code.
         """
         code = random_signs(_SIGNS)
 
         async def work(connection: AsyncConnection) -> None:
+            now = epoch(await locked_game(connection, game_id))
+            if now is None:
+                now = await self._keys.raise_epoch_in(connection, game_id, seat, OFFERED)
             await connection.execute(
                 delete(claim_codes).where(
                     claim_codes.c.game_id == game_id,
@@ -65,7 +73,6 @@ class ClaimCodes:
                     claim_codes.c.used_at.is_(None),
                 )
             )
-            now = await self._keys.give_seat(connection, game_id, seat, OFFERED) if offers else epoch
             await connection.execute(
                 insert(claim_codes).values(
                     code=_hash(code), game_id=game_id, seat=seat, epoch=now, expires_at=expires_at, by=by
@@ -76,52 +83,43 @@ class ClaimCodes:
         return code
 
     async def use(
-        self, code: str, now: int, by: Doer, owner: str | None, is_good: Callable[[Claimed], bool]
+        self, code: str, now: int, by: Doer, owner: str | None, check: Callable[[Claimed, GameRow], None]
     ) -> Claimed | None:
-        """Uses the code up if it is good. What it stands for, as it was before; None for an unknown code.
-        ``by``: who uses it. ``owner``: whose the seat is from then on, and who is remembered to have had
-        it; None: nobody's in particular, so that only a seat that was offered changes. Raises CorruptLog for
-        a code whose row cannot be read.
+        """Uses the code up. A seat that changes hands loses its earlier tokens. What the code stands for,
+        with the epoch of the seat's new tokens; None for an unknown code. ``by``: who uses it. ``owner``:
+        whose the seat is from then on, and who is remembered to have had it; None: nobody's in particular, so
+        that only a seat that was offered changes hands. ``check``: raises what is wrong with
+        the code. Raises CorruptLog for a code whose row cannot be read.
         """
         this = claim_codes.c.code == _hash(code)
+        c = claim_codes.c
+        query = select(c.game_id, c.seat, c.epoch, c.expires_at, c.used_at, c.by).where(this)
 
-        async def work(connection: AsyncConnection) -> Claimed | None:
-            row = (
-                await connection.execute(
-                    select(
-                        claim_codes.c.game_id,
-                        claim_codes.c.seat,
-                        claim_codes.c.epoch,
-                        claim_codes.c.expires_at,
-                        claim_codes.c.used_at,
-                        claim_codes.c.by,
-                    )
-                    .where(this)
-                    .with_for_update()
-                )
-            ).first()
+        async def found(connection: AsyncConnection) -> Claimed | None:
+            row = (await connection.execute(query)).first()
             if row is None:
                 return None
             check_row(claim_codes, {"code": _hash(code), **row._mapping})
-            found = Claimed(*row)
-            game = games.c.game_id == found.game_id
-            held = (
-                await connection.execute(select(games.c.epochs, games.c.taken).where(game).with_for_update())
-            ).first()
-            if held is None:
+            return Claimed(*row)
+
+        async def work(connection: AsyncConnection) -> Claimed | None:
+            claimed = await found(connection)
+            game = None if claimed is None else await locked_game(connection, claimed.game_id)
+            # Codes change under the lock of their game: what was read before may have changed.
+            claimed = None if game is None else await found(connection)
+            if game is None or claimed is None:
                 return None
-            found = found._replace(epochs=held.epochs)
-            if is_good(found):
-                await connection.execute(update(claim_codes).where(this).values(used_at=now, used_by=owner))
-                taken, seat = held.taken or {}, str(found.seat)
-                before = taken.get(seat)
-                if before == OFFERED or (before is None and owner is not None):
-                    taken = {**taken, seat: CLAIMED if owner is None else owner}
-                    await connection.execute(update(games).where(game).values(taken=taken))
-                await self._audit.add(
-                    connection, by, "claim", found.game_id, seat=found.seat, code_by=found.by
-                )
-            return found
+            check(claimed, game)
+            await connection.execute(update(claim_codes).where(this).values(used_at=now, used_by=owner))
+            before = (whole(game.taken) or {}).get(str(claimed.seat))
+            if before == OFFERED or (before is None and owner is not None):
+                taker = CLAIMED if owner is None else owner
+                epoch = await self._keys.raise_epoch_in(connection, claimed.game_id, claimed.seat, taker)
+                claimed = claimed._replace(epoch=epoch)
+            await self._audit.add(
+                connection, by, "claim", claimed.game_id, seat=claimed.seat, code_by=claimed.by
+            )
+            return claimed
 
         return await self._database.writer.run(work)
 

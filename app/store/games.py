@@ -54,6 +54,7 @@ __all__ = [
     "Suspension",
     "Tallied",
     "laid_of",
+    "locked_game",
     "new_id",
     "parent_of",
     "random_signs",
@@ -238,6 +239,16 @@ def _first_rows(new: Sequence[NewGame], at: int) -> Iterator[dict[str, Any]]:
 
 
 _GAME: Final = select(games).where(games.c.game_id == bindparam("game"))
+
+
+async def locked_game(connection: AsyncConnection, game_id: str) -> GameRow | None:
+    """The game's row, which nobody else changes to the end of the caller's transaction; None for an unknown
+    id. Raises CorruptLog for a row that cannot be read.
+    """
+    # SQLite leaves out FOR UPDATE: it has one writer anyway.
+    query = _GAME.with_for_update(key_share=True)
+    row = (await connection.execute(query, {"game": game_id})).mappings().first()
+    return None if row is None else read_row(GameRow, row)
 
 
 def parent_of(forked_from: ColumnElement[Any], database: Database) -> ColumnElement[Any]:

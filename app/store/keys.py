@@ -145,23 +145,16 @@ class KeyStore:
         """Raises a seat's epoch by one, which revokes the seat's older tokens, and returns the new epoch."""
 
         async def work(connection: AsyncConnection) -> int:
-            return await self._raise(connection, game_id, seat)
+            return await self.raise_epoch_in(connection, game_id, seat)
 
         return await self._database.writer.run(work)
 
-    async def raise_epoch_in(self, connection: AsyncConnection, game_id: str, seat: int) -> int:
-        """As ``raise_epoch``, in the caller's transaction."""
-        return await self._raise(connection, game_id, seat)
-
-    async def give_seat(self, connection: AsyncConnection, game_id: str, seat: int, owner: str) -> int:
-        """Makes a remote seat that of ``owner``, in the caller's transaction, and revokes the tokens that
-        others have of it. Returns the seat's new epoch. ``owner``: empty for whoever has its code.
-        """
-        return await self._raise(connection, game_id, seat, owner)
-
-    async def _raise(
+    async def raise_epoch_in(
         self, connection: AsyncConnection, game_id: str, seat: int, owner: str | None = None
     ) -> int:
+        """As ``raise_epoch``, in the caller's transaction. ``owner``: whose the seat is from then on, empty
+        for whoever has its code; None: that stays as it is.
+        """
         # SQLite leaves out FOR UPDATE: it has one writer anyway.
         query = select(games.c.epochs, games.c.taken).where(games.c.game_id == game_id).with_for_update()
         row = (await connection.execute(query)).one()

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed
 
 from app.base.clock import now_ms
 from app.edge.auth import ANY, SCOPES, hash_of, new_key
+from app.games.seat_tokens import SeatTokens
 from app.store.audit import Audit
 from app.store.games import new_id
 from app.store.keys import KeyStore
@@ -399,6 +400,94 @@ async def test_tokens_are_listed_and_revoked_one_by_one(caller: Caller) -> None:
     problem(await caller.get(f"/games/{game}", headers=bearer(minted[2]["token"])), 401, "unauthenticated")
     shown = (await caller.get(f"/tokens?game={game}", headers=ann.header)).json()["tokens"]
     assert [row["state"] for row in shown] == ["active", "revoked", "active", "revoked"]
+
+
+def before_it(monkeypatch: pytest.MonkeyPatch, method: str, act: Callable[[], Awaitable[Any]]) -> None:
+    """Has the next call of this method act after the game's row was read, and before anything is written."""
+    real = getattr(SeatTokens, method)
+
+    async def late(*arguments: Any) -> Any:
+        monkeypatch.setattr(SeatTokens, method, real)
+        await act()
+        return await real(*arguments)
+
+    monkeypatch.setattr(SeatTokens, method, late)
+
+
+async def test_a_host_that_looked_before_it_made_a_code_gets_no_token_of_the_seat(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = await key(caller), await key(caller)
+    for body in ({"viewer": "seat:1"}, {"viewer": "seat:1", "raise_epoch": True}):
+        _, game, _ = await create(caller, ann, seats=REMOTE)
+
+        async def offer(game: str = game) -> str:
+            made = await caller.post(f"/games/{game}/seats/1/claim-code", headers=ann.header)
+            return str(made.json()["code"])
+
+        before_it(monkeypatch, "for_game", offer)
+        refused = await caller.post(f"/games/{game}/tokens", json=body, headers=ann.header)
+        assert "somebody else" in problem(refused, 403, "forbidden")["detail"]
+        assert (await caller.get(f"/tokens?game={game}", headers=ann.header)).json()["tokens"] == []
+        claimed = await caller.post("/claims", json={"code": await offer()}, headers=bob.header)
+        assert await viewer_of(caller, game, claimed.json()["token"]) == "seat:1"
+
+
+async def test_a_host_gets_no_code_for_a_seat_that_was_claimed_after_it_looked(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, bob = await key(caller), await key(caller)
+    for header in ({}, bob.header):
+        _, game, _ = await create(caller, ann, seats=REMOTE)
+        path = f"/games/{game}/seats/1/claim-code"
+        code = {"code": (await caller.post(path, headers=ann.header)).json()["code"]}
+
+        async def claim(code: Any = code, header: Any = header) -> None:
+            assert (await caller.post("/claims", json=code, headers=header)).status_code == 200
+
+        before_it(monkeypatch, "claim_code", claim)
+        problem(await caller.post(path, headers=ann.header), 403, "forbidden")
+        problem(await caller.post("/claims", json=code), 410, "code-spent")
+
+
+async def test_two_codes_that_are_made_at_once_are_one_code(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await key(caller)
+    _, game, _ = await create(caller, ann, seats=REMOTE)
+    path, codes = f"/games/{game}/seats/1/claim-code", []
+
+    async def make() -> None:
+        codes.append((await caller.post(path, headers=ann.header)).json()["code"])
+
+    before_it(monkeypatch, "claim_code", make)
+    await make()
+    claims = [(await caller.post("/claims", json={"code": code})).status_code for code in codes]
+    assert claims == [404, 200]
+
+
+async def test_a_key_that_claims_a_seat_voids_every_earlier_token_of_it(caller: Caller) -> None:
+    bob = await key(caller)
+    for by in (await key(caller), Key("operator", OPERATOR)):
+        _, game, seats = await create(caller, by, seats=REMOTE)
+        minted = await caller.post(f"/games/{game}/tokens", json={"viewer": "seat:1"}, headers=by.header)
+        made = await caller.post(f"/games/{game}/seats/1/claim-code", headers=by.header)
+        claimed = await caller.post("/claims", json={"code": made.json()["code"]}, headers=bob.header)
+        for token in (seats[0]["token"], minted.json()["token"]):
+            problem(await caller.get(f"/games/{game}", headers=bearer(token)), 401, "unauthenticated")
+        assert await viewer_of(caller, game, claimed.json()["token"]) == "seat:1"
+
+
+async def test_a_token_that_was_minted_while_a_code_was_out_dies_with_the_claim(caller: Caller) -> None:
+    ann = await key(caller)
+    _, game, _ = await create(caller, ann, seats=REMOTE)
+    code = (await caller.post(f"/games/{game}/seats/1/claim-code", headers=ann.header)).json()["code"]
+    row = await caller.services.store.game(game)
+    assert row is not None
+    token = caller.services.seat_tokens.of_player(row, 1, f"key:{ann.key_id}")
+    assert await viewer_of(caller, game, token) == "seat:1"
+    assert (await caller.post("/claims", json={"code": code})).status_code == 200
+    problem(await caller.get(f"/games/{game}", headers=bearer(token)), 401, "unauthenticated")
 
 
 async def test_a_games_watch_token_lasts_a_day_at_most_and_a_seats_token_up_to_thirty(caller: Caller) -> None:
