@@ -117,7 +117,7 @@ class BotStore:
         )
         return int((await self._database.column(query))[0])
 
-    async def first_rated(self, owner: str) -> dict[tuple[str, str], int]:
+    async def first_rated(self, connection: AsyncConnection, owner: str) -> dict[tuple[str, str], int]:
         """When each of an owner's bots, by name and version, began its first game to be rated; ms."""
         p = game_players.c
         query = (
@@ -126,7 +126,7 @@ class BotStore:
             .where(p.owner == owner, or_(games.c.rated, games.c.unrated == ABSENT))
             .group_by(p.bot, p.version)
         )
-        return {(bot, version): at for bot, version, at in await self._database.rows(query)}
+        return {(bot, version): at for bot, version, at in await connection.execute(query)}
 
     async def played(self, game_id: str) -> PlayedCheck:
         """What went wrong at the seats of a game, beyond what its log tells."""

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Conflict, Database
@@ -132,7 +132,14 @@ class SeekStore:
 
     async def waiting(self, connection: AsyncConnection, pool: str) -> list[SeekRow]:
         """The open seeks of a pool, oldest first, in the caller's transaction, which holds its lock."""
-        query = select(seeks).where(_OPEN, _s.pool == pool).order_by(_s.created_at, _s.seek_id)
+        return await self._open_in(connection, _s.pool == pool)
+
+    async def waiting_of(self, connection: AsyncConnection, owner: str) -> list[SeekRow]:
+        """As ``open_of``, in the caller's transaction."""
+        return await self._open_in(connection, _s.owner == owner)
+
+    async def _open_in(self, connection: AsyncConnection, where: ColumnElement[bool]) -> list[SeekRow]:
+        query = select(seeks).where(_OPEN, where).order_by(_s.created_at, _s.seek_id)
         rows = (await connection.execute(query)).mappings().all()
         return [typed_row(SeekRow, row) for row in rows if is_whole(seeks, row)]
 

@@ -49,7 +49,7 @@ from app.store.audit import Audit
 from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
 from app.store.games import ABSENT, OPEN, GameStore, new_id
-from app.store.rows import BotRow, GameRow, OpenGameRow, SeekRow, left_out_if_damaged, reading, whole
+from app.store.rows import GameRow, OpenGameRow, SeekRow, left_out_if_damaged, reading, whole
 from app.store.seeks import OPEN_GAME, Paired, SeekStore
 from app.stream.feed import Feed
 from engine.errors import AvalonError
@@ -179,17 +179,20 @@ class Meeting:
                 "/bot",
                 "deserted",
             )
-        await self._needs_room_on_ladder(bot)
 
-    async def _needs_room_on_ladder(self, bot: BotRow) -> None:
-        """Raises InvalidRequest for a new version whose owner has brought too many others lately."""
+    async def _needs_room_on_ladder(self, connection: AsyncConnection, seek: SeekRow) -> None:
+        """Raises InvalidRequest if this seek is for a new version, and its owner, who is locked, has brought
+        too many others lately.
+        """
         now = now_ms()
-        first = await self._bots.first_rated(bot.owner)
-        for seek in await self._store.open_of(bot.owner):
-            if whole(seek.terms).get("rated"):
-                first.setdefault((seek.bot, seek.version), now)
+        # The seeks come first: one that is paired meanwhile is counted in its game, too, not in neither.
+        waiting = await self._store.waiting_of(connection, seek.owner)
+        first = await self._bots.first_rated(connection, seek.owner)
+        for other in waiting:
+            if other.seek_id != seek.seek_id and whole(other.terms).get("rated"):
+                first.setdefault((other.bot, other.version), now)
         new = [at for at in first.values() if at > now - NEW_DAYS * 24 * 3_600_000]
-        if (bot.name, bot.version) not in first and len(new) >= MOST_NEW:
+        if (seek.bot, seek.version) not in first and len(new) >= MOST_NEW:
             raise InvalidRequest(
                 f"{len(new)} versions of your bots have begun to play rated games within "
                 f"{NEW_DAYS} days, the most that one owner may bring: play casual games with this one",
@@ -257,6 +260,8 @@ class Meeting:
             added = await self._store.add(connection, seek)
             if added is seek:
                 await self._store.lock_owner(connection, caller.owner)
+                if terms.get("rated"):
+                    await self._needs_room_on_ladder(connection, seek)
                 await self._quotas.check_waiting(connection, caller.owner, "open_seeks")
                 await self._quotas.take_games(connection, caller.owner, 1)
                 if seats is not None:

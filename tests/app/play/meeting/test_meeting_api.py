@@ -15,6 +15,7 @@ from app.edge.auth import Caller as Credential
 from app.play.meeting import service as meeting_module
 from app.play.meeting.matching import AWAY_MS
 from app.play.meeting.schemas import NewSeek
+from app.play.meeting.service import Meeting
 from app.store.audit import Audit
 from app.store.bots import BotStore
 from app.store.games import ABSENT
@@ -202,6 +203,35 @@ async def test_an_owner_brings_only_so_many_new_versions_to_the_ladder(
     long_ago = now_ms() - meeting_module.NEW_DAYS * 24 * 3_600_000
     await services.database.writer.execute(update(games).values(created_at=long_ago))
     assert not await is_refused()
+
+
+async def test_new_versions_that_seek_rated_games_at_once_are_no_more_than_one_after_another(
+    guarded: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meeting_module, "MOST_NEW", 2)
+    mine = await owner(guarded.services)
+    names = ["owl", "fox", "cat", "dog"]
+    for name in names:
+        await checked_bot(guarded, guarded.services, mine, name)
+    everybody = asyncio.Barrier(len(names))
+    add = Meeting._add
+
+    async def together(*arguments: Any) -> Any:
+        async with asyncio.timeout(30):
+            await everybody.wait()
+        return await add(*arguments)
+
+    monkeypatch.setattr(Meeting, "_add", together)
+    wish = {"version": "1", "rated": True, "wait_s": 60}
+    answers = await asyncio.gather(
+        *[
+            guarded.post("/seeks", json={"bot": name, "players": players, **wish}, headers=mine)
+            for players, name in enumerate(names, 5)
+        ]
+    )
+    assert sorted(answer.status_code for answer in answers) == [201, 201, 422, 422]
+    refused = [answer.json()["errors"][0]["code"] for answer in answers if answer.status_code == 422]
+    assert refused == ["too_many_new"] * 2
 
 
 async def test_a_bot_that_has_left_three_rated_games_is_checked_again_before_it_plays_more(
