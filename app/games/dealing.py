@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
@@ -38,6 +38,20 @@ __all__ = [
 T = TypeVar("T")
 
 
+def _plain(name: str) -> str:
+    """How the name looks without its spaces and signs."""
+    # Elsewhere in a name, these are read as letters.
+    return "".join(filter(str.isalnum, look_of(name.strip("!| "))))
+
+
+_LOOK_LIKE_SEATS: Final = {
+    _plain(f"{word} {seat}"): seat for word in ("seat", "player") for seat in range(1, 11)
+}
+_LOOK_LIKE_ROLES: Final = frozenset(
+    map(_plain, [*Role, "loyal servant", "servant of Arthur", "loyal servant of Arthur", "minion of Mordred"])
+)
+
+
 class Dealer:
     """Checks requests for games against the models of this service."""
 
@@ -48,6 +62,7 @@ class Dealer:
         """Raises the errors that creating these games would raise, without creating them."""
         profile = _profile(new)
         create(profile, 0, names=_names(new, profile), deal=_deal(new, profile))
+        _check_names(new.names)
         seats, models = _seats(new, profile.players, 0), self.model_seats(new)
         self.check_models(seats, models.models, new.budget)
         seat_agents(seats, "check", models, NoInbox())
@@ -156,6 +171,20 @@ def _names(new: NewGames, profile: Profile) -> list[str] | None:
             f"two seats cannot share a name: those of seats {one} and {other} look alike", "/names", "twice"
         )
     return names
+
+
+def _check_names(names: Mapping[str, str]) -> None:
+    """Raises InvalidRequest for a seat that would be called like another seat or a role. Stored requests may
+    have such names.
+    """
+    for seat, name in names.items():
+        looks = _plain(name)
+        if _LOOK_LIKE_SEATS.get(looks, int(seat)) != int(seat):
+            raise InvalidRequest(
+                f"this name reads like that of seat {_LOOK_LIKE_SEATS[looks]}", f"/names/{seat}", "misleading"
+            )
+        if looks in _LOOK_LIKE_ROLES:
+            raise InvalidRequest("this name reads like a role", f"/names/{seat}", "misleading")
 
 
 def look_alike(names: Sequence[str]) -> tuple[int, int] | None:

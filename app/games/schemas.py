@@ -264,7 +264,7 @@ class NewGames(Strict):
     names: Annotated[dict[SeatKey, Name], Field(max_length=10), FEW] = Field(
         default_factory=dict,
         description="Names shown to everybody; `Player n` if none is given. No two may look alike; none "
-        "holds invisible characters or a word of several alphabets.",
+        "holds invisible characters or a word of several alphabets, or reads like a role or another seat.",
     )
     drive: Literal["auto", "manual"] = Field("auto", description="`manual`: the game waits for `step`.")
     deadlines_s: Deadlines = Field(default_factory=dict)

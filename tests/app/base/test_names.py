@@ -68,12 +68,19 @@ async def test_seats_labels_and_reasons_are_named_visibly(tmp_path: Path) -> Non
             ({"names": {"2": "Mer\u200blin"}}, "/names/2"),
             ({"names": {"1": "Оса", "2": "oca"}}, "/names"),
             ({"names": {"5": "PIayer 1"}}, "/names"),
+            ({"names": {"1": "Seat 2", "2": "seat 1"}}, "/names/1"),
+            ({"names": {"2": "Ann", "3": "player #2"}}, "/names/3"),
+            ({"names": {"4": "Seat IO"}}, "/names/4"),
+            ({"names": {"5": "Merlin"}}, "/names/5"),
+            ({"names": {"5": "M0RGANA!"}}, "/names/5"),
+            ({"names": {"5": "Loyal Servant"}}, "/names/5"),
             ({"labels": {"arm": "a\u202eb"}}, "/labels/arm"),
             ({"labels": {"\u0430rm": "a"}}, "/labels"),
         ):
             told = problem(await caller.post("/games", json=body), 422, "invalid-request")
             assert told["errors"][0]["pointer"].startswith(pointer), told
-        _, [game] = await caller.create(drive="manual", labels={"α-arm": "10 µs"})
+        own = {"1": "Player 1", "2": "SEAT 2", "3": "Merlin's friend", "4": "Seat 22"}
+        _, [game] = await caller.create(drive="manual", labels={"α-arm": "10 µs"}, names=own)
         fork = {"after": {"request": "1.1.propose_team.1"}, "labels": {"a": "\u2066"}}
         problem(await caller.post(f"/games/{game}/fork", json=fork), 422, "invalid-request", "/labels/a")
         answer = await caller.post(f"/games/{game}/invalidate", json={"reason": "x\u200b"})
