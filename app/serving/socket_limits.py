@@ -1,5 +1,6 @@
-"""Limits of WebSockets for which uvicorn has no settings: the frames of one message, the bytes from a peer
-that reads nothing, the bytes after our close, and the writes of one turn of the loop.
+"""Limits of WebSockets for which uvicorn has no settings: the frames of one message, the frames that the
+application never sees, the bytes from a peer that reads nothing, the bytes after our close, and the writes of
+one turn of the loop.
 
 This module depends on uvicorn's private ``WebSocketsSansIOProtocol``: an application sees only whole
 messages, and such peers never finish one (ADR 0023). Sending does not depend on that class: events go out
@@ -7,6 +8,8 @@ through ASGI's ``send``.
 """
 
 import asyncio
+import math
+import time
 from typing import Any, Final, cast
 
 from uvicorn.protocols.utils import ClientDisconnected
@@ -15,7 +18,9 @@ from websockets.frames import CloseCode, Frame
 from websockets.http11 import Response
 from websockets.typing import StatusLike
 
+from app.base.allowance import Allowance
 from app.edge.headers import HEADERS
+from app.protocol.close_codes import Code
 
 __all__ = ["Gathering", "SocketProtocol"]
 
@@ -26,7 +31,13 @@ MAX_FRAMES: Final = 256
 """The most frames of one message; each costs as much to read as a kilobyte, and an empty frame does not count
 towards the size limit."""
 
-_READ_AT_ONCE: Final = 4_096
+FRAMES: Final = 300
+FRAMES_A_SECOND: Final = 5.0
+"""Pings, pongs and continuations from one peer: ``FRAMES`` at once, and so many a second in the long run. A
+buffer of the system holds 40,000 of them, which take a second to read. A client that pings every second sends
+about one a second. At most ``FRAMES`` messages wait for the application."""
+
+_READ_AT_ONCE: Final = 1_024
 """This many bytes are parsed before their frames are handled, so that little is parsed after a frame that
 ends the connection."""
 
@@ -70,8 +81,8 @@ class Gathering:
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket protocol, which also stops reading from a peer that does not read, and drops a peer
-    that keeps sending after our close.
+    """uvicorn's WebSocket protocol, which also stops reading from a peer that does not read, closes the
+    connection of one that sends too many frames, and drops a peer that keeps sending after our close.
 
     Pongs are sent without asking the application: without these limits, a peer that sends pings and reads
     nothing makes the service buffer 13 MB a second (measured).
@@ -80,6 +91,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._bytes_after_close = 0
+        self._frames = Allowance(FRAMES_A_SECOND, FRAMES, time.monotonic())
         self._reject = self.conn.reject
         self.conn.reject = self._rejection  # type: ignore[method-assign]
 
@@ -122,14 +134,47 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             # Treat a refusal as the end of the handshake; otherwise uvicorn logs that it was never completed.
             self.handshake_complete = True
 
+    def handle_ping(self) -> None:
+        if self._may_send():
+            super().handle_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        if self._may_send():
+            super().handle_pong(event)
+
     def handle_cont(self, event: Frame) -> None:
-        if self.close_sent:
+        if not self._may_send() or self.close_sent:
             return
         if len(self.frames) < MAX_FRAMES:
             super().handle_cont(event)
             return
         self.frames = []
-        self.conn.fail(CloseCode.MESSAGE_TOO_BIG, f"a message comes in at most {MAX_FRAMES} frames")
+        self._fail(CloseCode.MESSAGE_TOO_BIG, f"a message comes in at most {MAX_FRAMES} frames")
+
+    def send_receive_event_to_app(self) -> None:
+        if self.close_sent:
+            self._may_send()
+        elif self.queue.qsize() >= FRAMES:
+            self._too_many()
+        else:
+            super().send_receive_event_to_app()
+
+    def _may_send(self) -> bool:
+        """Whether the peer may send the frame that has just come; otherwise ends the connection."""
+        if self._frames.spend(time.monotonic()):
+            return True
+        self._too_many()
+        return False
+
+    def _too_many(self) -> None:
+        if self.close_sent:
+            self.transport.abort()
+        else:
+            wait_s = self._frames.wait_s(time.monotonic())
+            self._fail(Code.RATE, f"retry_after_ms={math.ceil(wait_s * 1000)}")
+
+    def _fail(self, code: int, reason: str) -> None:
+        self.conn.fail(code, reason)
         self.handle_parser_exception()
 
     def pause_writing(self) -> None:

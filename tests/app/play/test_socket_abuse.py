@@ -16,6 +16,7 @@ from uvicorn.protocols.utils import ClientDisconnected
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
+from websockets.server import ServerProtocol
 
 from app.base.allowance import Allowance
 from app.base.clock import now_ms
@@ -24,7 +25,7 @@ from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
 from app.seats import wire
 from app.seats.limits import BURST, Strikes
 from app.serving import server as server_module
-from app.serving.socket_limits import SocketProtocol
+from app.serving.socket_limits import _READ_AT_ONCE, FRAMES, SocketProtocol
 from app.store.games import NewGame, new_id
 from app.store.rows import BatchRow
 from engine.chance import draw
@@ -243,6 +244,7 @@ async def test_a_message_comes_in_at_most_256_frames(served: Served) -> None:
     async with welcomed(served) as one:
         await one.connection.send(ping(256))
         assert await one.next() == {"t": "ack", "re": "p"}
+    async with welcomed(served) as one:
         # The server may close before the last frame has left.
         with contextlib.suppress(Exception):
             await one.connection.send(ping(257))
@@ -267,9 +269,9 @@ async def test_a_flood_closes_with_4429_and_says_when_to_come_back(
     assert one.frames[-1]["retry_after_ms"] == 2000
 
 
-async def test_a_flood_of_transport_pings_ends_nobody_else(served: Served) -> None:
+async def test_transport_pings_within_the_allowance_are_answered(served: Served) -> None:
     async with welcomed(served) as one:
-        for _ in range(500):
+        for _ in range(FRAMES // 2):
             await one.connection.ping()
         await one.send(t="ping", id="still here")
         assert await one.next() == {"t": "ack", "re": "still here"}
@@ -354,6 +356,60 @@ async def test_bytes_other_than_websocket_frames_end_the_connection(served: Serv
     if code is not None:
         assert found[:1] == b"\x88"
         assert int.from_bytes(found[2:4], "big") == code
+
+
+FLOODS: dict[str, bytes] = {
+    "pings": frame(Opcode.PING, b""),
+    "pongs": frame(Opcode.PONG, b""),
+    "pings of 125 bytes": frame(Opcode.PING, b"x" * 125),
+    "a message in two frames, over and over": frame(Opcode.TEXT, b"", fin=False) + frame(Opcode.CONT, b""),
+    "empty messages": frame(Opcode.TEXT, b""),
+}
+
+
+@pytest.mark.parametrize("is_identified", [False, True], ids=["before identify", "after welcome"])
+@pytest.mark.parametrize("case", FLOODS)
+async def test_a_flood_of_frames_ends_its_own_connection_and_is_not_read_to_its_end(
+    served: Served, monkeypatch: pytest.MonkeyPatch, case: str, is_identified: bool
+) -> None:
+    read = 0
+    events_received = ServerProtocol.events_received
+
+    def counting(self: ServerProtocol) -> list[Any]:
+        nonlocal read
+        events = events_received(self)
+        read += len(events)
+        return events
+
+    sock = await handshaken(served)
+    loop = asyncio.get_running_loop()
+    with sock:
+        if is_identified:
+            game = await new_game(served, drive="manual")
+            message = json.dumps({"t": "identify", "v": 1, "game": game}).encode()
+            await loop.sock_sendall(sock, frame(Opcode.TEXT, message))
+            async with asyncio.timeout(WITHIN_S):
+                answer = b""
+                while b'"welcome"' not in answer:
+                    answer += await loop.sock_recv(sock, 65536)
+        monkeypatch.setattr(ServerProtocol, "events_received", counting)
+        with contextlib.suppress(ConnectionError):
+            await loop.sock_sendall(sock, FLOODS[case] * 20_000)
+        await rest(sock)
+    # The last frames come in one part of a buffer with those that ended the connection.
+    assert FRAMES < read < 3 * FRAMES + _READ_AT_ONCE // 6
+
+
+@pytest.mark.parametrize("opcode", [Opcode.PING, Opcode.PONG])
+async def test_a_flood_of_control_frames_closes_with_4429(served: Served, opcode: Opcode) -> None:
+    sock = await handshaken(served)
+    with sock:
+        # So few that all of them are read: what comes after the close would reset the connection.
+        await asyncio.get_running_loop().sock_sendall(sock, frame(opcode, b"") * (FRAMES + 1))
+        found = await rest(sock)
+    close = found[found.index(b"\x88") :]
+    assert int.from_bytes(close[2:4], "big") == 4429
+    assert close[4:].startswith(b"retry_after_ms=")
 
 
 async def test_a_message_that_drips_in_does_not_outlive_the_time_to_identify(hasty: Served) -> None:
@@ -447,7 +503,11 @@ async def test_a_peer_that_never_reads_is_let_go(served: Served, monkeypatch: py
         await within(lambda: not [task for task in asyncio.all_tasks() if task.get_name() in halves])
 
 
-async def test_a_peer_that_pings_but_reads_nothing_is_soon_no_longer_read(served: Served) -> None:
+async def test_a_peer_that_pings_but_reads_nothing_is_soon_no_longer_read(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise it would be closed before.
+    monkeypatch.setattr("app.serving.socket_limits.FRAMES", 10**9)
     game = await new_game(served, drive="manual")
     sock = await handshaken(served, receive_buffer=4096)
     pings = frame(Opcode.PING, b"x" * 125) * 500
