@@ -146,16 +146,29 @@ class Tasks:
         name = caller.name
         fellows = await self._gold.fellows(caller, {game_id for game_id, _ in turns})
 
-        async def work(connection: AsyncConnection) -> list[Turn]:
-            dealt = await self._store.dealt(connection, {game_id for game_id, _ in turns})
+        full: set[Turn] = set()
+
+        async def choose(connection: AsyncConnection) -> list[Turn]:
             chosen: list[Turn] = []
             for place, turn in enumerate(turns):
                 if len(chosen) == wanted:
                     break
-                others = {one for one in dealt.get(turn, set()) if one[0] in fellows[turn[0]]}
-                others -= {(name, rater)}
-                if turn not in known and (place < shared or len(others) < overlap):
+                if turn in known or turn in full:
+                    continue
+                if place >= shared and await self._store.is_with(
+                    connection, turn, fellows[turn[0]], (name, rater), overlap
+                ):
+                    full.add(turn)
+                else:
                     chosen.append(turn)
+            return chosen
+
+        # Finds the turns that others have, so that the transaction looks at few.
+        async with self._database.reading() as connection:
+            await choose(connection)
+
+        async def work(connection: AsyncConnection) -> list[Turn]:
+            chosen = await choose(connection)
             at = self._database.writer.stamp()
             await self._store.deal(
                 connection,

@@ -420,20 +420,32 @@ class EvaluationStore:
 
     # --- tasks, and who has seen what -------------------------------------------------------
 
-    async def dealt(
-        self, connection: AsyncConnection, games: Collection[str]
-    ) -> dict[tuple[str, str], set[tuple[str, str]]]:
-        """By (game, request): the raters, as (caller, name), who were dealt the turn or have judged it."""
-        raters: dict[tuple[str, str], set[tuple[str, str]]] = {}
-        for some in in_parts(games):
+    async def is_with(
+        self,
+        connection: AsyncConnection,
+        turn: tuple[str, str],
+        callers: Collection[str],
+        besides: tuple[str, str],
+        overlap: int,
+    ) -> bool:
+        """Whether at least ``overlap`` raters of these callers, other than the rater ``besides``, as (caller,
+        name), were dealt the turn or have judged it. However many others there are, few rows are read.
+        """
+        raters: set[tuple[str, str]] = set()
+        for names in in_parts(callers):
             for table in (tasks, judgements):
                 c = table.c
                 query = (
-                    select(c.game_id, c.request_id, c.caller, c.rater).where(c.game_id.in_(some)).distinct()
+                    select(c.caller, c.rater)
+                    .where(c.game_id == turn[0], c.request_id == turn[1], c.caller.in_(names))
+                    .where(or_(c.caller != besides[0], c.rater != besides[1]))
+                    .distinct()
+                    .limit(overlap)
                 )
-                for game_id, request_id, caller, rater in (await connection.execute(query)).all():
-                    raters.setdefault((game_id, request_id), set()).add((caller, rater))
-        return raters
+                raters |= {(caller, rater) for caller, rater in (await connection.execute(query)).all()}
+                if len(raters) >= overlap:
+                    return True
+        return False
 
     async def deal(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Writes dealt tasks, in the caller's transaction; a task that was dealt before stays as it is."""

@@ -4,10 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy import insert
+from sqlalchemy.engine import Result
 
 from app.base import clock
 from app.edge.auth import hash_of
 from app.store.rows import ApiKey
+from app.store.tables import tasks
 from evaluators.ground.items import items
 from tests.app.calling import Caller, problem
 from tests.app.edge.test_keys import store_of
@@ -144,3 +147,34 @@ async def test_owners_are_named_as_they_are_written(tmp_path: Any, wrong: str) -
     async with with_games(f"sqlite:///{tmp_path}/raters.db", []) as caller:
         answer = await ask(caller, "owner", f"{READ[1]}&raters_of={wrong}")
         problem(answer, 422, "invalid-request", "/raters_of")
+
+
+@pytest.mark.parametrize("who", ["owner", "odd"])
+async def test_however_many_raters_have_a_turn_few_rows_are_read_before_it_is_dealt(
+    database_url: str, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with with_games(database_url, PUBLIC) as caller:
+        await add_stranger(caller)
+        path = f"/annotations/tasks?game={game_of()}&limit=50&rater="
+        first = (await told(caller, "odd", f"{path}first&shared=200"))["tasks"]
+        dealt = [
+            {"game_id": task["game_id"], "request_id": task["request_id"], "at": 1, "caller": "key:k_odd"}
+            for task in first
+        ]
+        database = caller.services.database
+        more = [{**row, "rater": f"r{n}"} for row in dealt for n in range(200)]
+        await database.writer.run(lambda connection: connection.execute(insert(tasks), more))
+        rows = 0
+        fetched = Result.all
+
+        def counting(self: Any) -> Any:
+            nonlocal rows
+            found = fetched(self)
+            rows += len(found)
+            return found
+
+        monkeypatch.setattr(Result, "all", counting)
+        left = (await told(caller, who, f"{path}last&shared=0&overlap=2"))["tasks"]
+        # All turns are free of the owner's raters, and none of the stranger's.
+        assert len(left) == (len(first) if who == "owner" else 0)
+        assert rows < len(more) / 10
