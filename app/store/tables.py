@@ -119,6 +119,7 @@ class IdempotencyTable(SQLModel, table=True):
     """An answer kept for a repeated request."""
 
     __tablename__ = "idempotency"
+    __table_args__ = (Index("ix_idempotency_created", "created_at"),)
 
     caller: str = Field(primary_key=True)
     route: str = Field(primary_key=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import inspect
 
 from app.edge.idempotency import KEPT_MS
 from tests.app.calling import PROJECT, Caller, calling, problem
@@ -127,3 +128,14 @@ async def test_each_key_has_one_effect_even_if_the_service_is_killed(tmp_path: P
     outcome = await one_effect_a_key(f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path, keys=10, seed=1)
     assert outcome.faults == []
     assert outcome.kills == 2
+
+
+async def test_answers_that_are_too_old_are_found_by_an_index(database_url: str) -> None:
+    async with calling(database_url) as caller:
+        database = caller.services.database
+
+        def indexes(connection: Any) -> list[Any]:
+            return [one["column_names"] for one in inspect(connection).get_indexes("idempotency")]
+
+        async with database.reading() as connection:
+            assert ["created_at"] in await connection.run_sync(indexes)
