@@ -214,6 +214,7 @@ class Keys:
         self._loop: asyncio.Task[None] | None = None
         self._one_read = asyncio.Lock()
         self._next_read: asyncio.Task[None] | None = None
+        self._wants_revoked = False
         self._reads: set[asyncio.Task[None]] = set()
         self.on_change: Callable[[], None] = lambda: None
         """Called when a credential may have become invalid, so that open connections check theirs."""
@@ -255,7 +256,7 @@ class Keys:
         if digest == self._operator:
             return OPERATOR
         if digest not in self._by_hash and self._may_be_stored(credential):
-            await self._read()
+            await self._read(revoked=False)
         key = self._by_hash.get(digest)
         if key is not None:
             return self._by_key(key)
@@ -302,7 +303,7 @@ class Keys:
         assert self._secrets is not None
         grant = self._secrets.read(token, now_ms() / 1000)
         if grant.by.startswith(KEY) and grant.by.removeprefix(KEY) not in self._by_id:
-            await self._read()  # perhaps another process has just made the key
+            await self._read(revoked=False)  # perhaps another process has just made the key
         if (fault := self._fault(grant)) is not None:
             raise Unauthenticated(fault)
         name = f"{viewer_name(grant.viewer)}@{grant.game or grant.batch}"
@@ -377,10 +378,13 @@ class Keys:
 
     # --- refreshing --------------------------------------------------------------------------
 
-    async def _read(self) -> None:
-        """Reads everything. There is one read at a time. Whoever asks during a read shares the next one with
-        all others who do, since the present one may have begun before a key was made.
+    async def _read(self, *, revoked: bool = True) -> None:
+        """Reads everything; without ``revoked``, the revoked tokens only if somebody else asks for them:
+        there may be many, and anybody may send a credential that nobody knows. There is one read at a time.
+        Whoever asks during a read shares the next one with all others who do, since the present one may have
+        begun before a key was made.
         """
+        self._wants_revoked |= revoked
         if self._next_read is None:
             self._next_read = task = asyncio.create_task(self._read_in_turn(), name="reading keys")
             self._reads.add(task)
@@ -391,13 +395,15 @@ class Keys:
     async def _read_in_turn(self) -> None:
         async with self._one_read:
             self._next_read = None
-            await self._read_all()
+            revoked, self._wants_revoked = self._wants_revoked, False
+            await self._read_all(revoked)
 
-    async def _read_all(self) -> None:
+    async def _read_all(self, revoked: bool) -> None:
         keys = await self._store.keys()
         self._by_hash = {key.hash: key for key in keys}
         self._by_id = {key.key_id: key for key in keys}
-        self._revoked = await self._store.revoked_tokens(now_ms())
+        if revoked:
+            self._revoked = await self._store.revoked_tokens(now_ms())
         # A damaged key opens nothing, but still counts as a key.
         self._configured = self._configured or bool(keys) or await self._store.has_keys()
         if not self._configured_secrets:

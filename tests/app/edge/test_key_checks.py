@@ -28,6 +28,7 @@ class Stored:
         self.held = list(keys)
         self.signing = list(secrets)
         self.asked = 0
+        self.asked_revoked = 0
         self.used: dict[str, int] = {}
         self.ever = False
         self.revoked: set[str] = set()
@@ -50,6 +51,7 @@ class Stored:
         return True
 
     async def revoked_tokens(self, now: int) -> frozenset[str]:
+        self.asked_revoked += 1
         return frozenset(self.revoked)
 
     async def mark_used(self, used: dict[str, int]) -> None:
@@ -355,3 +357,15 @@ async def test_the_first_secret_is_made_if_none_is_stored() -> None:
 @pytest.mark.parametrize("credential", ["", "ik_", "eyJ", "x" * 5_000])
 async def test_a_wrong_credential_is_refused_even_where_none_is_needed(credential: str) -> None:
     assert await is_refused(await reading(Stored()), credential)
+
+
+async def test_unknown_credentials_read_no_revoked_tokens() -> None:
+    stored = Stored()
+    keys = await reading(stored)
+    asked = stored.asked
+    for n in range(3):
+        assert await is_refused(keys, f"ik_unknown{n}")
+    assert stored.asked == asked + 3
+    assert stored.asked_revoked == 1
+    await keys.refresh()
+    assert stored.asked_revoked == 2
