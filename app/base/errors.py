@@ -203,6 +203,11 @@ class AlreadyJudged(_RefusedPart):
     raised while another request stores or makes those judgements.
     """
 
+    def __init__(self, message: str, pointer: str, unfinished: str | None = None) -> None:
+        super().__init__(message, pointer)
+        self.unfinished = unfinished
+        """The evaluation that is making the judgements; None if they are stored, or nobody knows it."""
+
 
 class AlreadySeen(_RefusedPart):
     """A key of the caller's owner was shown too much to answer this item."""

@@ -2,22 +2,27 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Annotated, Any, Final, NoReturn
+import shlex
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
-from app.base.errors import AlreadyOver, NotFound
+from app.base.errors import AlreadyJudged, AlreadyOver, NotFound
 from app.cli.arguments import ApiKeyEnv, BaseUrl, DatabaseUrl, MaxCost, MaxTokens
 from app.cli.database import on_database, read_settings, run_or_fail
-from app.cli.terminal import count_bar, echo, fail, note, print_json
+from app.cli.terminal import count_bar, echo, fail, note, print_json, waiting_words
 from app.edge.auth import OPERATOR
 from app.evaluations.schemas import EvaluationView, NewJudging
 from app.evaluations.service import Evaluations
 from app.settings import Settings
 from app.store.call import BUDGET_SPENT
+from app.store.rows import Outage
+
+if TYPE_CHECKING:
+    from app.main import Composition
 
 __all__ = ["commands", "judged"]
 
@@ -26,8 +31,10 @@ commands = typer.Typer()
 _POLL_S: Final = 0.5
 """Seconds between checks of the progress."""
 
-OnProgress = Callable[[str, int, int], None]
-"""Takes the evaluation's id, the number of games that are done, and the total number of games."""
+OnProgress = Callable[[str, int, int, Sequence[Outage]], None]
+"""Takes the evaluation's id, the number of games that are done, the total number of games, and the current
+outage of the judge's endpoint, if there is one.
+"""
 
 SPENT: Final = 3
 """Exit status if the budget was spent."""
@@ -82,9 +89,9 @@ def judge_command(
     """Let a model judge finished games, straight on the database; no server needs to be running.
 
     Answers are stored before they are used. Ctrl-C stops the command, and --resume continues after the last
-    stored answer; POST /evaluations/{e}/cancel ends the evaluation for good. interintent report --batch shows
-    the result. The exit status is 0 on success, 1 if nothing could be judged, 2 if the command was refused, 3
-    if the budget was spent, 130 if the command was stopped.
+    stored answer, also of a command that was killed; POST /evaluations/{e}/cancel ends the evaluation for
+    good. interintent report --batch shows the result. The exit status is 0 on success, 1 if nothing could be
+    judged, 2 if the command was refused, 3 if the budget was spent, 130 if the command was stopped.
 
     Example: interintent judge b_… --dimension statements --model llama --base-url http://127.0.0.1:8080/v1
     """
@@ -114,19 +121,26 @@ def judge_command(
         except ValidationError as fault:
             first = fault.errors(include_input=False)[0]
             fail(f"{' '.join(map(str, first['loc']))}: {first['msg']}")
+    given = {"--base-url": base_url, "--model": model, "--api-key-env": api_key_env} if base_url else {}
+    options = "".join(f" {option} {shlex.quote(value)}" for option, value in given.items() if value)
     progress = (resume, 0, 0)
+    waiting = ""
     with count_bar("games") as show:
 
-        def on_progress(evaluation: str, done: int, games: int) -> None:
-            nonlocal progress
+        def on_progress(evaluation: str, done: int, games: int, away: Sequence[Outage]) -> None:
+            nonlocal progress, waiting
+            if progress[0] is None and not rules:
+                note(f"judging as {evaluation}; after an interruption, {_continue(evaluation, options)}")
             progress = (evaluation, done, games)
             show(done, games)
+            if (words := waiting_words(away)) != waiting:
+                waiting = words
+                note(words or "the model answers again")
 
         try:
-            view = run_or_fail(judged(settings, task, on_progress))
+            view = run_or_fail(judged(settings, task, on_progress, options))
         except KeyboardInterrupt:
-            endpoint_options = f" --base-url {base_url} --model {model}" if base_url else ""
-            _end_stopped(*progress, endpoint_options)
+            _end_stopped(*progress, options)
     if as_json:
         print_json(view.model_dump(mode="json"))
     else:
@@ -148,13 +162,17 @@ def _settings(
     return read_settings(database_url, **options)
 
 
-def _end_stopped(evaluation: str | None, done: int, games: int, endpoint_options: str) -> NoReturn:
+def _continue(evaluation: str, options: str) -> str:
+    return f"continue with: interintent judge --resume {evaluation}{options}"
+
+
+def _end_stopped(evaluation: str | None, done: int, games: int, options: str) -> NoReturn:
     if evaluation is None:
         note("stopped before the first question")
     else:
         note(
-            f"stopped with {done} of {games} games judged; all answers are kept. "
-            f"Continue with: interintent judge --resume {evaluation}{endpoint_options}"
+            f"stopped with {done} of {games} games judged; all answers are kept; "
+            f"{_continue(evaluation, options)}"
         )
     raise typer.Exit(130)
 
@@ -194,8 +212,11 @@ def _print_result(view: EvaluationView) -> None:
         echo(line)
 
 
-async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProgress) -> EvaluationView:
+async def judged(
+    settings: Settings, task: NewJudging | str, on_progress: OnProgress, options: str = ""
+) -> EvaluationView:
     """Runs the judge, and returns the evaluation. ``task``: a new evaluation, or the id of an unfinished one.
+    ``options``: what the command line must say of the endpoint when it continues.
 
     A service on the same database leaves the evaluation alone. Raises the errors of ``POST /evaluations``,
     NotFound for an unknown id, and AlreadyOver for an evaluation that is over, or that a service is judging.
@@ -213,8 +234,12 @@ async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProg
                 raise AlreadyOver(f"{task} was started over HTTP: the service continues it")
             evaluation_id = task
         else:
-            evaluation_id = (await evaluations.judge(task, OPERATOR, by_command=True)).evaluation_id
-        reporting = asyncio.create_task(_report_progress(evaluations, evaluation_id, on_progress))
+            try:
+                evaluation_id = (await evaluations.judge(task, OPERATOR, by_command=True)).evaluation_id
+            except AlreadyJudged as fault:
+                words = await _in_the_way(evaluations, fault, options)
+                raise AlreadyJudged(words, fault.pointer, fault.unfinished) from None
+        reporting = asyncio.create_task(_report_progress(parts, evaluation_id, on_progress))
         try:
             await evaluations.judges.run(evaluation_id)
         finally:
@@ -223,11 +248,28 @@ async def judged(settings: Settings, task: NewJudging | str, on_progress: OnProg
         return await evaluations.evaluation(evaluation_id, OPERATOR)
 
 
-async def _report_progress(evaluations: Evaluations, evaluation_id: str, on_progress: OnProgress) -> None:
+async def _in_the_way(evaluations: Evaluations, fault: AlreadyJudged, options: str) -> str:
+    """Why the judge cannot judge these games, and what the command line can do about it."""
+    if fault.unfinished is None:
+        return "this judge has judged in these games; --regrade-of judges again, --name makes another judge"
+    row = await evaluations.store.evaluation(fault.unfinished)
+    if row is None or not row.spec.get("by_command"):
+        return (
+            f"this judge is judging in these games: {fault.unfinished} was started over HTTP, and the "
+            "service continues it; --name makes another judge"
+        )
+    return (
+        f"this judge has not finished these games: unless {fault.unfinished} is still running, "
+        f"{_continue(fault.unfinished, options)}"
+    )
+
+
+async def _report_progress(parts: "Composition", evaluation_id: str, on_progress: OnProgress) -> None:
     while True:
         with contextlib.suppress(DBAPIError, OSError):
-            row = await evaluations.store.evaluation(evaluation_id)
+            row = await parts.evaluations.store.evaluation(evaluation_id)
             if row is not None:
                 progress = (row.result or {}).get("progress", {})
-                on_progress(evaluation_id, progress.get("games_done", 0), len(row.spec["games"]))
+                away = parts.models.endpoints.outages([row.spec["judge"].get("model", "")])
+                on_progress(evaluation_id, progress.get("games_done", 0), len(row.spec["games"]), away)
         await asyncio.sleep(_POLL_S)

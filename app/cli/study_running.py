@@ -15,7 +15,7 @@ from agents.model.request import parameters
 from app.cli.study_costs import expectation
 from app.cli.study_parts import RECORDED, StudyState, read_finished, state_of
 from app.cli.study_server import StudyServer
-from app.cli.terminal import work_bar
+from app.cli.terminal import waiting_words, work_bar
 from app.evaluations.study_raters import StudyRaters, rater_key
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
@@ -334,12 +334,8 @@ class RunProgress:
         left = seconds / calls * (expected - calls) if calls else None
         budget = "" if self.max_cost is None else f" of {self.max_cost:,.4g}"
         parts = [f"games {self.games:,} of {self.of:,}", f"cost {used.cost:,.4g}{budget}"]
-        away = self.outages()
-        if away:
-            named = ", ".join(f"{one.endpoint} ({one.cause})" for one in away)
-            parts.append(
-                f"WAITING for an answer from {named}: check base_url and network; Ctrl-C loses nothing"
-            )
+        if waiting := waiting_words(self.outages()):
+            parts.append(waiting)
         elif left:
             parts.append(f"about {_span(left)} left")
         if self.words:

@@ -7,11 +7,11 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import requires
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
 
 import orjson
 import typer
@@ -27,6 +27,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from app.store.rows import Outage
 
 __all__ = [
     "REFUSED",
@@ -45,6 +48,7 @@ __all__ = [
     "print_json",
     "reason",
     "share_bar",
+    "waiting_words",
     "work_bar",
     "writing",
 ]
@@ -115,6 +119,18 @@ def end_with_damaged(names: Collection[str]) -> None:
         note(f"{name} is damaged and left out")
     if names:
         raise typer.Exit(1)
+
+
+def waiting_words(outages: "Iterable[Outage]") -> str:
+    """That models are waited for, which, and what to check; empty without outages."""
+    named = ", ".join(
+        f"{one.endpoint} ({'connection refused' if one.cause == 'refused' else one.cause})" for one in outages
+    )
+    return (
+        f"WAITING for an answer from {named}: check base_url and network; Ctrl-C loses nothing"
+        if named
+        else ""
+    )
 
 
 @contextmanager

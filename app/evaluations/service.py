@@ -383,14 +383,8 @@ class Evaluations:
         async def work(connection: AsyncConnection) -> None:
             if model is not None:
                 await self.store.lock_rater(connection, caller.name, rater)
-                if new.regrade_of is None and await self.store.judged_before(
-                    connection, caller.name, rater, new.dimension, games
-                ):
-                    raise AlreadyJudged(
-                        "this judge has judged in these games, or is judging; regrade_of judges again, "
-                        "another name is another judge",
-                        "/judge",
-                    )
+                if new.regrade_of is None:
+                    await self._not_again(connection, caller, rater, new.dimension, games)
             await self.store.insert(connection, row)
             await self._quotas.take(connection, caller.owner, "submissions_a_day")
             await self._audit.add(connection, caller, "evaluate", evaluation_id, judge=rater)
@@ -401,6 +395,26 @@ class Evaluations:
         if model is not None and not by_command:
             self.judges.submit(evaluation_id)
         return view
+
+    async def _not_again(
+        self, connection: AsyncConnection, caller: Caller, rater: str, dimension: str, games: list[str]
+    ) -> None:
+        """Raises AlreadyJudged if the caller's judge has judged in one of these games, or is judging."""
+        asked = (connection, caller.name, rater, dimension, games)
+        # A credential's evaluations are its own to read: it may be told the id.
+        if (unfinished := await self.store.judging_in(*asked)) is not None:
+            raise AlreadyJudged(
+                f"this judge is judging in these games: {unfinished} is not finished; another name is "
+                "another judge",
+                "/judge",
+                unfinished,
+            )
+        if await self.store.judged_before(*asked):
+            raise AlreadyJudged(
+                "this judge has judged in these games; regrade_of judges again, another name is another "
+                "judge",
+                "/judge",
+            )
 
     async def _not_judged(self, batch: str) -> list[tuple[str, str]]:
         """Games of the batch that have not finished or are invalid, with the reason."""

@@ -314,7 +314,9 @@ class EndpointHealth:
         outage = Outage(self._endpoint, since, fault.cause, now_ms() + round(pause * 1000))
         if self.outage is None:
             log.warning(
-                "a model endpoint does not answer: its games wait", endpoint=self._endpoint, cause=str(fault)
+                "a model endpoint does not answer: what asks it waits",
+                endpoint=self._endpoint,
+                cause=str(fault),
             )
             self._open(outage)
         self.outage = outage

@@ -156,19 +156,26 @@ class EvaluationStore:
         )
         return bool(cancelled)
 
-    async def judged_before(
+    async def judging_in(
         self, connection: AsyncConnection, caller: str, rater: str, dimension: str, games: Collection[str]
-    ) -> bool:
-        """Whether this judge has judged in one of these games, or is judging in one."""
+    ) -> str | None:
+        """The unfinished evaluation in which this judge judges one of these games; None if there is none."""
         c = evaluations.c
         rows = await connection.execute(
-            select(c.spec).where(
+            select(c.evaluation_id, c.spec).where(
                 c.caller == caller, c.rater == rater, c.dimension == dimension, c.status == "judging"
             )
         )
-        # An evaluation with a damaged spec fails when it is next looked at.
-        if any(not (isinstance(spec, Damaged) or set(games).isdisjoint(spec["games"])) for (spec,) in rows):
-            return True
+        for evaluation_id, spec in rows:
+            # An evaluation with a damaged spec fails when it is next looked at.
+            if not (isinstance(spec, Damaged) or set(games).isdisjoint(spec["games"])):
+                return str(evaluation_id)
+        return None
+
+    async def judged_before(
+        self, connection: AsyncConnection, caller: str, rater: str, dimension: str, games: Collection[str]
+    ) -> bool:
+        """Whether judgements of this judge in one of these games are stored."""
         table = statements if dimension == "statements" else judgements
         j = table.c
         for some in in_parts(games):

@@ -10,13 +10,14 @@ import pytest
 
 from app.base.errors import AlreadyOver, NotFound
 from app.cli.judge import judged
-from app.instruments.fake_model import FakeOptions
+from app.instruments.fake_model import FakeModel, FakeOptions
 from app.instruments.fake_model.brains import BRAINS
 from tests import forked
 from tests.app.calling import WITHIN_S, calling, until
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.modelling import faking
 from tests.app.real_server import local_settings
+from tests.ports import steady_port
 
 
 class Pauses:
@@ -67,3 +68,52 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
             await judged(local_settings(url), evaluation, lambda *_: None)
         with pytest.raises(NotFound, match="there is no evaluation e_none"):
             await judged(local_settings(url), "e_none", lambda *_: None)
+
+
+async def test_a_command_that_is_killed_has_said_how_to_continue_and_so_does_the_next(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        batch, _ = await games_of(caller, 1)
+    pauses = Pauses()
+    slow = FakeOptions(brain=BRAINS["sensible"](0), latency=pauses)  # type: ignore[arg-type]
+    async with faking(slow) as fake:
+        model = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--database-url", url)
+        first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path)
+        await until(lambda: fake.counts.calls >= 6)
+        first.kill()
+        assert first.stderr is not None
+        with first.stderr:
+            said = await asyncio.to_thread(first.stderr.read)
+        first.wait(WITHIN_S)
+        async with calling(url) as caller:
+            (view,) = (await caller.get("/evaluations")).json()["evaluations"]
+            evaluation = view["evaluation_id"]
+        how = f"continue with: interintent judge --resume {evaluation} --base-url {fake.url}/v1 --model fake"
+        assert f"judging as {evaluation}; after an interruption, {how}" in said
+        pauses.drawn = -1_000
+        again = await asyncio.to_thread(forked.run, ["judge", batch, *model], cwd=tmp_path)
+        assert (again.returncode, how in again.stderr) == (2, True), again.stderr
+        words = ["judge", "--resume", evaluation, *model]
+        third = await asyncio.to_thread(forked.run, words, cwd=tmp_path)
+        assert third.returncode == 0, third.stderr
+        fourth = await asyncio.to_thread(forked.run, ["judge", batch, *model], cwd=tmp_path)
+        assert (fourth.returncode, "--regrade-of judges again" in fourth.stderr) == (2, True), fourth.stderr
+
+
+async def test_a_command_says_which_model_it_waits_for_and_that_it_answers(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        batch, _ = await games_of(caller, 1)
+    port = steady_port()
+    model = ("--model", "fake", "--base-url", f"http://127.0.0.1:{port}/v1", "--database-url", url)
+    command = forked.start(["judge", batch, *model], cwd=tmp_path)
+    assert command.stderr is not None
+    with command.stderr:
+        line = ""
+        while "WAITING" not in line:
+            line = await asyncio.wait_for(asyncio.to_thread(command.stderr.readline), WITHIN_S)
+        assert "WAITING for an answer from model (connection refused): check base_url and network" in line
+        async with FakeModel(FakeOptions(brain=BRAINS["sensible"](0))).serving(port=port):
+            said = await asyncio.to_thread(command.stderr.read)
+            assert await asyncio.to_thread(command.wait, WITHIN_S) == 0, said
+    assert said.count("the model answers again") == 1

@@ -784,7 +784,7 @@ async def test_a_run_says_which_model_it_waits_for_and_goes_on_when_it_answers(
         await large.start(port=int(large.url.rpartition(":")[2]))
         done = await running
     assert done.exit_code == 0, done.output
-    assert "WAITING for an answer from large (refused): check base_url" in done.output
+    assert "WAITING for an answer from large (connection refused): check base_url" in done.output
     assert "2 of 2 games are there" in done.output
 
 

@@ -186,10 +186,11 @@ async def test_a_judge_judges_once_and_again_when_asked_to(database_url: str) ->
         body = {"dimension": "selection", "judge": MODEL, "game": game}
         answers = await asyncio.gather(*(caller.post("/evaluations", json=body) for _ in range(8)))
         assert sorted(one.status_code for one in answers) == [202] + 7 * [409]
+        first = next(one for one in answers if one.status_code == 202).json()["evaluation_id"]
         for one in answers:
             if one.status_code == 409:
-                problem(one, 409, "already-judged", "/judge")
-        first = next(one for one in answers if one.status_code == 202).json()["evaluation_id"]
+                detail = problem(one, 409, "already-judged", "/judge")["detail"]
+                assert f"{first} is not finished" in detail or "has judged" in detail
         await over(caller, first)
         calls = fake.counts.calls
         problem(await judging(caller, "selection", batch=batch), 409, "already-judged", "/judge")
