@@ -480,7 +480,9 @@ class Meeting:
         self._tell(ended)
         game = await self._store.open_game(game_id)
         assert game is not None
-        return _open_view(game, 0, caller)
+        # Those who had claimed a seat of a game that did not begin have none any more.
+        claimed = len(await self._store.players(game_id)) if game.status == "begun" else 0
+        return _open_view(game, claimed, caller)
 
     async def claim(
         self, game_id: str, claim: ClaimSeat, caller: Caller, key: RequestKey | None = None

@@ -293,6 +293,8 @@ async def test_open_seats_are_claimed_and_then_the_game_begins(caller: Caller) -
     assert {first["game_id"], second["game_id"]} == {game}
     assert {first["game"]["seat"], second["game"]["seat"]} == {1, 3}
     problem(await caller.post(path, json={"bot": "cat"}), 409, "already-over")
+    begun = (await caller.delete(f"/games/{game}/seats/open")).json()
+    assert (begun["status"], begun["claimed"]) == ("begun", 2)
     bots = [HttpBot(caller, game, one["game"]["token"], one["game"]["seat"]) for one in (first, second)]
     await asyncio.gather(*(bot.play() for bot in bots))
     assert (await caller.get(f"/games/{game}")).json()["status"] == "finished"
