@@ -212,7 +212,9 @@ async def test_the_five_commands_of_a_first_study_make_a_table_of_two_models(
     tried, served, created, waited, reported = (block.strip() for block in blocks(page))
     (endpoints,) = blocks(page, "toml")
     (tmp_path / "key.txt").write_text("the-key\n")
-    async with faking(FakeOptions(brain=BRAINS["sensible"](1))) as fake:
+    (brain,) = re.findall(r"interintent fake-model --brain (\w+)`", page)
+    (judge,) = re.findall(r"`(interintent judge [^`]+)`", page)
+    async with faking(FakeOptions(brain=BRAINS[brain](1))) as fake:
         (tmp_path / "models.toml").write_text(endpoints.replace("https://models.example", fake.url))
         (setting,) = re.findall(r"`(INTERINTENT_MODELS_FILE=\S+)`", page)
         (tmp_path / ".env").write_text(f"{setting}\n")
@@ -237,7 +239,8 @@ async def test_the_five_commands_of_a_first_study_make_a_table_of_two_models(
             words = shlex.split(created.replace('"count": 10', '"count": 2'))
             learn(await asyncio.to_thread(curl, words[1:], port, names), names)
             await asyncio.to_thread(curl, shlex.split(waited)[1:], port, names)
-        await asyncio.to_thread(command, reported.replace("$BATCH", names["BATCH"]))
+        for line in (reported, f".venv/bin/{judge}"):
+            await asyncio.to_thread(command, line.replace("$BATCH", names["BATCH"]))
     study = (tmp_path / "study.html").read_text("utf-8")
     assert "small" in study
     assert "large" in study
