@@ -9,6 +9,7 @@ const COME_BACK = new Set([1001, 1005, 1006, 1011, 1012, 1013, 4408, 4413, 4429]
 const events = []; // all that this seat has seen
 const given = new Map(); // our answers, by request
 let failures = 0;
+let told; // whether it was said that there is no connection
 let ids = 0;
 
 const any = (list) => list[Math.floor(Math.random() * list.length)];
@@ -39,8 +40,10 @@ function talk() {
       send(given.get(name)); // asked again after a break: the same answer
     };
 
-    socket.onopen = () =>
+    socket.onopen = () => {
+      told = false;
       send({ t: "identify", v: 1, game, token, after: events.length, client: "example-js/1.0" });
+    };
     socket.onmessage = ({ data }) => {
       const frame = JSON.parse(data);
       if (frame.t === "events") {
@@ -56,7 +59,10 @@ function talk() {
         }
       }
     };
-    socket.onerror = () => {}; // a close follows
+    socket.onerror = ({ message }) => {
+      if (!told) console.error("trying again:", message || `no connection to ${url}`);
+      told = true; // a close follows
+    };
     socket.onclose = ({ code, reason }) => resolve({ code, reason });
   });
 }

@@ -29,21 +29,24 @@ class Bot:
         self.events = []
         self.given = {}  # our answers, by request
         self.failures = 0
+        self.told = ""  # the fault that was printed last
 
     async def play(self, url: str) -> None:
         while True:
             code, wait = 1006, 0.0  # broken, unless the close says otherwise
             try:
                 async with connect(url, subprotocols=["avalon.v1"]) as socket:
+                    self.told = ""
                     with contextlib.suppress(ConnectionClosed):
                         await self.talk(socket)
                 code, reason = socket.close_code or 1006, socket.close_reason or ""
                 wait = int("0" + "".join(re.findall(r"retry_after_ms=(\d+)", reason))) / 1000
-            except InvalidStatus as refused:
-                if refused.response.status_code < 500:
+            except (InvalidStatus, OSError, EOFError, TimeoutError) as fault:
+                if isinstance(fault, InvalidStatus) and fault.response.status_code < 500:
                     raise
-            except (OSError, EOFError, TimeoutError):
-                pass
+                if self.told != (told := str(fault) or type(fault).__name__):
+                    self.told = told
+                    print("trying again:", told, file=sys.stderr)
             if code not in COME_BACK:  # 1000: the game is over
                 sys.exit(0 if code == 1000 else f"closed with {code}: {reason}")
             await asyncio.sleep(wait + random.uniform(0, min(30, 0.5 * 2**self.failures)))

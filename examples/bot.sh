@@ -2,16 +2,19 @@
 # Plays one seat at random, with curl and jq alone: bot.sh http://localhost:8000 GAME TOKEN
 url=$1 game=$2 token=$3
 last=${TMPDIR:-/tmp}/bot.$$
-trap 'rm -f "$last" "$last.head"' EXIT
-failures=0
+trap 'rm -f "$last" "$last.head" "$last.fault"' EXIT
+failures=0 told=
 
 # call METHOD PATH [BODY]: the answer is in $body, its status in $status; 000: nothing came, or not all.
 call() {
     method=$1 path=$2
     shift 2
     status=$(curl -sS --max-time 60 -o "$last" -D "$last.head" -w '%{http_code}' -X "$method" "$url$path" \
-        -H "Authorization: Bearer $token" -H 'Content-Type: application/json' ${1+-d "$1"} 2>/dev/null) ||
+        -H "Authorization: Bearer $token" -H 'Content-Type: application/json' ${1+-d "$1"} 2>"$last.fault") ||
         status=000
+    fault=$(sed 's/ after [0-9]* ms//' "$last.fault") # which differs each time
+    [ -z "$fault" ] || [ "$fault" = "$told" ] || echo "trying again: $fault" >&2
+    told=$fault
     body=$(cat "$last" 2>/dev/null)
 }
 

@@ -49,6 +49,7 @@ async def check() -> None:
 
 async def listen(started: dict[str, asyncio.Task]) -> None:
     terms = {"bot": NAME, "version": VERSION, "rated": bool(KEY), "at_least": 2, "wait_s": 30}
+    seeking = ""
     async with connect(f"{WS}/lobby", subprotocols=["avalon.v1"]) as socket:
         await socket.send(json.dumps({"t": "identify", "v": 1, "token": KEY, "bot": NAME}))
         async for text in socket:  # at least every 10 s: a beat
@@ -59,19 +60,24 @@ async def listen(started: dict[str, asyncio.Task]) -> None:
             if all(task.done() for task in started.values()):
                 if len(started) >= int(GAMES):
                     return
-                await asyncio.to_thread(call, "/seeks", terms)  # the open one, if there is one
+                seek = await asyncio.to_thread(call, "/seeks", terms)  # the open one, if there is one
+                if seek["status"] == "open" and seek["seek_id"] != seeking:
+                    print("seeking; nobody else yet", flush=True)
+                    seeking = seek["seek_id"]
 
 
 async def main() -> None:
     if KEY:
         await check()
-    started, failures = {}, 0
+    started, failures, told = {}, 0, ""
     while len(started) < int(GAMES) or not all(task.done() for task in started.values()):
         try:
             await listen(started)
         except (OSError, InvalidHandshake, ConnectionClosed) as fault:
             if isinstance(fault, ConnectionClosed) and fault.rcvd and fault.rcvd.code in GIVE_UP:
                 sys.exit(str(fault))
+            if str(fault) != told:
+                print("trying again:", told := str(fault), file=sys.stderr)
         failures += 1
         await asyncio.sleep(random.uniform(0, min(30, 0.5 * 2**failures)))
 

