@@ -58,7 +58,7 @@ golden: install ## write the golden playthroughs again; say why in the commit
 bench: install ## print the table of speeds
 	@$(IN_VENV) -m bench $(ARGS)
 
-replay: runtime ## show a log as a readable playthrough (GAME=file or id)
+replay: runtime ## show a log as a readable playthrough (GAME=file)
 	@test -n "$(GAME)" || { echo 'make replay GAME=...' >&2; exit 2; }
 	@$(IN_VENV) -m app.cli replay show "$(GAME)" $(ARGS)
 
