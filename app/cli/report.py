@@ -185,6 +185,7 @@ def report_command(
             batch, _title(title, batch), split, exclude_above, database_url, raters_of or ()
         )
     _note_passed_over(builder)
+    _check_contrasts(builder, of_study=described is not None)
     if split.group_by is not None and builder.games and not builder.groups:
         fail(no_column(split.group_by))
     _write(builder, out, form, figures, described)
@@ -307,6 +308,22 @@ def _note_passed_over(builder: ReportBuilder) -> None:
         note(f"excluded: {excluded}")
     elif not builder.games:
         fail_without_games("report on", reasons)
+
+
+def _check_contrasts(builder: ReportBuilder, *, of_study: bool = False) -> None:
+    """Names on standard error the levels of contrasts that no game has. Ends the command for a column that no
+    game has, unless a study asks: its games may be still to play.
+    """
+    builders = [builder] if builder.set_aside is None else [builder, builder.set_aside]
+    found = {pair for one in builders for counts in one.contrasts for pair in counts.found}
+    asked = dict.fromkeys(pair for counts in builder.contrasts for pair in counts.asked.levels.items())
+    if not of_study:
+        for column, _ in asked:
+            if (column, "") not in found:
+                fail(no_column(column, "contrast"))
+    for column, level in dict.fromkeys((column, level) for column, levels in asked for level in levels):
+        if (column, level) not in found:
+            note(f"no game has {column.removeprefix('label:')}={level}: its contrasts are left out")
 
 
 def note_games(reasons: Counter[str], names: Mapping[str, Sequence[str]]) -> None:
@@ -484,6 +501,7 @@ def compare_command(
             fail("a batch brings its judgements and answers; --judgements and --answers are for files")
         builder = _of_batches(batch, "compare", split, exclude_above, database_url)
     _note_passed_over(builder)
+    _check_contrasts(builder)
     report = make_report(builder)
     tables = _contrasts(report) if contrast else [_pairs(report, rater)]
     if as_json:

@@ -325,6 +325,11 @@ class Contrast(NamedTuple):
         return (self.factor.column,) if self.by is None else (self.factor.column, self.by.column)
 
     @property
+    def levels(self) -> dict[str, tuple[str, str]]:
+        """By column the two levels that are contrasted."""
+        return {one.column: (one.first, one.second) for one in (self.factor, self.by) if one is not None}
+
+    @property
     def cells(self) -> tuple[str, ...]:
         """What sentences call the two or four cells, in the order of ``statistics.contrasts``."""
         return self._cells(self.factor.levels, () if self.by is None else self.by.levels)
@@ -383,9 +388,9 @@ def column_name(text: str) -> str:
 _COLUMNS: Final = f"columns are {', '.join((*GAME_COLUMNS, *SEAT_COLUMNS))} and the labels of batches"
 
 
-def no_column(name: str) -> str:
+def no_column(name: str, purpose: str = "group by") -> str:
     """Says that no game has a column of this name, and which there are."""
-    return f"no game has a column {name!r} to group by; {_COLUMNS}"
+    return f"no game has a column {name!r} to {purpose}; {_COLUMNS}"
 
 
 def _read_one(text: str, option: str) -> Condition:

@@ -285,6 +285,8 @@ class ContrastCounts:
         """Every game with seats in a cell."""
         self.of_seats = False
         """Whether a cell held only some seats of a game."""
+        self.found: set[tuple[str, str]] = set()
+        """The columns that games had, each with the levels asked that they had, and with an empty one."""
 
     def begin(
         self, game_id: str, columns: GameColumns, kept: frozenset[Seat]
@@ -293,6 +295,9 @@ class ContrastCounts:
         unit = columns.unit(self.asked.columns)
         unit = f"deal {unit}" if unit else f"game {game_id}"
         cells = self.asked.seats(columns)
+        for column, levels in self.asked.levels.items():
+            if values := columns.seats(column):
+                self.found.update((column, level) for level in ("", *levels) if not level or level in values)
         if any(seats & kept for seats in cells):
             self.names.append(game_id)
         for cell, seats in zip(self.cells, cells, strict=True):
@@ -314,6 +319,7 @@ class ContrastCounts:
     def merge(self, other: "ContrastCounts") -> None:
         """Adds the counts of other games."""
         self.of_seats |= other.of_seats
+        self.found |= other.found
         for cell, theirs in zip(self.cells, other.cells, strict=True):
             cell.merge(theirs, len(self.names))
         self.names += other.names

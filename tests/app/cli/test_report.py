@@ -131,6 +131,17 @@ def test_conditions_are_compared_as_a_report_does(tmp_path: Path) -> None:
     assert "--rater is for raters" in interintent("compare", *asked, "--rater", "ann").stderr
     nothing = interintent("compare", files[0], "--contrast", "mood=calm,wild")
     assert (nothing.exit_code, "no game has both levels" in nothing.stderr) == (2, True)
+    mistyped = interintent("report", *files, "--contrast", "mood=calm,wlid,wild")
+    assert mistyped.exit_code == 0
+    assert mistyped.stderr.count("no game has mood=wlid: its contrasts are left out") == 1
+    assert "no game has mood=calm" not in mistyped.stderr
+    for command in ("report", "compare"):
+        unknown = interintent(command, *files, "--contrast", "mod=calm,wild")
+        words = " ".join(unknown.stderr.split())
+        assert (unknown.exit_code, "no game has a column 'mod' to contrast; columns are" in words) == (
+            2,
+            True,
+        )
 
 
 def test_a_game_that_is_given_twice_counts_once(games: Path, tmp_path: Path) -> None:
