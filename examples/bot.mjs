@@ -9,7 +9,7 @@ const COME_BACK = new Set([1001, 1005, 1006, 1011, 1012, 1013, 4408, 4413, 4429]
 const events = []; // all that this seat has seen
 const given = new Map(); // our answers, by request
 let failures = 0;
-let told; // whether it was said that there is no connection
+let isTold; // whether it was said that there is no connection
 let ids = 0;
 
 const any = (list) => list[Math.floor(Math.random() * list.length)];
@@ -41,7 +41,7 @@ function talk() {
     };
 
     socket.onopen = () => {
-      told = false;
+      isTold = false;
       send({ t: "identify", v: 1, game, token, after: events.length, client: "example-js/1.0" });
     };
     socket.onmessage = ({ data }) => {
@@ -60,8 +60,8 @@ function talk() {
       }
     };
     socket.onerror = ({ message }) => {
-      if (!told) console.error("trying again:", message || `no connection to ${url}`);
-      told = true; // a close follows
+      if (!isTold) console.error("trying again:", message || `no connection to ${url}`);
+      isTold = true; // a close follows
     };
     socket.onclose = ({ code, reason }) => resolve({ code, reason });
   });

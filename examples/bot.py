@@ -29,14 +29,14 @@ class Bot:
         self.events = []
         self.given = {}  # our answers, by request
         self.failures = 0
-        self.told = ""  # the fault that was printed last
+        self.last_fault = ""  # what was printed last
 
     async def play(self, url: str) -> None:
         while True:
             code, wait = 1006, 0.0  # broken, unless the close says otherwise
             try:
                 async with connect(url, subprotocols=["avalon.v1"]) as socket:
-                    self.told = ""
+                    self.last_fault = ""
                     with contextlib.suppress(ConnectionClosed):
                         await self.talk(socket)
                 code, reason = socket.close_code or 1006, socket.close_reason or ""
@@ -44,9 +44,9 @@ class Bot:
             except (InvalidStatus, OSError, EOFError, TimeoutError) as fault:
                 if isinstance(fault, InvalidStatus) and fault.response.status_code < 500:
                     raise
-                if self.told != (told := str(fault) or type(fault).__name__):
-                    self.told = told
-                    print("trying again:", told, file=sys.stderr)
+                if self.last_fault != (words := str(fault) or type(fault).__name__):
+                    self.last_fault = words
+                    print("trying again:", words, file=sys.stderr)
             if code not in COME_BACK:  # 1000: the game is over
                 sys.exit(0 if code == 1000 else f"closed with {code}: {reason}")
             await asyncio.sleep(wait + random.uniform(0, min(30, 0.5 * 2**self.failures)))

@@ -3,7 +3,7 @@
 url=$1 game=$2 token=$3
 last=${TMPDIR:-/tmp}/bot.$$
 trap 'rm -f "$last" "$last.head" "$last.fault"' EXIT
-failures=0 told=
+failures=0 last_fault=
 
 # call METHOD PATH [BODY]: the answer is in $body, its status in $status; 000: nothing came, or not all.
 call() {
@@ -13,8 +13,8 @@ call() {
         -H "Authorization: Bearer $token" -H 'Content-Type: application/json' ${1+-d "$1"} 2>"$last.fault") ||
         status=000
     fault=$(sed 's/ after [0-9]* ms//' "$last.fault") # which differs each time
-    [ -z "$fault" ] || [ "$fault" = "$told" ] || echo "trying again: $fault" >&2
-    told=$fault
+    [ -z "$fault" ] || [ "$fault" = "$last_fault" ] || echo "trying again: $fault" >&2
+    last_fault=$fault
     body=$(cat "$last" 2>/dev/null)
 }
 

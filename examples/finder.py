@@ -69,15 +69,15 @@ async def listen(started: dict[str, asyncio.Task]) -> None:
 async def main() -> None:
     if KEY:
         await check()
-    started, failures, told = {}, 0, ""
+    started, failures, last_fault = {}, 0, ""
     while len(started) < int(GAMES) or not all(task.done() for task in started.values()):
         try:
             await listen(started)
         except (OSError, InvalidHandshake, ConnectionClosed) as fault:
             if isinstance(fault, ConnectionClosed) and fault.rcvd and fault.rcvd.code in GIVE_UP:
                 sys.exit(str(fault))
-            if str(fault) != told:
-                print("trying again:", told := str(fault), file=sys.stderr)
+            if str(fault) != last_fault:
+                print("trying again:", last_fault := str(fault), file=sys.stderr)
         failures += 1
         await asyncio.sleep(random.uniform(0, min(30, 0.5 * 2**failures)))
 
