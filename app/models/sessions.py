@@ -509,9 +509,7 @@ class _GameSession:
                     self._words[question.key] = ": ".join(filter(None, (fault.cause, fault.words)))
                 call = replace(call, http_calls=call.http_calls + tries.free)
                 stored = await self._stored(lambda: sessions.answers.keep(self.game, call, sessions.owner))
-                if (stored.text, stored.latency_s) != (call.text, call.latency_s) and call.is_paid:
-                    # Another writer's call came first, and is used. This one was paid for as well.
-                    await self._keep_try(call)
+                # A paid call counts even if another writer's call was stored.
                 account.add(self.game, call)
                 _observe(call)
         except ModelUnavailable as fault:
@@ -535,8 +533,8 @@ class _GameSession:
             _observe(call)
 
     async def _keep_try(self, call: Call) -> None:
-        """Stores once what a call has cost that gave no answer, or one that is not used: its key is chosen
-        before the first commit, of which the acknowledgement may be lost.
+        """Stores what a call without an answer has cost, once: its key is chosen before the first commit, of
+        which the acknowledgement may be lost.
         """
         answers, owner, stored = self._sessions.answers, self._sessions.owner, None
         # Another process that still plays this game may have stored a try of its own under the key.
