@@ -4,6 +4,8 @@ import asyncio
 import json
 import random
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -32,14 +34,28 @@ class Pauses:
         return 4.0 if self.drawn > 6 else 0.0
 
 
-async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+@asynccontextmanager
+async def slow_judge(
+    tmp_path: Path,
+) -> AsyncIterator[tuple[FakeModel, Pauses, str, str, tuple[str, ...]]]:
+    """A model with its pauses, a database with a batch to judge, and the options that name both."""
     url = f"sqlite:///{tmp_path / 'games.sqlite'}"
     async with calling(url) as caller:
         batch, _ = await games_of(caller, 1)
     pauses = Pauses()
     slow = FakeOptions(brain=BRAINS["sensible"](0), latency=pauses)  # type: ignore[arg-type]
     async with faking(slow) as fake:
-        model = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--database-url", url)
+        yield (
+            fake,
+            pauses,
+            url,
+            batch,
+            ("--model", "fake", "--base-url", f"{fake.url}/v1", "--database-url", url),
+        )
+
+
+async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+    async with slow_judge(tmp_path) as (fake, pauses, url, batch, model):
         patient = {"INTERINTENT_DRAIN_S": "60"}
         first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path, env=patient)
         await until(lambda: fake.counts.calls >= 6)
@@ -71,13 +87,7 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
 
 
 async def test_a_command_that_is_killed_has_said_how_to_continue_and_so_does_the_next(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
-    async with calling(url) as caller:
-        batch, _ = await games_of(caller, 1)
-    pauses = Pauses()
-    slow = FakeOptions(brain=BRAINS["sensible"](0), latency=pauses)  # type: ignore[arg-type]
-    async with faking(slow) as fake:
-        model = ("--model", "fake", "--base-url", f"{fake.url}/v1", "--database-url", url)
+    async with slow_judge(tmp_path) as (fake, pauses, url, batch, model):
         first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path)
         await until(lambda: fake.counts.calls >= 6)
         first.kill()
