@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -49,7 +49,7 @@ from app.protocol.messages import (
 )
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Accepted, Refused, Seats, check_answers_for
-from app.seats.wire import REVOKED, STOPS, Closing, Handshakes, SocketTalk, accepted, address_of
+from app.seats.wire import CLOSING_S, REVOKED, STOPS, Closing, Handshakes, SocketTalk, accepted, address_of
 from app.settings import Settings
 from app.store.games import OPEN
 from app.store.rows import GameRow
@@ -165,6 +165,8 @@ class Connection(SocketTalk):
         """Whether it asked for the live layer."""
         self._turn = ""
         """The last frame ``turn`` that was sent."""
+        self._answering = asyncio.Lock()
+        """Held while an ``act`` gets its answer."""
 
     async def _talk(self) -> NoReturn:
         settings = self._sockets.settings
@@ -287,6 +289,7 @@ class Connection(SocketTalk):
             if page.over:
                 if self.live:
                     await self._look_on(looking)
+                await self._answered()
                 raise Closing(Code.OVER, "the game is over and everything has been sent")
             if page.more:
                 if time.monotonic() - caught_up > LAG_S:
@@ -305,6 +308,14 @@ class Connection(SocketTalk):
                 finally:
                     self._sockets.relays.remove(self)
             caught_up = time.monotonic()
+
+    async def _answered(self) -> None:
+        """Returns when no ``act`` waits for its answer, or after a few seconds: the action that ended the
+        game is acknowledged before the connection is closed for good.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S), self._answering:
+                pass
 
     async def _look_on(self, looking: ExitStack) -> None:
         """Sends whose turn it is, if that has changed; the first time, also joins those who look on."""
@@ -429,7 +440,7 @@ class Connection(SocketTalk):
                     raise InvalidRequest("this connection has identified already", "/t", "identified")
             except (InvalidAction, InvalidRequest, Unparsable) as fault:
                 if _is_act(value) and not isinstance(fault, Unparsable):
-                    await self._act(value, fault)
+                    await self._answer(value, fault)
                 else:
                     await self._send_refusal(refusal(message_id(value), fault))
                 # A wrong action was readable: it is no strike.
@@ -439,7 +450,11 @@ class Connection(SocketTalk):
             if isinstance(message, Ping):
                 await self._send(Ack(re=message.id).model_dump_json())
             else:
-                await self._act(value, message)
+                await self._answer(value, message)
+
+    async def _answer(self, value: Mapping[str, Any], act: Act | _Unread) -> None:
+        async with self._answering:
+            await self._act(value, act)
 
     async def _act(self, value: Mapping[str, Any], act: Act | _Unread) -> None:
         """Answers an ``act``: an acknowledgement, or a refusal with its reason and the open request."""

@@ -86,6 +86,7 @@ class Bot:
                 except ConnectionClosed as closed:
                     code = closed.rcvd.code if closed.rcvd else 1006
                     if code == 1000:
+                        self._look_for_last()
                         return self
                     if code == 4429 and closed.rcvd:
                         # Cut off very often: it may come back when it is told.
@@ -96,6 +97,15 @@ class Bot:
                 except (OSError, InvalidHandshake, EOFError):
                     pass  # cut off, or the server is not there yet
                 await asyncio.sleep(self._chance.uniform(0, 0.05))
+
+    def _look_for_last(self) -> None:
+        """Takes its last answer for acknowledged if the ack was cut off, the game was over when it came back,
+        and the events show the answer.
+        """
+        if self.connections > 1 and self._unacked is not None:
+            request = self._unacked["request_id"]
+            if in_log(self.items, self.seat).get(request) == [self._answers[request]]:
+                self.acked[request] = self._answers[request]
 
     async def _sit(self, socket: ClientConnection) -> None:
         last = self.items[-1]["seq"] if self.items else 0

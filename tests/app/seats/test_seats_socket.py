@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from app.seats.seats import Seats
 from app.store.inbox import Arrival
 from tests.app.calling import calling
 from tests.app.real_server import Served
@@ -133,6 +134,26 @@ async def test_an_answer_is_acknowledged_once_and_again_wherever_it_is_repeated(
         }  # fmt: skip
     events = await projection(table.served.services, table.game, 0)
     assert [e["team"] for e in events if e["type"] == "team_proposed"] == [[1, 3]]
+
+
+async def test_an_action_under_way_is_acknowledged_before_a_game_that_is_over_closes_the_connection(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = Seats.act
+
+    async def acknowledged_late(seats: Seats, *args: Any, **more: Any) -> Any:
+        outcome = await taken(seats, *args, **more)
+        async with http_to(table.served.url) as client:
+            assert (await client.post(f"/games/{table.game}/cancel")).status_code == 202
+        await asyncio.sleep(0.5)
+        return outcome
+
+    monkeypatch.setattr(Seats, "act", acknowledged_late)
+    async with watching(table.served.ws_url) as one:
+        await table.sat(one)
+        await one.send(t="act", id="a", request_id=TEAM, action={"team": [1, 3]})
+        assert await one.until_closed() == 1000
+    assert [frame["re"] for frame in one.frames if frame["t"] == "ack"] == ["a"]
 
 
 async def test_an_illegal_answer_leaves_the_request_open_and_a_legal_one_follows(table: Table) -> None:
