@@ -216,7 +216,8 @@ class Composition:
             keep_messages=settings.store_prompts,
             prompts=settings.templates(),
             onlookers=self.live,
-            over_quota=self.quotas.over_quota if self.store.jobs is None else self._over_quota,
+            over_quota=self.quotas.over_quota,
+            surely_ours=None if self.store.jobs is None else self._surely_ours,
         )
         inboxes = Inboxes(
             self.inbox,
@@ -426,13 +427,9 @@ class Composition:
         if unfinished:
             log.info("taking up unfinished batches", batches=unfinished)
 
-    async def _over_quota(self, owner: str) -> str | None:
-        """Which quota the owner has used up, before a call to a model where several processes drive games: a
-        process that stood still first lets go of what others drive meanwhile.
-        """
+    async def _surely_ours(self) -> None:
         assert isinstance(self.pickup, Queued)
         await self.pickup.surely_ours()
-        return await self.quotas.over_quota(owner)
 
     async def _follow_clock(self) -> None:
         """Notices within a minute that a clock was set."""

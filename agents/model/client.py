@@ -28,6 +28,7 @@ from agents.model.model import (
     Sampling,
     Spent,
     Usage,
+    before_request,
 )
 from agents.model.overhearing import listening
 from agents.model.problem import CallProblem, of_body, of_status, of_transfer, without_prompt
@@ -313,6 +314,9 @@ class _Call:
         if self._left_s() <= 0:
             self._give_up(CallProblem("timeout"))
         async with limits.slot(prompt + self.room) as slot:
+            if (may_send := before_request.get()) is not None:
+                slot.used = 0
+                await may_send()
             loop = asyncio.get_running_loop()
             started = loop.time()
             self.tally.calls += 1

@@ -3,7 +3,8 @@ output.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol
 from urllib.parse import urlsplit
@@ -28,9 +29,16 @@ __all__ = [
     "Spent",
     "Unavailability",
     "Usage",
+    "before_request",
     "check_allowed",
     "read_sampling",
 ]
+
+
+before_request: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before_request", default=None)
+"""What a call that this task makes awaits before each of its requests, repeated ones too. It raises
+CancelledError if nobody wants the answer any more.
+"""
 
 
 @dataclass(frozen=True, slots=True)

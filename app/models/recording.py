@@ -185,7 +185,7 @@ class Recording:
         self.add(game, call)
         return call
 
-    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+    async def key_of_try(self, game: str, key: CallKey, job: int | None = None) -> CallKey:
         """The key to keep a try at this question under."""
         return self._beyond(game, key)
 
@@ -312,7 +312,7 @@ class AnswersFile:
         self._file.flush()
         return call
 
-    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+    async def key_of_try(self, game: str, key: CallKey, job: int | None = None) -> CallKey:
         """The key to keep a try at this question under."""
         return await self.recording.key_of_try(game, key)
 

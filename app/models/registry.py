@@ -74,11 +74,13 @@ class ModelRegistry:
         prompts: Mapping[str, "Templates"] | None = None,
         onlookers: Onlookers | None = None,
         over_quota: OverQuota | None = None,
+        surely_ours: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """``onlookers``: hear what seats' models say while they say it; None: nobody does. ``over_quota``:
-        see ``GameSessions``.
+        """``onlookers``: hear what seats' models say while they say it; None: nobody does. ``over_quota``,
+        ``surely_ours``: see ``GameSessions``.
         """
         self._over_quota = over_quota
+        self._surely_ours = surely_ours
         self.endpoints = endpoints
         self._onlookers = onlookers
         self.calls = calls
@@ -131,6 +133,7 @@ class ModelRegistry:
             group=batch.batch_id,
             owner=owner,
             over_quota=self._over_quota,
+            surely_ours=self._surely_ours,
             job=job,
         )
         return ModelSeats(
@@ -172,6 +175,7 @@ class ModelRegistry:
             group=evaluation_id,
             owner=owner,
             over_quota=self._over_quota,
+            surely_ours=self._surely_ours,
         )
         return sessions.session(source)
 

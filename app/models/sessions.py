@@ -9,7 +9,16 @@ from typing import Final, Protocol, TypeVar
 import structlog
 
 from agents.llm.session import Answering, CallKey, ModelSession
-from agents.model.model import PLAIN_SAMPLING, Form, Message, ModelUnavailable, Reply, Sampling, Spent
+from agents.model.model import (
+    PLAIN_SAMPLING,
+    Form,
+    Message,
+    ModelUnavailable,
+    Reply,
+    Sampling,
+    Spent,
+    before_request,
+)
 from agents.model.overhearing import SpokenText, listening, spoken_path
 from app.base.clock import now_ms
 from app.base.errors import BudgetSpent
@@ -77,9 +86,10 @@ class Answers(Protocol):
         """
         ...
 
-    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+    async def key_of_try(self, game: str, key: CallKey, job: int | None = None) -> CallKey | None:
         """The key to keep a try at this question under, a call that has cost something, was not answered and
-        will be made again: its attempt is the game's next unused negative number.
+        will be made again: its attempt is the game's next unused negative number. ``job``: None is returned
+        unless this job drives the game.
         """
         ...
 
@@ -140,7 +150,9 @@ class _Flight:
     asks: bool = False
     """Whether the model is being asked, and nothing is being stored."""
     hung_up: bool = False
-    """Whether nobody will ever want the answer."""
+    """Whether its game is cancelled, so that nobody will ever want the answer."""
+    given_up: bool = False
+    """Whether it was not sent again because nobody waits for it any more."""
 
 
 @dataclass(slots=True)
@@ -174,7 +186,7 @@ class Flights:
         """The result of the call, or of a call in flight for the same game and key."""
         place = (session.game, question.key)
         flight = self._flights.get(place)
-        if flight is None:
+        if flight is None or flight.given_up:
             flight = self._flights[place] = _Flight()
             flight.task = asyncio.create_task(session.pay(flight, question), name="model call")
             flight.task.add_done_callback(lambda task: self._landed(place, flight, task))
@@ -258,6 +270,7 @@ class GameSessions:
         group: str = "",
         owner: str = "",
         over_quota: OverQuota | None = None,
+        surely_ours: Callable[[], Awaitable[None]] | None = None,
         job: int | None = None,
     ) -> None:
         """``lent``: answers of the games that this one repeats up to some point. Each is used where exactly
@@ -283,6 +296,9 @@ class GameSessions:
         turns at an endpoint, and so do the groups of one owner. ``over_quota``: whether the owner may spend
         nothing more today; then BatchStops is raised, or for a judge BudgetSpent. None: there are no quotas.
 
+        ``surely_ours``: awaited before each request to a model. It returns once this process has let go of
+        games that others drive. None: no others do.
+
         ``job``: of the queue, which has to drive the game. None: there is no queue.
         """
         self.game, self.seed = game, seed
@@ -298,6 +314,7 @@ class GameSessions:
         self.onlookers = onlookers
         self.group, self.owner = group, owner
         self.over_quota = over_quota
+        self.surely_ours = surely_ours
         self.job = job
         account.open_game(game, self.stored)
 
@@ -491,8 +508,8 @@ class _GameSession:
                     reply = await self._ask(flight, model, question)
                     call = answered(question, source.name, reply, whole=whole)
                 except asyncio.CancelledError as cut:
-                    if flight.hung_up:
-                        await self._keep_cut(question, source, cut)
+                    if flight.hung_up or flight.given_up:
+                        await self._keep_cut(flight, question, source, cut)
                     raise
                 except ModelUnavailable as fault:
                     call = failed(question, source.name, source.model_name, fault, whole=whole)
@@ -500,7 +517,7 @@ class _GameSession:
                         tries.calls += 1
                         tries.free += 0 if call.is_paid else call.http_calls
                         if call.is_paid:
-                            await self._keep_try(call)
+                            await self._keep_try(call, sessions.job)
                             account.add(self.game, call)
                             _observe(call)
                         if sessions.stops and fault.kind == "account" and not source.health.withdrawn:
@@ -521,25 +538,30 @@ class _GameSession:
             return None
         return stored
 
-    async def _keep_cut(self, question: StoredQuestion, source: Source, cut: asyncio.CancelledError) -> None:
+    async def _keep_cut(
+        self, flight: _Flight, question: StoredQuestion, source: Source, cut: asyncio.CancelledError
+    ) -> None:
         """Stores and counts what a call that was broken off may have cost: the provider did not say."""
         spent = next((one for one in cut.args if isinstance(one, Spent)), None)
-        fault = ModelUnavailable("the game was cancelled", "cancelled", spent)
+        fault = ModelUnavailable("nobody wants its answer any more", "cancelled", spent)
         whole = self._sessions.keep_messages
         call = failed(question, source.name, source.model_name, fault, whole=whole)
         if call.is_paid:
-            await self._keep_try(call)
+            # Nobody drives a cancelled game any more.
+            await self._keep_try(call, job=None if flight.hung_up else self._sessions.job)
             self._sessions.account.add(self.game, call)
             _observe(call)
 
-    async def _keep_try(self, call: Call) -> None:
+    async def _keep_try(self, call: Call, job: int | None) -> None:
         """Stores what a call without an answer has cost, once: its key is chosen before the first commit, of
-        which the acknowledgement may be lost.
+        which the acknowledgement may be lost. Stores nothing if ``job`` no longer drives the game.
         """
         answers, owner, stored = self._sessions.answers, self._sessions.owner, None
         # Another process that still plays this game may have stored a try of its own under the key.
         while stored is None or stored.latency_s != call.latency_s:
-            key = await self._stored(lambda: answers.key_of_try(self.game, call.key))
+            key = await self._stored(lambda: answers.key_of_try(self.game, call.key, job))
+            if key is None:
+                return
             tried = replace(call, key=key)
             stored = await self._stored(lambda tried=tried: answers.keep(self.game, tried, owner))  # type: ignore[misc]
 
@@ -586,10 +608,11 @@ class _GameSession:
         raise BudgetSpent(words)
 
     async def _ask(self, flight: _Flight, model: Answering, question: StoredQuestion) -> Reply:
+        # What is set here counts in the task of this call alone.
+        before_request.set(lambda: self._check_wanted(flight))
         onlookers, form = self._sessions.onlookers, question.form
         listens = onlookers is not None and form.aloud and onlookers.has_listeners(self.game)
         if onlookers is not None and listens and (path := spoken_path(form.schema)):
-            # In the task of this call alone.
             listening.set(_Overhearing(onlookers, self.game, question.key.request_id, path))
         flight.asks = True
         try:
@@ -602,6 +625,16 @@ class _GameSession:
             )
         finally:
             flight.asks = False
+
+    async def _check_wanted(self, flight: _Flight) -> None:
+        """Raises CancelledError if nobody waits for the call any more: its game is paused, or another process
+        took it over while this one stood still.
+        """
+        if self._sessions.surely_ours is not None:
+            await self._sessions.surely_ours()
+        if not flight.waiters:
+            flight.given_up = True
+            raise asyncio.CancelledError
 
 
 def _observe(call: Call) -> None:

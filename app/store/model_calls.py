@@ -252,8 +252,10 @@ class CallStore:
             return await self._stored(game, call.key)
         return call
 
-    async def key_of_try(self, game: str, key: CallKey) -> CallKey:
+    async def key_of_try(self, game: str, key: CallKey, job: int | None = None) -> CallKey | None:
         """The key to keep a try at this question under, see ``Answers``."""
+        if job is not None and not await self._database.rows(_driven_by(game, job)):
+            return None
         ((lowest,),) = await self._database.rows(_lowest_of(game))
         return replace(key, attempt=min(0, lowest or 0) - 1)
 
@@ -261,18 +263,12 @@ class CallStore:
         """Makes room for new answers to these questions. The old ones stay stored, with negative attempts.
         ``job``: nothing changes unless this job drives the game.
         """
-        driven = (
-            select(games.c.game_id)
-            .where(games.c.game_id == game, games.c.driver == job)
-            .with_for_update(read=True)
-        )
 
         async def work(connection: AsyncConnection) -> None:
-            if (
-                job is not None
-                and (await connection.execute(driven.with_for_update(read=True))).first() is None
-            ):
-                return
+            if job is not None:
+                driven = _driven_by(game, job).with_for_update(read=True)
+                if (await connection.execute(driven)).first() is None:
+                    return
             lowest = (await connection.execute(_lowest_of(game))).scalar_one()
             aside = min(0, lowest or 0)
             for key in keys:
@@ -414,6 +410,11 @@ class CallStore:
                 yield game, replace(call, key=replace(call.key, attempt=-number))
             for broken in damaged:
                 yield broken
+
+
+def _driven_by(game: str, job: int) -> Select[Any]:
+    """The game, if this job drives it."""
+    return select(games.c.game_id).where(games.c.game_id == game, games.c.driver == job)
 
 
 def _lowest_of(game: str) -> Select[Any]:

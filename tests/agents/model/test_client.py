@@ -11,7 +11,7 @@ import pytest
 
 from agents.model.capability import Capability, Format
 from agents.model.client import OpenAIModel
-from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Prices, Usage
+from agents.model.model import Endpoint, Form, Message, ModelUnavailable, Prices, Usage, before_request
 from app.instruments.fake_model import Fault, Latency
 from app.instruments.fake_model.http import HttpConnection, HttpRequest, HttpServer, Response
 from tests.agents.model.serving import ASKED, KEY, VOTE, table, until
@@ -58,6 +58,27 @@ async def recorder(response: Any = GOOD, **more: Any) -> AsyncIterator[tuple[Rec
 
 async def ask(model: OpenAIModel, *messages: Message, form: Form = VOTE) -> Any:
     return await model.complete(messages or ASKED, form, temperature=0.8, max_tokens=100)
+
+
+async def test_every_request_asks_whether_it_may_be_sent_and_a_repeated_one_that_may_not_is_none() -> None:
+    asked = 0
+
+    async def may_send() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 3:
+            raise asyncio.CancelledError
+
+    async def ask_if_wanted(model: OpenAIModel) -> None:
+        before_request.set(may_send)
+        await ask(model)
+
+    async with recorder(Response(503, b""), attempts=5) as (kept, model):
+        with pytest.raises(asyncio.CancelledError) as cut:
+            await asyncio.create_task(ask_if_wanted(model))
+    assert len(kept.requests) == 2
+    (spent,) = cut.value.args
+    assert spent.calls == 2
 
 
 async def test_a_request_says_what_the_protocol_wants() -> None:

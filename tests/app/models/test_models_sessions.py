@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from agents.errors import InvalidAgent
 from agents.llm.session import CallKey, ModelSession
-from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
+from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage, before_request
 from app.base.clock import now_ms
 from app.base.errors import BudgetSpent, MissingAnswer
 from app.games.views import model_uses
@@ -771,6 +771,41 @@ async def test_a_call_that_was_sent_is_stored_although_its_asker_has_gone(databa
         assert len(await room.rows()) == 1
         assert next(iter(account.uses.values())).calls == 1
         assert (await ask(await room.session(Scripted()))).text == reply().text
+
+
+async def test_a_call_is_not_sent_again_for_an_asker_who_has_gone_and_what_it_cost_is_kept(
+    database_url: str,
+) -> None:
+    class Repeating(Scripted):
+        """Sends two requests for an answer."""
+
+        async def ask(self, *args: Any, **more: Any) -> Reply:
+            may_send = before_request.get()
+            assert may_send is not None
+            await may_send()
+            await super().ask(*args, **more)
+            try:
+                await may_send()
+            except asyncio.CancelledError:
+                raise asyncio.CancelledError(Spent(Usage(70, 0, 0, False), 0.25, 0.1, 1)) from None
+            return await super().ask(*args, **more)
+
+    async with opened(database_url) as room:
+        model = Repeating()
+        model.let.clear()
+        account = Account(Budget(), {})
+        asker = asyncio.create_task(ask(await room.session(model, account=account)))
+        await until(lambda: model.asked == 1)
+        asker.cancel()
+        await asyncio.wait([asker])
+        model.let.set()
+        await room.flights.land_game("g_1")
+        (row,) = await room.rows()
+        assert (model.asked, row["attempt"], row["prompt_tokens"]) == (1, -1, 70)
+        assert next(iter(account.uses.values())).calls == 1
+        # Who asks later is answered, by two requests.
+        assert (await ask(await room.session(model))).text == reply().text
+        assert model.asked == 3
 
 
 async def test_a_call_that_waits_in_line_goes_with_its_asker(database_url: str) -> None:

@@ -195,7 +195,9 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
 ) -> None:
     with fresh_database(postgres) as url, workers() as all_of_them:
         async with faking(FakeOptions(latency=read_latency("0.1"))) as fake:
-            settings_file(tmp_path, fake, f"INTERINTENT_STALE_S={STALE_S}", attempts=1)
+            # It stands still for longer than its calls in flight may take.
+            stale = f"INTERINTENT_STALE_S={STALE_S}"
+            settings_file(tmp_path, fake, stale, attempts=3, timeout_s=STALE_S / 2)
             frozen = Worker(url, tmp_path)
             all_of_them.append(frozen)
             await frozen.drives()
@@ -209,13 +211,16 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
                     view = await _over(serving, batch)
                     assert view["games"]["finished"] == 2
                     assert await all_of_them[-1].wait() == 0
-                    before = await _rows_of(url, batch)
+                    before, answered = await _rows_of(url, batch), fake.counts.answered
                     assert before["model_calls"]
                     frozen.send(signal.SIGCONT)
-                    # It goes on with what comes, but writes nothing of what it drove.
+                    # It goes on with what comes, but writes and asks nothing for what it drove.
                     view = await _over(serving, await new_batch(serving, count=2))
                     assert view["games"]["finished"] == 2
+                    await asyncio.sleep(2)  # longer than the pause before a call is repeated
                     assert await _rows_of(url, batch) == before
+                    # A request that was being sent when it stood still may arrive, but is broken off.
+                    assert fake.counts.answered == answered
                     await _check_logs(serving, batch)
             assert await frozen.end(signal.SIGTERM) == 0
 
