@@ -163,12 +163,13 @@ def metrics_command(
             left_out[why] += 1
         else:
             game, name = found.game, f"{found.file} {found.game.id}"
-            figures.add(name, game.log)
-            rule_sets[rule_set(game.profile)] += 1
             columns = columns_of(game, file=found.file)
+            figures.add(name, game.log, trial=columns.trial)
+            rule_sets[rule_set(game.profile)] += 1
             for group, seats in {} if column is None else columns.seats(column).items():
                 whole = len(seats) == columns.players
-                groups.setdefault(group, PlayFigures()).add(name, game.log, None if whole else seats)
+                counted = groups.setdefault(group, PlayFigures())
+                counted.add(name, game.log, None if whole else seats, columns.trial)
     _note_passed_over(passed_over)
     for reason, n in left_out.most_common():
         echo(f"{n} {'game' if n == 1 else 'games'} left out: {reason}", err=True)

@@ -767,13 +767,17 @@ def _print_finds(found: dict[str, Any]) -> None:
         table.add_row(
             one["figure"],
             *(_difference(one[name], one["unit"]) for name in names),
-            f"{one['games']:,}",
+            f"{one['games']:,}" + ("" if one["deals"] == one["games"] else f" ({one['deals']:,} deals)"),
             "-" if one["games_for_10_points"] is None else f"{one['games_for_10_points']:,} games",
             f"{one['sd']:.2f}",
             f"{one['correlation']:.2f}",
-            "ASSUMED: the worst case" if one["assumed"] else f"{one['measured_in']} pilot games",
+            "ASSUMED: the worst case" if one["assumed"] else f"{one['measured_in']} pilot {_trials(one)}",
         )
     print_table(table)
+
+
+def _trials(found: dict[str, Any]) -> str:
+    return "games" if found["deals"] == found["games"] else "deals"
 
 
 def _difference(value: float | None, unit: str) -> str:

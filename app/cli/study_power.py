@@ -3,8 +3,9 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from app.cli.report import questions_of
 from app.cli.study_pack import builder_of, pilots_of
@@ -13,7 +14,7 @@ from evaluators.report.columns import Contrast
 from evaluators.report.contrasts import ContrastCounts, FigureOfCells, figures_of_cells, range_of
 from evaluators.report.tables import Unit
 from evaluators.statistics.power import WORST_SD, games_for, smallest_difference, variation
-from evaluators.study.design import Design
+from evaluators.study.design import Design, StudyCell
 
 __all__ = ["finds"]
 
@@ -33,7 +34,9 @@ class _Smallest:
     is_main: bool
     unit: Unit
     games: int
-    """Games of each condition, or pairs; all games of a deal are one where they belong together."""
+    """Games of each condition."""
+    deals: int
+    """The deals that these are: games of one deal are one trial."""
     difference: float | None
     difference_corrected: float | None
     """With Holm's correction, in its first step."""
@@ -42,7 +45,7 @@ class _Smallest:
     sd: float
     correlation: float
     measured: int
-    """Pilot games or deals of each condition; 0: nothing was measured."""
+    """Deals of each condition in the pilot games; 0: nothing was measured."""
 
     def as_json(self) -> dict[str, Any]:
         """By name."""
@@ -51,6 +54,7 @@ class _Smallest:
             "main": self.is_main,
             "unit": self.unit,
             "games": self.games,
+            "deals": self.deals,
             "difference": self.difference,
             "difference_corrected": self.difference_corrected,
             "games_for_10_points": self.needed,
@@ -59,6 +63,17 @@ class _Smallest:
             "assumed": not self.measured,
             "measured_in": self.measured,
         }
+
+
+class _Arm(NamedTuple):
+    """One condition of a contrast as it is planned."""
+
+    deals: int
+    games: int
+
+    def games_in(self, deals: int | None) -> int | None:
+        """So many deals in games; None: None."""
+        return None if deals is None else ceil(deals * self.games / self.deals)
 
 
 def finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
@@ -72,7 +87,8 @@ def finds(folder: StudyFolder, design: Design) -> list[dict[str, Any]]:
     asked = questions_of({"questions": study.questions_asked()})
     alphas = [_ALPHA] if len(asked) < 2 else [_ALPHA, _ALPHA / len(asked)]
     if not asked:
-        return [_difference("Any two cells", "", "", _assumed(design, "", study.design.games, alphas), [])]
+        arm = min(_arm_of(design, [cell]) for cell in design.cells)
+        return [_difference("Any two cells", "", "", _assumed(design, "", arm, alphas), [])]
     pilots, per_cell = pilots_of(folder, design)
     counts = _counts(StudyFolder(folder.path, pilot=True), pilots, asked) if per_cell else {}
     return [_finds(design, one, counts.get(one), per_cell, alphas) for one in asked]
@@ -93,7 +109,8 @@ def _finds(
     alphas: Sequence[float],
 ) -> dict[str, Any]:
     figures = [] if counts is None else list(figures_of_cells(counts))
-    measured = list(_measured(design, figures, per_cell, alphas))
+    arm = _arm(design, asked)
+    measured = list(_measured(design, figures, arm, per_cell, alphas))
     if asked.measure:
         decides = [one for one in measured if one.figure == asked.measure]
         if figures and asked.measure not in {one.name for one in figures}:
@@ -103,7 +120,7 @@ def _finds(
             )
     else:
         decides = measured[:1]
-    assumed = _assumed(design, asked.measure, _games(design, asked), alphas)
+    assumed = _assumed(design, asked.measure, arm, alphas)
     return _difference(asked.question, str(asked), asked.measure, decides or assumed, measured)
 
 
@@ -121,19 +138,23 @@ def _difference(
 
 
 def _measured(
-    design: Design, figures: Sequence[FigureOfCells], per_cell: float, alphas: Sequence[float]
+    design: Design,
+    figures: Sequence[FigureOfCells],
+    arm: _Arm,
+    per_cell: float,
+    alphas: Sequence[float],
 ) -> Iterator[_Smallest]:
     for one in figures:
         known = variation(one.cells, one.kind, paired=one.paired, limits=one.limits)
         if known is None:
             continue
-        # As many games of a deal as in the pilot.
-        games = max(1, round(known.units * design.study.design.games / per_cell))
+        # As large a share of the deals has the figure as in the pilot.
+        deals = min(arm.deals, max(1, round(known.units * design.study.design.games / per_cell)))
         widest = None if one.limits is None else one.limits[1] - one.limits[0]
         differences = [
             _possible(
                 smallest_difference(
-                    games, sd=known.sd, correlation=known.correlation, paired=known.paired, alpha=alpha
+                    deals, sd=known.sd, correlation=known.correlation, paired=known.paired, alpha=alpha
                 ).difference,
                 widest,
             )
@@ -143,11 +164,18 @@ def _measured(
             one.name,
             one.is_main,
             one.unit,
-            games,
+            ceil(deals * arm.games / arm.deals),
+            deals,
             differences[0],
             differences[-1],
-            games_for(
-                _TEN_POINTS, sd=known.sd, correlation=known.correlation, paired=known.paired, alpha=alphas[-1]
+            arm.games_in(
+                games_for(
+                    _TEN_POINTS,
+                    sd=known.sd,
+                    correlation=known.correlation,
+                    paired=known.paired,
+                    alpha=alphas[-1],
+                )
             )
             if one.unit == "share"
             else None,
@@ -157,7 +185,7 @@ def _measured(
         )
 
 
-def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) -> list[_Smallest]:
+def _assumed(design: Design, measure: str, arm: _Arm, alphas: Sequence[float]) -> list[_Smallest]:
     """The worst case: half of the games at one end of the figure and half at the other, pairs not alike."""
     if measure:
         unit, limits = range_of(measure) or ("share", None)
@@ -170,11 +198,12 @@ def _assumed(design: Design, measure: str, games: int, alphas: Sequence[float]) 
     for name, unit, (low, high) in ranges:
         sd = WORST_SD * (high - low)
         differences = [
-            _possible(smallest_difference(games, sd=sd, alpha=alpha).difference, high - low)
+            _possible(smallest_difference(arm.deals, sd=sd, alpha=alpha).difference, high - low)
             for alpha in alphas
         ]
-        needed = games_for(_TEN_POINTS, sd=sd, alpha=alphas[-1]) if unit == "share" else None
-        found.append(_Smallest(name, True, unit, games, differences[0], differences[-1], needed, sd, 0.0, 0))
+        needed = arm.games_in(games_for(_TEN_POINTS, sd=sd, alpha=alphas[-1])) if unit == "share" else None
+        sizes = arm.games, arm.deals
+        found.append(_Smallest(name, True, unit, *sizes, differences[0], differences[-1], needed, sd, 0.0, 0))
     return found
 
 
@@ -185,14 +214,20 @@ def _possible(difference: float | None, widest: float | None) -> float | None:
     return difference
 
 
-def _games(design: Design, asked: Contrast) -> int:
-    """Games in the smaller condition: those of its cells, or all games where the conditions share them, as
-    models do that sit at one table.
+def _arm(design: Design, asked: Contrast) -> _Arm:
+    """The smaller condition: its cells, or all cells where the conditions share their games, as models do
+    that sit at one table.
     """
     factor = asked.factor
-    each = design.study.design.games
     arms = [
-        sum(cell.labels.get(factor.column) == level for cell in design.cells)
+        _arm_of(design, [cell for cell in design.cells if cell.labels.get(factor.column) == level])
         for level in (factor.first, factor.second)
     ]
-    return min(arms) * each if all(arms) else design.size
+    return min(arms) if all(arm.games for arm in arms) else _arm_of(design, design.cells)
+
+
+def _arm_of(design: Design, cells: Sequence[StudyCell]) -> _Arm:
+    deals = {
+        (cell.profile.name, cell.profile.players, game.seed) for cell in cells for game in design.games(cell)
+    }
+    return _Arm(len(deals), len(cells) * design.study.design.games)

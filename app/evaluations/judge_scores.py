@@ -21,7 +21,7 @@ from evaluators.judges.statement_scores import READERS, StatementScores, against
 from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.judged import PARTS, Aspect, FollowingScores, SelectionScores
 from evaluators.measures.scoring import estimate_as_json
-from evaluators.report.columns import agent_names
+from evaluators.report.columns import agent_names, columns_of
 from evaluators.report.corrections import correction_of, count_overlap
 from evaluators.statistics.agreement import BAR, JudgeAgreement, grouped, judge_agreement, ratings_of
 from evaluators.statistics.corrected import LEAST_GAMES, CorrectedShare, Correction
@@ -306,7 +306,7 @@ _KEPT: Final = 100
 def _count_both(
     tally: FigureTally, game: Game, its: Sequence[Judgement], people: Sequence[Judgement]
 ) -> None:
-    tally.begin(game.id)
+    tally.begin(game.id, columns_of(game).trial)
     count_overlap(tally, game, _JUDGE, its, people, agent_names(game))
 
 

@@ -402,10 +402,16 @@ class PlayFigures:
         """The number of games counted."""
         return self._tally.games
 
-    def add(self, game_id: str, game: State | Iterable[Event], seats: Collection[Seat] | None = None) -> None:
-        """Counts one game, as ``PlayMetrics.add`` does."""
+    def add(
+        self,
+        game_id: str,
+        game: State | Iterable[Event],
+        seats: Collection[Seat] | None = None,
+        trial: str = "",
+    ) -> None:
+        """Counts one game, as ``PlayMetrics.add`` does. ``trial``: as in ``FigureTally.begin``."""
         added = self.metrics._add(game, seats)
-        self._tally.begin(game_id)
+        self._tally.begin(game_id, trial)
         self._tally.count(_TOGETHER, (*added, *[any(added[place]) for place in _FIGURES.values()]))
 
     def merge(self, other: "PlayFigures") -> None:

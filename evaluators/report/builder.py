@@ -411,12 +411,13 @@ class ReportBuilder:
         game = reported.game
         players = frozenset(range(1, len(game.roles) + 1))
         kept = players if reported.columns is None else selected(reported.columns, self.where)
-        self.tally.begin(game.id)
+        trial = (reported.columns or columns_of(game, agents=reported.agents)).trial
+        self.tally.begin(game.id, trial)
         parts: dict[frozenset[Seat], list[Count]] = {kept: [_counts_of(self.tally)]}
         groups = {group: frozenset(seats) & kept for group, seats in reported.groups.items()}
         for group, seats in groups.items():
             if seats:
-                self.groups.setdefault(group, FigureTally()).begin(game.id)
+                self.groups.setdefault(group, FigureTally()).begin(game.id, trial)
                 parts.setdefault(seats, []).append(_counts_of(self.groups[group]))
                 self._add_versions(f"group {group}", reported.columns, seats)
         for contrast in self.contrasts:

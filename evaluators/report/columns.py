@@ -106,19 +106,23 @@ class GameColumns:
                 for version in versions.split(_AND):
                     yield model, version
 
-    def unit(self, contrasted: Collection[str] = ()) -> str:
-        """The name that games of one deal and seating share, whatever the contrasted columns say: profile,
-        players, seed, and after a ``/`` which seats have the same model. Without a seed: empty.
+    @property
+    def deal(self) -> str:
+        """The name that games of one deal share, however they are seated and whatever else differs: profile,
+        players and seed. Without a seed: empty.
         """
         seed = self.of_game.get("seed")
-        if seed is None:
-            return ""
-        models = self.of_seats.get("model", ())
-        if not {"agent", "model", "agents", "seating"}.isdisjoint(contrasted):
-            models = ()
-        distinct = sorted(set(models))
-        pattern = "".join(str(distinct.index(model)) for model in models) if len(distinct) > 1 else ""
-        return f"{self.of_game['profile']} {self.players} {seed}/{pattern}"
+        return "" if seed is None else f"{self.of_game['profile']} {self.players} {seed}"
+
+    @property
+    def trial(self) -> str:
+        """The name that games of one deal share if only their seating differs, as in a mirrored study: what
+        they have in common is no evidence twice. Without a seed: empty.
+        """
+        # A server plays each seating of a study's cell in a batch of its own.
+        apart = {"seating", "batch", "file"} if "cell" in self.of_game else {"seating"}
+        values = (f"{column}={value}" for column, value in self.of_game.items() if column not in apart)
+        return "\n".join(values) if self.deal else ""
 
 
 def agent_names(game: Game) -> tuple[str, ...] | None:

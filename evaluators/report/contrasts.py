@@ -215,7 +215,9 @@ _KEPT: Final = 500
 
 
 class _Cell:
-    """The counts of one cell of a contrast by figure and unit."""
+    """The counts of one cell of a contrast by figure and unit: a deal with all its games however they are
+    seated, or a game whose deal nobody knows.
+    """
 
     def __init__(self) -> None:
         self.games: Counter[str] = Counter()
@@ -292,8 +294,7 @@ class ContrastCounts:
         self, game_id: str, columns: GameColumns, kept: frozenset[Seat]
     ) -> Iterator[tuple[frozenset[Seat], Write]]:
         """Starts a game: for each cell that has seats in it, the seats and where their counts go."""
-        unit = columns.unit(self.asked.columns)
-        unit = f"deal {unit}" if unit else f"game {game_id}"
+        unit = f"deal {columns.deal}" if columns.deal else f"game {game_id}"
         cells = self.asked.seats(columns)
         for column, levels in self.asked.levels.items():
             if values := columns.seats(column):
@@ -364,6 +365,8 @@ class _Design(NamedTuple):
     """The number of games in each cell, the excluded ones too."""
     counted: tuple[int, ...]
     """Without the excluded ones: the games behind the figures."""
+    units: tuple[int, ...]
+    """The deals that these are, and the games without a known deal."""
     tables: tuple[frozenset[str], ...]
     """The profiles and numbers of players of each cell's deals."""
 
@@ -477,29 +480,21 @@ def _designed(counts: ContrastCounts, beside: ContrastCounts, aside: ContrastCou
     games = tuple(cell.total() for cell in cells)
     counted = tuple(cell.games.total() for cell in counts.cells)
     tables = tuple(frozenset(cell.tables) for cell in counts.cells)
-    for unit_of in (_as_it_is, _deal_alone):
-        units = [set(map(unit_of, cell)) for cell in cells]
-        if 2 * len(set.intersection(*units)) >= min(map(len, units)) > 0:
-            every = len(set().union(*units))
-            pairs = len(set.intersection(*(set(map(unit_of, cell.games)) for cell in counts.cells)))
-            return _Design(
-                True, _blocked(unit_of) if every > _KEPT else unit_of, pairs, games, counted, tables
-            )
-    every = max(map(len, cells), default=0)
-    return _Design(False, _blocked(_as_it_is) if every > _KEPT else _as_it_is, 0, games, counted, tables)
+    units = tuple(len(cell.games) for cell in counts.cells)
+    together = len(set.intersection(*map(set, cells)))
+    paired = 2 * together >= min(map(len, cells)) > 0
+    pairs = len(set.intersection(*(set(cell.games) for cell in counts.cells))) if paired else 0
+    most = len(set().union(*cells)) if paired else max(map(len, cells), default=0)
+    unit_of = cache(_block) if most > _KEPT else _as_it_is
+    return _Design(paired, unit_of, pairs, games, counted, units, tables)
 
 
 def _as_it_is(unit: str) -> str:
     return unit
 
 
-def _deal_alone(unit: str) -> str:
-    """Games of one deal belong together however they are seated."""
-    return unit.partition("/")[0] if unit.startswith("deal ") else unit
-
-
-def _blocked(unit_of: Callable[[str], str]) -> Callable[[str], str]:
-    return cache(lambda unit: f"block {draw(0, 'contrast', unit_of(unit)) % _KEPT}")
+def _block(unit: str) -> str:
+    return f"block {draw(0, 'contrast', unit) % _KEPT}"
 
 
 def _all_figures(
@@ -571,7 +566,8 @@ def _tested(
     levels = []
     for cell, by_unit in zip(counts.cells, cells, strict=True):
         of_games = counts.games_behind(cell.masks.get(key, 0))
-        figure = _level(key, measure.kind, by_unit, cell.games_of[key], cell.items[key])
+        units = len(cell.counts.get(key, ()))
+        figure = _level(measure.kind, by_unit, cell.games_of[key], units, cell.items[key])
         levels.append(replace(figure, of_games=of_games))
     mask = 0
     for cell in counts.cells:
@@ -627,17 +623,27 @@ def _of_exclusion(counts: ContrastCounts, aside: ContrastCounts, design: _Design
         cells.append(by_unit)
     difference = contrast(cells, "share", paired=design.paired)
     levels = tuple(
-        _level(key, "share", by_unit, games, 0) for by_unit, games in zip(cells, design.games, strict=True)
+        _level("share", by_unit, games, len(cell.games.keys() | out.games.keys()), 0)
+        for by_unit, games, cell, out in zip(cells, design.games, counts.cells, aside.cells, strict=True)
     )
     return _TestedFigure(key, measure, difference, difference, None, levels, 0, None, None)
 
 
-def _level(key: FigureKey, kind: Kind, by_unit: Mapping[str, Counts], games: int, items: int) -> Figure:
+def _level(kind: Kind, by_unit: Mapping[str, Counts], games: int, units: int, items: int) -> Figure:
     counts = {unit: counts for unit, counts in sorted(by_unit.items()) if any(counts)}
-    figure = FigureTally().figure_of(Clusters(counts, games, items), kind, "nothing counted")
-    few = f"{games} games, fewer than {FEW}: rough" if games != 1 else "1 game: rough"
-    note = figure.note if games >= FEW or figure.value is None else few
+    figure = FigureTally().figure_of(Clusters(counts, units, items), kind, "nothing counted")
+    few = f"{_of_deals(games, units)}, fewer than {FEW}: rough" if games != 1 else "1 game: rough"
+    note = figure.note if units >= FEW or figure.value is None else few
     return replace(figure, games=games, items=items or None, note=note, of_games=None)
+
+
+def _of_deals(games: int, units: int) -> str:
+    """So many games, and of how many deals where several share one."""
+    return (
+        f"{games} games"
+        if games == units
+        else f"{games} games of {units} {'deal' if units == 1 else 'deals'}"
+    )
 
 
 def _adjusted(
@@ -786,10 +792,15 @@ def _notes(
         if asked.measure:
             yield _decided(asked, found, adjusted, level)
         yield _question(asked, design, main, adjusted, level)
-        cells = zip(asked.cells, design.counted, strict=True)
-        few = [f"{cell} ({games})" for cell, games in cells if games < FEW]
+        cells = zip(asked.cells, design.counted, design.units, strict=True)
+        few = [
+            f"{cell} ({games if games == units else _of_deals(games, units)})"
+            for cell, games, units in cells
+            if units < FEW
+        ]
         if few:
-            words = f"fewer than {FEW} games, so intervals and tests are rough"
+            deals = "" if design.counted == design.units else " or deals"
+            words = f"fewer than {FEW} games{deals}, so intervals and tests are rough"
             yield f"{asked.short}: {words}: {', '.join(few)}."
         if len(set(design.tables)) > 1 and _OF_TABLES.isdisjoint(asked.columns):
             sizes = (

@@ -164,12 +164,17 @@ def _headlines(tally: FigureTally, groups: Mapping[str, FigureTally]) -> ReportT
 
 def _games_of(groups: Mapping[str, FigureTally]) -> str:
     """Each group with its number of games, and where these are few."""
-    return ", ".join(_in_games(name, tally.games) for name, tally in sorted(groups.items()))
+    return ", ".join(_in_games(name, tally) for name, tally in sorted(groups.items()))
 
 
-def _in_games(name: str, games: int) -> str:
-    few = f" (fewer than {FEW}: rough)" if games < FEW else ""
-    return f"{name} in {games:,} {'game' if games == 1 else 'games'}{few}"
+def _in_games(name: str, tally: FigureTally) -> str:
+    deals = (
+        f" of {tally.trials:,} {'deal' if tally.trials == 1 else 'deals'}"
+        if tally.trials < tally.games
+        else ""
+    )
+    few = f" (fewer than {FEW}: rough)" if tally.trials < FEW else ""
+    return f"{name} in {tally.games:,} {'game' if tally.games == 1 else 'games'}{deals}{few}"
 
 
 def _by_group(layout: _Compared, groups: Mapping[str, FigureTally]) -> ReportTable:

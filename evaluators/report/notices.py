@@ -39,11 +39,14 @@ def warnings(builder: ReportBuilder, tables: Iterable[ReportTable]) -> Iterator[
         yield f"Played by default, so decided by nobody: {_first(defaults)}."
     if uncorrected := list(_uncorrected(tables)):
         yield f"Not corrected by people's judgements: the verdicts of {_first(uncorrected)}."
-    small = [
-        f"{group} ({tally.games})" for group, tally in sorted(builder.groups.items()) if tally.games < FEW
-    ]
+    small = [(group, tally) for group, tally in sorted(builder.groups.items()) if tally.trials < FEW]
     if small:
-        yield f"Groups of fewer than {FEW} games, whose intervals are rough: {_first(small)}."
+        deals = " or deals" if any(tally.trials < tally.games for _, tally in small) else ""
+        named = [
+            f"{group} ({tally.games}{f' of {tally.trials} deals' if tally.trials < tally.games else ''})"
+            for group, tally in small
+        ]
+        yield f"Groups of fewer than {FEW} games{deals}, whose intervals are rough: {_first(named)}."
 
 
 def _uncorrected(tables: Iterable[ReportTable]) -> Iterator[str]:

@@ -7,8 +7,9 @@
     tally.figure(key, "share", "nothing counted").as_json()
 
 Counts are kept by game, since whole games are the trials, and in bounded memory: beyond ``BLOCKS``
-games they are summed into that many blocks by a hash of the game's id. Values are exact for any number of
-games; two tallies of different games merge into what one tally would have counted.
+games they are summed into that many blocks by a hash of the game's id. Games of one deal that were played
+under the same conditions are one trial (``begin``). Values are exact for any number of games; two tallies of
+different games merge into what one tally would have counted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -149,7 +150,7 @@ class Clusters:
     """The counts of one figure by cluster."""
 
     counts: dict[str, Counts] = field(default_factory=dict)
-    """The counts by game, or by block of games."""
+    """The counts by game (of games that are one trial: by the first), or by block of games."""
     games: int = 0
     items: int = 0
     mask: int = 0
@@ -195,26 +196,43 @@ class FigureTally:
         self._figures: dict[FigureKey, Clusters] = {}
         self._ids: set[str] | None = set()
         """The games so far; None if there are too many, so that counts are kept by block."""
+        self._first: dict[int, str] = {}
+        """The first game by trial; trials are hashed, since their names are long."""
         self._cluster = ""
         self._names: list[str] = []
         """Every game, in the order of counting; ``GameSet`` refers to it."""
         self._bit = 0
         """The current game's bit in a ``GameSet``."""
         self.games = 0
+        self._later = 0
+        """The games that are one trial with an earlier one."""
+
+    @property
+    def trials(self) -> int:
+        """How many of the games are independent."""
+        return self.games - self._later
 
     @property
     def names(self) -> Sequence[str]:
         """Every game, in the order of counting."""
         return self._names
 
-    def begin(self, game_id: str) -> None:
-        """Starts a game: all later counts belong to it. Each game is started once."""
+    def begin(self, game_id: str, trial: str = "") -> None:
+        """Starts a game: all later counts belong to it. Each game is started once. ``trial``: a name that it
+        shares with the games that are one trial with it, such as those of one deal under the same conditions;
+        empty: it is one alone.
+        """
         self.games += 1
+        cluster = game_id
+        if trial:
+            before = len(self._first)
+            cluster = self._first.setdefault(draw(0, "trial", trial), game_id)
+            self._later += len(self._first) == before
         if self._ids is not None:
             self._ids.add(game_id)
             if len(self._ids) > BLOCKS:
                 self._collapse()
-        self._cluster = game_id if self._ids is not None else _block(game_id)
+        self._cluster = cluster if self._ids is not None else _block(cluster)
         self._bit = 1 << len(self._names)
         self._names.append(game_id)
 
@@ -240,6 +258,14 @@ class FigureTally:
         if self._ids is not None and other._ids is not None:
             self._ids |= other._ids
         blocks = self._ids is None and other._ids is not None
+        one_trial: dict[str, str] = {}
+        """The first game here by the first one there."""
+        for trial, first in other._first.items():
+            if trial in self._first:
+                one_trial[first] = self._first[trial]
+            else:
+                self._first[trial] = first
+        self._later += other._later + len(one_trial)
         before = len(self._names)
         self._names += other._names
         for key, theirs in other._figures.items():
@@ -251,7 +277,8 @@ class FigureTally:
                 more = _squares(theirs.counts.values()) if blocks else theirs.squares
                 clusters.squares = _added(clusters.squares, more)
             for cluster, counts in theirs.counts.items():
-                clusters.add(_block(cluster) if blocks else cluster, counts)
+                joined = one_trial.get(cluster, cluster)
+                clusters.add(_block(joined) if blocks else joined, counts)
 
     def _collapse(self) -> None:
         self._ids = None
@@ -288,7 +315,9 @@ class FigureTally:
         """
         if not clusters.counts:
             return nothing(empty)
-        made = _figure(clusters, kind, empty, within)
+        # Blocks are never more than the units in them.
+        trials = len(clusters.counts) if self._later else clusters.games
+        made = _figure(clusters, trials, kind, empty, within)
         return replace(made, of_games=self.games_of(clusters) if clusters.mask else None)
 
     def games_of(self, clusters: Clusters) -> GameSet:
@@ -296,7 +325,10 @@ class FigureTally:
         return GameSet(self._names, clusters.mask)
 
 
-def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Range | None) -> Figure:
+def _figure(
+    clusters: Clusters, trials: int, kind: Kind | Statistic, empty: str, within: Range | None
+) -> Figure:
+    """``trials``: how many of the games are independent."""
     width = max(map(len, clusters.counts.values()))
     by_cluster = [_wide(counts, width) for counts in clusters.counts.values()]
     sums = [snapped(sum(column)) for column in zip(*by_cluster, strict=True)]
@@ -304,7 +336,7 @@ def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Rang
     if kind == "sum":
         return Figure(sums[0], num=sums[0], games=games, items=n, note=_SUM)
     num, den = (None, None) if callable(kind) else _made_of(kind, sums)
-    if kind == "share" and sums[1] == games:
+    if kind == "share" and sums[1] == games == trials:
         # Each game is a single trial, and these are independent.
         low, high = wilson(int(sums[0]), games)
         return Figure(sums[0] / games, low, high, num, den, games, n, "wilson")
@@ -312,9 +344,13 @@ def _figure(clusters: Clusters, kind: Kind | Statistic, empty: str, within: Rang
     spread = jackknife(by_cluster, statistic)
     if isnan(spread.value):
         return Figure(None, num=num, den=den, games=games, items=n, note=empty)
-    interval, method = limits(spread._replace(games=games), within)
+    interval, method = limits(spread._replace(games=trials), within)
     together = None if callable(kind) else _clustering(kind, spread, clusters, sums)
-    return estimated(Estimate(spread.value, interval, 0.95, games, method, together), games, n, num, den)
+    made = estimated(Estimate(spread.value, interval, 0.95, games, method, together), games, n, num, den)
+    return replace(made, note=_ONE_DEAL) if interval is None and trials < 2 <= games else made
+
+
+_ONE_DEAL: Final = "games of one deal: no interval"
 
 
 def estimated(

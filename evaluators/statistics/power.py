@@ -1,6 +1,6 @@
 """The smallest difference between two conditions that a design finds with a given power.
 
-Values are one for each game. Paired games (same deal, same seating) are compared by a t test of their
+Values are one for each game. Paired games (same deal) are compared by a t test of their
 differences, others by a t test of two samples. Power is exact for normal values (noncentral t); shares of
 games, at least a dozen of them, are close to that. Cohen, Statistical Power Analysis (1988), chapter 2.
 

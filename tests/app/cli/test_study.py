@@ -20,6 +20,7 @@ from app.cli.study_running import RunProgress
 from app.cli.terminal import install_command
 from app.instruments.fake_model import FakeModel, read_fault
 from app.runner.study_folder import StudyFolder
+from evaluators.statistics.power import smallest_difference
 from tests.app.real_server import local_settings, running_server
 from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
 from tests.app.typed import interintent
@@ -517,8 +518,20 @@ def test_a_folder_without_a_study_says_what_to_do(tmp_path: Path) -> None:
     assert f"interintent study new {tmp_path}" in interintent("study", "status", tmp_path).output
 
 
+def test_a_plan_counts_deals_where_a_deal_is_played_in_several_seatings(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    assert interintent("study", "new", folder).exit_code == 0
+    file = folder / "study.toml"
+    file.write_text(file.read_text().replace("games = 4 ", "games = 30 "))
+    (found, *_) = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert (found["games"], found["deals"]) == (30, 15)
+    assert found["difference"] == pytest.approx(smallest_difference(15).difference)
+    assert "30 (15 deals)" in interintent("study", "plan", folder).output
+
+
 def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
-    folder = scripted(tmp_path / "s")
+    text = SCRIPTED.replace("games = 4", 'games = 4\nseating = "fixed"')
+    folder = scripted(tmp_path / "s", text)
     done = interintent("study", "run", folder, "--yes", "--pilot", "2")
     assert done.exit_code == 0, done.output
     assert len(list(StudyFolder(folder, pilot=True).games())) == 4
@@ -540,12 +553,12 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     shown = interintent("study", "plan", folder).output
     assert "quest win rate, loyal" in shown
     assert "6 pilot games" in shown
-    (folder / "study.toml").write_text(SCRIPTED.replace(
+    (folder / "study.toml").write_text(text.replace(
         "at_least_half\"\n", "at_least_half\"\nmeasure = \"mean following score (ann)\"\n"))  # fmt: skip
     assert "pilot games is called 'mean following score (ann)'; there are win rate, loyal" in (
         interintent("study", "plan", folder).output
     )
-    (folder / "study.toml").write_text(SCRIPTED)
+    (folder / "study.toml").write_text(text)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
 

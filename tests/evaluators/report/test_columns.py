@@ -83,12 +83,26 @@ def test_where_the_log_has_no_agents_those_that_are_named_count() -> None:
 def test_games_of_one_deal_belong_together_whatever_is_contrasted() -> None:
     paper, direct = (columns_of(seated(scripted_game(1), presets * 5)) for presets in "pd")
     other = columns_of(seated(scripted_game(2), "ppppp"))
-    assert paper.unit(["preset"]) == direct.unit(["preset"]) != other.unit(["preset"])
+    assert paper.deal == direct.deal != other.deal
     mirrored = [columns_of(seated(scripted_game(1), "ppppp", models)) for models in ("ababa", "babab")]
-    assert mirrored[0].unit(["preset"]) != mirrored[1].unit(["preset"])
-    assert mirrored[0].unit(["model"]) == mirrored[1].unit(["model"])
+    assert mirrored[0].deal == mirrored[1].deal == paper.deal
     unknown = replace(mirrored[0], of_game={"profile": "interintent"})
-    assert unknown.unit() == ""
+    assert unknown.deal == unknown.trial == ""
+
+
+def test_games_that_differ_in_their_seating_alone_are_one_trial() -> None:
+    games = [seated(scripted_game(1), "ppppp", models) for models in ("ababa", "babab")]
+    one, other = (columns_of(game, batch="b") for game in games)
+    assert one.trial == other.trial
+    assert one.trial != columns_of(games[1], batch="c").trial
+    assert one.trial != columns_of(games[1], batch="b", labels={"mood": "wild"}).trial
+    assert one.trial != columns_of(seated(scripted_game(2), "ppppp", "ababa"), batch="b").trial
+    # A server plays each seating of a study's cell in a batch of its own.
+    batches = [
+        columns_of(game, batch=batch, labels={"cell": "1"}).trial
+        for game, batch in zip(games, "bc", strict=True)
+    ]
+    assert batches[0] == batches[1]
 
 
 def test_conditions_select_seats() -> None:

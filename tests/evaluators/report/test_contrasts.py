@@ -147,6 +147,40 @@ def test_games_of_one_deal_are_paired_and_equal_games_do_not_differ() -> None:
             assert one.figures["p"].value in (1, None), one.labels
 
 
+def test_a_deal_that_is_played_in_several_seatings_counts_once() -> None:
+    def played(*seatings: str) -> Report:
+        games = []
+        for models in seatings:
+            for mood, shift in (("calm", 0), ("wild", 20)):
+                for seed in range(1, 16):
+                    game = seated(scripted_game(seed + shift), "ppppp", models)
+                    game = replace(game, id=f"{mood} {seed} {models}")
+                    columns = columns_of(game, labels={"mood": mood})
+                    columns = replace(columns, of_game={**columns.of_game, "seed": str(seed)})
+                    games.append(ReportedGame(game, columns=columns))
+        return reported(games, "mood=calm,wild")
+
+    once, twice = played("ababa"), played("ababa", "babab")
+    assert "(games: calm 15, wild 15; paired by 15 deals or games)" in once.notes_on_gold[0]
+    assert "(games: calm 30, wild 30; paired by 15 deals or games)" in twice.notes_on_gold[0]
+    for name in ("approve ballot rate, loyal", "modification changes the choice"):
+        first, second = row(once, name), row(twice, name)
+        for column in ("difference", "first", "second"):
+            limits = [(told[column].low, told[column].high) for told in (first, second)]
+            assert limits[1] == pytest.approx(limits[0]), name
+        assert second["p"].value == pytest.approx(first["p"].value)
+        assert second["mixed model: p"].note == first["mixed model: p"].note
+    first, second = (row(one, "win rate, loyal")["difference"] for one in (once, twice))
+    assert second.high - second.low > 0.95 * (first.high - first.low)
+    # So does a figure of all games.
+    totals = [
+        next(one for one in report.table("play").rows if one.labels[0] == "approve ballot rate")
+        for report in (once, twice)
+    ]
+    limits = [(one.figures["ours"].low, one.figures["ours"].high) for one in totals]
+    assert limits[1] == pytest.approx(limits[0])
+
+
 @pytest.mark.long
 def test_seats_of_one_table_are_paired_by_their_game() -> None:
     games = []

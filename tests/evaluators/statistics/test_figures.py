@@ -71,6 +71,57 @@ def test_the_interval_is_that_of_the_figure_s_own_statistic() -> None:
         assert (found.low, found.high, found.method) == (*expected.interval, expected.method)
 
 
+def in_trials(games: Mapping[str, Counts]) -> FigureTally:
+    """Each game twice, as one trial."""
+    tally = FigureTally()
+    for seating in "ab":
+        for game, counts in games.items():
+            tally.begin(f"{game} {seating}", f"deal {game}")
+            tally.count(KEY, counts)
+    return tally
+
+
+@pytest.mark.parametrize(
+    ("kind", "games"),
+    [
+        ("f1", MATCHES),
+        ("mean", MATCHES),
+        ("share", {"a": (3, 4), "b": (0, 5), "c": (4, 4)}),
+        ("share", {"a": (4, 4), "b": (5, 5)}),
+    ],
+)
+def test_games_of_one_trial_that_are_alike_are_no_evidence_twice(
+    kind: Kind, games: Mapping[str, Counts]
+) -> None:
+    once, twice = figure(games, kind), in_trials(games).figure(KEY, kind, "")
+    assert (twice.value, twice.low, twice.high) == pytest.approx((once.value, once.low, once.high))
+    assert twice.games == 2 * len(games)
+
+
+def test_who_won_in_games_of_one_trial_is_no_single_trial() -> None:
+    won = {str(n): (n % 3 > 0, 1) for n in range(15)}
+    once, twice = figure(won, "share"), in_trials(won).figure(KEY, "share", "")
+    assert None not in (once.low, once.high, twice.low, twice.high)
+    assert twice.low <= once.low < once.high <= twice.high  # type: ignore[operator]
+    assert in_trials({"a": (1, 2)}).figure(KEY, "mean", "").note == "games of one deal: no interval"
+
+
+@pytest.mark.parametrize("games", [15, 2 * BLOCKS])
+def test_games_of_one_trial_may_be_counted_in_different_parts(games: int) -> None:
+    whole, parts = FigureTally(), [FigureTally() for _ in range(8)]
+    for seating in "ab":
+        for n in range(games):
+            part = parts[(n // BLOCKS) + 4 * (seating == "b")]
+            for tally in (whole, part):
+                tally.begin(f"{n} {seating}", f"deal {n}")
+                tally.count(KEY, (n % 4, 3 + n % 2))
+    merged = FigureTally()
+    for part in parts:
+        merged.merge(part)
+    assert (merged.games, merged.trials) == (2 * games, games)
+    assert merged.figure(KEY, "mean", "") == whole.figure(KEY, "mean", "")
+
+
 def test_a_share_tells_its_design_effect_and_intraclass_correlation() -> None:
     counts = {"a": (3, 4), "b": (0, 5), "c": (4, 4), "d": (1, 3)}
     found = figure(counts, "share")
