@@ -123,7 +123,7 @@ def contrast(
     if paired:
         every = sorted(set().union(*names))
         names = [every] * len(cells)
-    tables = [_table(cell, units, width) for cell, units in zip(cells, names, strict=True)]
+    tables = _trials([_table(cell, units, width) for cell, units in zip(cells, names, strict=True)])
     shape = _Shape(kind, width)
     levels = tuple(float(shape.value(table.sum(axis=0))) for table in tables)
     weights = _WEIGHTS[len(cells)]
@@ -409,7 +409,23 @@ def _of_level(kind: Kind, table: "Array", confidence: float) -> Interval:
 
 def _single(table: "Array") -> bool:
     """Whether every unit is a single trial: (0, 1) or (1, 1)."""
-    return bool(table.shape[1] == 2 and (table[:, 1] == 1).all() and ((table[:, 0] % 1) == 0).all())
+    import numpy as np
+
+    return bool(table.shape[1] == 2 and (table[:, 1] == 1).all() and np.isin(table[:, 0], (0, 1)).all())
+
+
+def _trials(tables: "list[Array]") -> "list[Array]":
+    """The tables with each unit as a single trial, if in every cell all units have the same number of items
+    and the items of a unit are alike, as the seats of a side win together; else the tables as they are.
+    """
+    scaled = []
+    for table in tables:
+        counted = table[table.any(axis=1)]
+        size = max(counted[0, -1], 1) if len(counted) else 1
+        if not _single(counted / size):
+            return tables
+        scaled.append(table / size)
+    return scaled
 
 
 def _correlation(errors: "Sequence[Array]") -> "Array":

@@ -185,6 +185,35 @@ def test_pairs_of_games_that_do_not_differ_are_found_to_about_as_often_as_they_s
             assert rate > 0.03, differ
 
 
+@pytest.mark.parametrize("paired", [True, False])
+def test_seats_that_win_together_are_one_trial_a_game(paired: bool) -> None:
+    def played(won: Sequence[int], seats: int) -> dict[str, Counts]:
+        return cell(*((seats * one, seats) for one in won))
+
+    first, other = [1] * 14 + [0] * 16, [0] + [1] * 13 + [0] * 16
+    for second in (first, other):
+        by_game = contrast((played(first, 1), played(second, 1)), "share", paired=paired)
+        assert by_game.test == "exact"
+        # Cells may differ in their seats: two of one model and one of another.
+        for seats in ((2, 2), (2, 1)):
+            cells = [played(won, n) for won, n in zip((first, second), seats, strict=True)]
+            assert contrast(cells, "share", paired=paired) == by_game
+    # Games with more seats than others weigh more: they are no single trials.
+    uneven = {**played(first, 2), "u0": (1, 1)}
+    told = contrast((uneven, played(other, 2)), "share", paired=paired)
+    assert told.levels[0] == pytest.approx(27 / 59)
+    assert told.test == ("exact" if paired else "drawn")
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_means_of_one_whole_number_a_game_are_no_single_trials(paired: bool) -> None:
+    first, second = [(cell(*((score, 1) for score in scores))) for scores in ((5, 4, 5, 3), (2, 3, 1, 2))]
+    twice = [{unit: (2 * counts[0], 2) for unit, counts in one.items()} for one in (first, second)]
+    told = contrast((first, second), "mean", paired=paired)
+    assert told.p_value == pytest.approx(contrast(twice, "mean", paired=paired).p_value)
+    assert 0 < told.p_value < 0.2
+
+
 def test_means_of_games_of_one_size_have_welchs_and_the_paired_t_interval() -> None:
     rng = np.random.RandomState(3)
     one, two = rng.uniform(1, 5, 14), rng.uniform(1, 4, 19)
