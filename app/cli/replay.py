@@ -31,7 +31,7 @@ from engine.view import read_viewer
 from evaluators.ground.turns import Game, read_game
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 from evaluators.measures.play import PlayFigures
-from evaluators.report.columns import UnknownColumn, column_name, columns_of, no_column, rule_set
+from evaluators.report.columns import UnknownColumn, column_name, columns_of, no_column, pooled, rule_set
 
 __all__ = ["commands"]
 
@@ -195,8 +195,8 @@ def metrics_command(
             echo("")
             print_metrics(one, f"{group}: {one.games} of {games}")
     if len(rule_sets) > 1 and column not in ("rules", "profile", "players"):
-        sets = "; ".join(f"{name}: {n}" for name, n in sorted(rule_sets.items()))
-        echo(f"{len(rule_sets)} rule sets are pooled (set apart with --group-by rules): {sets}", err=True)
+        told = f"{len(rule_sets)} rule sets are pooled (set apart with --group-by rules): {pooled(rule_sets)}"
+        echo(told, err=True)
     _end(metrics.games + failed, 0 if skip_failed else failed, paths)
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from operator import add, sub
 from typing import Any, Final, NamedTuple
 
-from engine.events import CardPlayed, Event, TeamConfirmed
+from engine.events import CardPlayed, Event
+from engine.profile import PROFILES, Profile
 from engine.state import State, fold
 from engine.terms import Ending, Role, Seat, Side, side_of
 from evaluators.errors import Unmeasurable
@@ -27,6 +28,7 @@ __all__ = [
     "PlayRow",
     "RoundResults",
     "Sides",
+    "may_change_teams",
     "play_figure",
 ]
 
@@ -131,6 +133,13 @@ _TOGETHER: Final = FigureKey("play", "", "all", "all", "counts")
 tenth of one for each figure."""
 
 
+def may_change_teams(profile: Profile) -> bool:
+    """Whether leaders could reconsider their teams before the vote. Records of other systems do not say: all
+    their teams count, as the avalon-replay specification has it.
+    """
+    return profile.reconsideration or profile.name not in PROFILES
+
+
 class PlayMetrics:
     """Counts over finished games. Their size does not grow with the number of games."""
 
@@ -182,7 +191,7 @@ class PlayMetrics:
         self._count_proposals(state, sides, counted)
         self._count_quests(state, roles, everybody if seats is None else seats, whole=seats is None)
         added = tuple(map(sub, sums, before))
-        if TeamConfirmed in map(type, state.public):
+        if may_change_teams(table.profile):
             return added
         return (*added[:_CHANGES], 0, 0, 0, 0, *added[_CHANGES + 4 :])
 

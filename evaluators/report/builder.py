@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Literal, get_args
 
-from engine.events import TeamConfirmed, UtteranceMade
+from engine.events import UtteranceMade
 from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
 from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
@@ -40,7 +40,7 @@ from evaluators.measures.judged import (
     SelectionScores,
     judged_turns,
 )
-from evaluators.measures.play import PlayMetrics
+from evaluators.measures.play import PlayMetrics, may_change_teams
 from evaluators.measures.scoring import F1, RoleScores, Scores
 from evaluators.measures.statements import Finding
 from evaluators.ratings.games import RatedGame
@@ -50,6 +50,7 @@ from evaluators.report.columns import (
     Contrast,
     GameColumns,
     columns_of,
+    pooled,
     rule_set,
     selected,
 )
@@ -579,7 +580,7 @@ class ReportBuilder:
             played = rounds[number].played if number in rounds else Rate(0, 1)
             count(FigureKey("rounds", "", "round", str(number), "played"), played)
         # Where no team can be reconsidered, that none changed is no finding.
-        reconsiders = any(isinstance(event, TeamConfirmed) for event in game.log)
+        reconsiders = may_change_teams(game.profile)
         for number, round_ in rounds.items():
             for name in _OF_ROUND:
                 if reconsiders or name != "changed":
@@ -959,9 +960,8 @@ class ReportBuilder:
         elif not self.games:
             yield "There is no finished game to report on."
         if len(self.profiles) > 1:
-            sets = "; ".join(f"{name}: {games:,}" for name, games in sorted(self.profiles.items()))
             note = "rule sets are pooled; group by rules to set them apart. Games of each"
-            yield f"{len(self.profiles)} {note}: {sets}."
+            yield f"{len(self.profiles)} {note}: {pooled(self.profiles)}."
         if 0 < self.games < 15:
             yield "With fewer than 15 games intervals are rough; docs/statistics.md has how often they hold."
 

@@ -18,9 +18,8 @@ from itertools import combinations
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from engine.errors import InvalidProfile
 from engine.events import AgentsSeated, RolesDealt
-from engine.profile import RULES, Profile, make_profile
+from engine.profile import PROFILES, RULES, Profile, make_profile
 from engine.seated import SeatedAgent
 from engine.terms import Role, Seat, Side
 from evaluators.ground.turns import Game
@@ -40,6 +39,7 @@ __all__ = [
     "columns_of",
     "model_seats",
     "no_column",
+    "pooled",
     "read_conditions",
     "read_contrasts",
     "rule_set",
@@ -159,20 +159,44 @@ def _agent_name(agent: SeatedAgent) -> str:
     return " ".join(str(word) for word in named if word)
 
 
+_OF_RECORDS: Final = (
+    "team_sizes",
+    "fails_needed",
+    "approval",
+    "max_rejections",
+    "on_max_rejections",
+    "assassination",
+    "leader_step",
+)
+"""The rules that records of other systems state. Of the others, some are read from how a game went."""
+
+_NAMED: Final = 12
+"""The most rule sets that are named where they are pooled."""
+
+
 @lru_cache(64)
 def rule_set(profile: Profile) -> str:
-    """The name of a rule set: profile and players, with every rule and role that differs from them."""
-    words = f"{profile.name}, {profile.players} players"
-    try:
-        usual = make_profile(profile.name, profile.players)
-    except InvalidProfile:
-        return words
+    """The name of a rule set: profile and players, with every rule and role that differs from them. Records
+    of other systems differ from ``official``.
+    """
+    is_ours = profile.name in PROFILES
+    usual = make_profile(profile.name if is_ours else "official", profile.players)
     changed = [
         f"{name}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
-        for name in ("roles", *RULES)
+        for name in ("roles", *(RULES if is_ours else _OF_RECORDS))
         if (value := getattr(profile, name)) != getattr(usual, name)
     ]
-    return ", ".join([words, *changed])
+    return ", ".join([f"{profile.name}, {profile.players} players", *changed])
+
+
+def pooled(sets: Mapping[str, int]) -> str:
+    """Rule sets with their numbers of games, the most frequent ones by name."""
+    named = sorted(sets, key=lambda name: (-sets[name], name))[:_NAMED]
+    words = [f"{name}: {sets[name]:,}" for name in sorted(named)]
+    if len(sets) > _NAMED:
+        others = sum(sets.values()) - sum(sets[name] for name in named)
+        words.append(f"{len(sets) - _NAMED} others: {others:,}")
+    return "; ".join(words)
 
 
 def columns_of(

@@ -101,8 +101,8 @@ def raters_compared(tally: FigureTally, lacking: Callable[[str, str], str]) -> R
         "Each pair on what both answered or judged, and on nothing else; what one of them alone did is "
         "counted beside it. Difference: the first's figure less the second's; its interval is over games. p: "
         "two-sided, of a permutation test that exchanges the two raters within whole games (every way up to "
-        "12 games, else 1,000 drawn); with n games it cannot fall below 2 / 2^n. Holm: the same, adjusted "
-        "for the number of pairs told by the measure."
+        f"12 games, else {_EXCHANGES:,} drawn); with n games it cannot fall below 2 / 2^n. Holm: the same, "
+        "adjusted for the number of pairs told by the measure."
         + (f" Left out: {omitted:,} pairs with less in common than these." if omitted else ""),
         ("measure", "first", "second"),
         (

@@ -246,6 +246,20 @@ def test_a_game_without_reconsideration_says_nothing_of_changed_teams() -> None:
         assert shown(side.value) == tuple(metrics.changes(side))
 
 
+def test_in_records_every_team_voted_on_counts_whether_or_not_one_was_changed() -> None:
+    figures, metrics = PlayFigures(), PlayMetrics()
+    for name in NAMES:
+        figures.add(name, told(name).log)
+        metrics.add(told(name))
+    for side in Side:
+        (figure,) = [
+            one for row, of, one in figures.rows() if (row.label, of) == ("proposal change rate", side)
+        ]
+        assert (figure.num, figure.den) == tuple(metrics.changes(side))
+    # In some of these games no team was changed.
+    assert any(not sum(counted(name).changes(side).num for side in Side) for name in NAMES)
+
+
 def test_a_state_and_its_log_count_alike() -> None:
     by_log = PlayMetrics()
     by_log.add(told("ten-players").log)

@@ -15,7 +15,7 @@ from evaluators.measures.hallucination import Hallucinations, statements_of
 from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
-from evaluators.report.columns import columns_of, read_conditions, read_contrasts
+from evaluators.report.columns import columns_of, pooled, read_conditions, read_contrasts, rule_set
 from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
@@ -414,6 +414,20 @@ def test_rule_sets_are_never_pooled_without_a_word() -> None:
     assert not any("pooled" in note for note in reported([ReportedGame(game)]).notes)
     alone = reported([ReportedGame(game), ReportedGame(other)], where=["rules=interintent, 5 players"])
     assert alone.made_of["profiles"] == {"interintent, 5 players": 1}
+
+
+def test_rule_sets_of_records_are_told_apart_by_what_they_state() -> None:
+    official = make_profile("official", 7)
+    record = replace(official, name="replay")
+    assert rule_set(record) == "replay, 7 players"
+    # What a record does not state, or a game's course decides, makes no other rule set.
+    assert rule_set(replace(record, first_leader=3, missed_shot="play_on")) == "replay, 7 players"
+    assert rule_set(replace(record, max_rejections=3, on_max_rejections="quest_fails")) == (
+        "replay, 7 players, max_rejections=3, on_max_rejections=quest_fails"
+    )
+    many = {f"rules {number:02}": number for number in range(1, 15)}
+    assert pooled(many).endswith("rules 14: 14; 2 others: 3")
+    assert pooled(many).startswith("rules 03: 3; ")
 
 
 def test_every_contrast_names_the_games_behind_it() -> None:

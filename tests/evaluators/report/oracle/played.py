@@ -40,7 +40,7 @@ def votes(game: OneGame) -> Iterable[dict[str, Any]]:
 
 def reconsiders(game: OneGame) -> bool:
     """Whether leaders had to confirm their teams."""
-    return any(True for _ in game.of("team_confirmed"))
+    return bool(game.events[0]["profile"]["reconsideration"])
 
 
 def measures(games: Iterable[OneGame]) -> Sums:
