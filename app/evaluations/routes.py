@@ -432,8 +432,8 @@ async def deal_tasks(
     ] = 1,
     seed: Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")] = "0",
 ) -> TasksView:
-    """First the tasks that the rater was dealt and has not judged, then new ones. Use the same `seed`,
-    `shared` and `overlap` for all raters of a study.
+    """First the tasks that the rater was dealt and has not judged, then new ones, which count as one
+    submission of the owner's day. Use the same `seed`, `shared` and `overlap` for all raters of a study.
     """
     games = await evaluations.chosen(listed(game, "game"), listed(batch, "batch"), caller, "annotate")
     response.headers["Cache-Control"] = "no-store"
@@ -457,7 +457,9 @@ async def create_judgements(
     caller: CallerDep,
     key: IdempotencyKey,
 ) -> Any:
-    """Stores all judgements or none. A rater judges each intention of an item once, unless it revises."""
+    """Stores all judgements or none. A rater judges each intention of an item once, unless it revises. Each
+    100 judgements, or fewer, count as one submission of the owner's day.
+    """
     unreached = await evaluations.unreached(caller, _games_of(new.judgements), "annotate")
     try:
         stored = await once(

@@ -93,7 +93,7 @@ class Evaluations:
             database, games, self.games, sets, self.gold, quotas, models.endpoints.leases
         )
         self.items = Items(self.games, self.store)
-        self.tasks = Tasks(database, self.games, self.store, games, self.gold)
+        self.tasks = Tasks(database, self.games, self.store, games, self.gold, quotas)
         self.reports = Reports(games, reader, self.store, models, self.gold)
         self.judges = Judges(database, self.games, self.store, models, claims, self.gold)
         self._comparisons = Comparisons(self.games, self.items, self.store)

@@ -17,6 +17,7 @@ from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
 from app.base.off_loop import off_loop
 from app.edge.auth import Caller
 from app.edge.idempotency import RequestKey
+from app.edge.quotas import Quotas
 from app.evaluations.gold import Gold
 from app.evaluations.items import FinishedGames, Turn
 from app.evaluations.schemas import (
@@ -48,6 +49,9 @@ log = structlog.get_logger()
 _AHEAD: Final = 20
 """How many turns are looked at for each new task: others may have been dealt to enough raters."""
 
+_COUNTED_AS_ONE: Final = 100
+"""So many judgements of one request, or fewer, count as one submission of their owner."""
+
 _WITHOUT: Final = 200
 """How many games without a turn to judge are read for one deal, in batches whose games hold none."""
 
@@ -62,8 +66,10 @@ class Tasks:
         store: EvaluationStore,
         rows: GameStore,
         gold: Gold,
+        quotas: Quotas,
     ) -> None:
         self._gold = gold
+        self._quotas = quotas
         self._database = database
         self._games = games
         self._store = store
@@ -83,7 +89,8 @@ class Tasks:
         """The rater's tasks that are left from earlier deals, and new ones up to ``limit`` in all.
 
         ``seed`` fixes the order of turns. The first ``shared`` turns go to every rater; each of the others
-        goes to ``overlap`` raters.
+        goes to ``overlap`` raters. New tasks count as one submission. Raises QuotaExceeded; then none are
+        dealt.
         """
         name = caller.name
         judged = await self._store.judgements_of(games, whose=Whose.one(name), raters=(rater,))
@@ -169,6 +176,8 @@ class Tasks:
 
         async def work(connection: AsyncConnection) -> list[Turn]:
             chosen = await choose(connection)
+            if chosen:
+                await self._quotas.take(connection, caller.owner, "submissions_a_day")
             at = self._database.writer.stamp()
             await self._store.deal(
                 connection,
@@ -235,11 +244,12 @@ class Tasks:
     ) -> Stored:
         """Stores all judgements, or none. ``unreached``: games that are out of the caller's reach. Raises
         InvalidRequest for a judgement of something that was not chosen, and AlreadyJudged for a second
-        judgement by the same rater, unless ``revise``.
+        judgement by the same rater, unless ``revise``, and QuotaExceeded.
 
         Whether something in a turn can be judged reveals what was chosen there, so a caller who tries may no
         longer guess that turn.
         """
+        await self._quotas.check(caller.owner, "submissions_a_day")
         prepared = Prepared(caller.name, sees_all=caller.sees_all, unreached=frozenset(unreached))
         try:
             for judgement in given:
@@ -250,6 +260,8 @@ class Tasks:
 
         async def work(connection: AsyncConnection) -> Stored:
             revised = await self.write(connection, prepared, revise=revise)
+            submissions = -(-len(given) // _COUNTED_AS_ONE)
+            await self._quotas.take(connection, caller.owner, "submissions_a_day", submissions)
             stored = Stored(stored=len(given), revised=revised)
             if key is not None:
                 await key.keep(connection, 201, stored)

@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import func, select
 from websockets.exceptions import ConnectionClosed
 
 from app.base.clock import DAY_MS, now_ms
@@ -21,13 +22,14 @@ from app.edge import quotas as module
 from app.edge.auth import Caller as Checked
 from app.edge.auth import hash_of, new_key
 from app.edge.quotas import QUOTAS
+from app.evaluations import tasks
 from app.games.schemas import NewGames
 from app.runner.line import Line
 from app.settings import InvalidQuotas, read_quotas
-from app.store import db
+from app.store import db, tables
 from app.store.db import Append
 from app.store.quotas import QuotaStore
-from app.store.tables import owner_spending
+from app.store.tables import judgements, owner_spending
 from app.store.writer import Write, Writer
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
@@ -326,6 +328,49 @@ async def test_beyond_a_days_submissions_nothing_is_scored_and_no_judge_begins(
     judge = {"dimension": "selection", "batch": batch, "judge": {"kind": "rule"}}
     over(await caller.post("/evaluations", json=judge, headers=headers), "submissions_a_day")
     assert not worked
+
+
+async def test_judgements_and_dealt_tasks_count_as_submissions(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "_COUNTED_AS_ONE", 2)
+    _, headers = await limited(caller, submissions_a_day=4)
+    made = await caller.post("/games", json={"seats": [{"agent": "scripted"}]}, headers=headers)
+    batch = made.json()["batch_id"]
+    await caller.get(f"/batches/{batch}/events?follow=true", headers=headers)
+    items = await caller.get(f"/evaluations/items?batch={batch}&dimension=selection", headers=headers)
+    given = [
+        {"item_id": item["id"], "intention": item["asked"][0]["id"], "reasonable": True}
+        for item in items.json()["items"][:5]
+    ]
+
+    async def judge(count: int) -> httpx.Response:
+        body = {"rater": {"name": "ann", "kind": "human"}, "judgements": given[:count], "revise": True}
+        return await caller.post("/annotations", json=body, headers=headers)
+
+    async def said() -> list[list[Any]]:
+        return [
+            await caller.services.database.column(select(func.count()).select_from(t))
+            for t in (judgements, tables.tasks)
+        ]
+
+    async def deal(rater: str) -> httpx.Response:
+        asked = {"batch": batch, "rater": rater, "overlap": 20}
+        return await caller.get("/annotations/tasks", params=asked, headers=headers)
+
+    dealt = await deal("ann")
+    assert dealt.json()["tasks"]
+    assert (await deal("ann")).json()["left"]  # the same ones: they were counted before
+    assert (await judge(3)).status_code == 201
+    assert (await mine(caller, headers))["submissions_a_day"]["used"] == 3
+    before = await said()
+    over(await judge(3), "submissions_a_day")
+    assert (await said()) == before
+    assert (await judge(1)).status_code == 201
+    before = await said()
+    over(await judge(1), "submissions_a_day")
+    over(await deal("bob"), "submissions_a_day")
+    assert (await said()) == before
 
 
 async def test_nothing_limits_a_service_without_keys_unless_it_is_set(tmp_path: Path) -> None:
