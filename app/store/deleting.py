@@ -10,7 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import BigInteger, LargeBinary, Select, Table, cast, delete, func, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    LargeBinary,
+    Select,
+    Table,
+    cast,
+    delete,
+    func,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement, literal_column
 
@@ -85,6 +97,9 @@ OF_SETS: Final = (seen, seen_views, set_answers)
 
 TOGETHER: Final = 20
 """Games deleted in one transaction: few enough that no other writer waits long."""
+
+AT_ONCE: Final = 2_000
+"""The most rows of one table that everybody may add to that are deleted in one transaction."""
 
 
 @dataclass(slots=True)
@@ -176,7 +191,8 @@ class Deleting:
         self, game_ids: Sequence[str], by: str, told_of: Collection[str] | None = None
     ) -> AsyncIterator[Deleted]:
         """Deletes games of one batch, and the batch with the last of them. Gives what each transaction has
-        deleted. Raises StillNeeded, and then leaves all games that are left as they are.
+        deleted. Raises StillNeeded, and then leaves all games that are left as they are; but of what raters
+        said of them, if that is much, a part may be gone.
 
         ``by``: who deletes them, for the record. ``told_of``: the public names of the credentials whose
         judgements, answers and tasks are counted; None: everybody's.
@@ -184,6 +200,8 @@ class Deleting:
         await self.check(game_ids)
         await self._forget_texts(game_ids)
         for some in _parts(game_ids):
+            async for deleted in self._thin_out(some, told_of):
+                yield deleted
 
             async def work(connection: AsyncConnection, some: Sequence[str] = some) -> Deleted:
                 return await self._delete(connection, some, by, told_of)
@@ -192,6 +210,34 @@ class Deleting:
             for game_id in some:
                 log.warning("a game was deleted", game=game_id, by=by)
             yield deleted
+
+    async def _thin_out(
+        self, game_ids: Sequence[str], told_of: Collection[str] | None
+    ) -> AsyncIterator[Deleted]:
+        """Deletes of the rows that anybody may add as many of as its quota allows all but ``AT_ONCE`` a
+        table, so many in each transaction. Gives what each has deleted. Raises StillNeeded.
+        """
+        for table in (*_OF_CALLERS, set_answers):
+            of_games = table.c.game_id.in_(game_ids)
+            counted = [] if told_of is None or table not in _OF_CALLERS else [table.c.caller.in_(told_of)]
+
+            async def work(
+                connection: AsyncConnection,
+                table: Table = table,
+                of_games: Any = of_games,
+                counted: Any = counted,
+            ) -> Deleted:
+                await _check(connection, game_ids)
+                key = table.primary_key.columns
+                some = tuple_(*key).in_(select(*key).where(of_games).order_by(*key).limit(AT_ONCE))
+                sizes = select(func.count(), size_of(table, connection.dialect.name)).select_from(table)
+                count, size = (await connection.execute(sizes.where(some, *counted))).one()
+                await connection.execute(delete(table).where(some))
+                return Deleted(0, Counter({str(table.name): count}), Counter({table.name: int(size or 0)}))
+
+            more = select(table.c.game_id).where(of_games).offset(AT_ONCE).limit(1)
+            while await self._database.column(more):
+                yield await self._database.writer.run(work)
 
     async def _delete(
         self, connection: AsyncConnection, game_ids: Sequence[str], by: str, told_of: Collection[str] | None
@@ -269,26 +315,21 @@ class Deleting:
             if not judged & gone:
                 continue
 
-            async def work(
-                connection: AsyncConnection, evaluation_id: str = evaluation_id, result: Any = result
-            ) -> None:
-                calls = model_calls.c
-                query = select(calls.about).where(calls.game_id == evaluation_id).distinct()
-                about = (await connection.execute(query)).scalars().all()
-                of_gone = [one for one in about if one.partition("/")[0] in gone]
-                for some in _parts(of_gone):
-                    await connection.execute(
-                        update(model_calls)
-                        .where(calls.game_id == evaluation_id, calls.about.in_(some))
-                        .values(messages=None, text=None, value=None, reasoning=None)
-                    )
-                kept = _without(result, gone)
-                if kept is not None:
-                    await connection.execute(
-                        update(evaluations).where(c.evaluation_id == evaluation_id).values(result=kept)
-                    )
-
-            await self._database.writer.run(work)
+            calls = model_calls.c
+            query = select(calls.about).where(calls.game_id == evaluation_id).distinct()
+            about = await self._database.column(query)
+            of_gone = [one for one in about if one.partition("/")[0] in gone]
+            for some in _parts(of_gone):
+                await self._database.writer.execute(
+                    update(model_calls)
+                    .where(calls.game_id == evaluation_id, calls.about.in_(some))
+                    .values(messages=None, text=None, value=None, reasoning=None)
+                )
+            kept = _without(result, gone)
+            if kept is not None:
+                await self._database.writer.execute(
+                    update(evaluations).where(c.evaluation_id == evaluation_id).values(result=kept)
+                )
 
 
 def _parts(names: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -11,10 +11,12 @@ from interintent_client import ApiError, Server
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.base.clock import DAY_MS, now_ms
+from app.store import deleting as module
 from app.store.deleting import OF_GAMES, Deleting
 from app.store.examining import examine
 from app.store.quotas import QuotaStore
 from app.store.rows import METADATA
+from app.store.tables import judgements, tasks
 from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.test_evaluations_api import games_of
@@ -291,6 +293,45 @@ async def test_an_owner_is_not_told_how_much_strangers_said_of_its_public_games(
         assert deleted[0] == deleted[1]
         assert deleted[2] == deleted[3]
         assert deleted[1]["bytes"] < deleted[2]["bytes"] < deleted[4]["bytes"]
+
+
+async def test_what_raters_said_goes_in_pieces_and_a_deletion_that_broke_off_is_finished_by_the_next(
+    caller: Caller, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, [game, other] = await caller.played(count=2, seats=[{"agent": "random"}])
+    said = {judgements: 35, tasks: 24}
+    rows = [
+        (table, row(table, number, game_id=one, caller="ann" if number % 5 else "eve"))
+        for one in (game, other)
+        for table, count in said.items()
+        for number in range(count)
+    ]
+    await add(database_url, rows)
+    deleting = Deleting(caller.services.database)
+    measured = await deleting.measure([game])
+    events = len(await caller.lines(f"/games/{game}/events"))
+    monkeypatch.setattr(module, "AT_ONCE", 10)
+
+    first = await anext(deleting.delete([game], "test", ["ann"]))
+    assert 0 < first.rows.total() < 10  # without those that it is not told of
+    assert len(await caller.lines(f"/games/{game}/events")) == events
+    left = await deleting.measure([game])
+    assert left.sizes["judgements"] + left.sizes["annotation_tasks"] < measured.bytes
+
+    total, pieces = first, 1
+    async for piece in deleting.delete([game], "test", ["ann"]):
+        assert all(piece.rows[table.name] <= 10 for table in said)
+        total.add(piece)
+        pieces += 1
+    assert pieces == 6  # three pieces, two pieces, and the game with the rest
+    assert total.games == 1
+    assert total.rows["judgements"] == 28
+    assert game not in str((await everything(database_url))["judgements"])
+    assert (await caller.get(f"/batches/{batch}")).json()["count"] == 1
+    gone = (await caller.delete(f"/batches/{batch}")).json()
+    assert (gone["games"], gone["said"]) == (1, 35)
+    found = [one async for one in examine(caller.services.database, lambda done, of: None)]
+    assert found == []
 
 
 async def test_an_answer_that_comes_after_its_game_was_deleted_is_paid_for_and_not_kept(
