@@ -271,7 +271,7 @@ class Composition:
             self.quotas,
             pace,
         )
-        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, self.database)
+        self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, self.database, self.quotas)
         bots = BotStore(self.database)
         self.bots = Bots(bots, self.store, self.games, self.seat_tokens)
         self.meeting = Meeting(

@@ -66,6 +66,7 @@ QuotaName = Literal[
     "open_seeks",
     "waiting_games",
     "submissions_a_day",
+    "tokens_a_day",
     "model_tokens_a_day",
     "model_cost_a_day",
 ]
@@ -81,6 +82,7 @@ DEFAULT_QUOTAS: Final[Mapping[QuotaName, float | None]] = {
     "open_seeks": 20,
     "waiting_games": 20,
     "submissions_a_day": 20_000,
+    "tokens_a_day": 20_000,
     "model_tokens_a_day": None,
     "model_cost_a_day": None,
 }

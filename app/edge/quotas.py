@@ -85,6 +85,7 @@ QUOTAS: Final[Mapping[QuotaName, Quota]] = {
         Quota("open_seeks", "seeks that wait for others", "once", "server"),
         Quota("waiting_games", "games that wait for players", "once", "server"),
         Quota("submissions_a_day", "submissions on one day", "day", "server"),
+        Quota("tokens_a_day", "tokens, and codes for seats, made on one day", "day", "server"),
         Quota("model_tokens_a_day", "tokens of models on one day", "day", "server"),
         Quota("model_cost_a_day", "spent on models on one day", "day", "server"),
     )

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.clock import now_ms, timestamp
 from app.base.errors import CodeSpent, Forbidden, InvalidRequest, NotFound
 from app.edge.auth import ANYBODY, TRUSTED, Caller, Keys, epoch_of
+from app.edge.quotas import Quotas
 from app.edge.tokens import MAX_WATCH_S, SEAT_S, Grant
 from app.games.access import known_game, own_seats, sight_of
 from app.games.schemas import (
@@ -51,7 +52,7 @@ NO_STORE: Final = {"Cache-Control": "no-store"}
 class SeatTokens:
     """Mints tokens for seats and for spectators."""
 
-    def __init__(self, keys: Keys, store: GameStore, feed: Feed, database: Database) -> None:
+    def __init__(self, keys: Keys, store: GameStore, feed: Feed, database: Database, quotas: Quotas) -> None:
         self._keys = keys
         self._store = store
         self._feed = feed
@@ -61,6 +62,7 @@ class SeatTokens:
         self._tokens = TokenStore(database)
         self._audit = Audit(database)
         self._guesses = Guesses()
+        self._quotas = quotas
 
     async def with_tokens(self, created: BatchCreated, caller: Caller) -> BatchCreated:
         """A copy with a new token for each remote seat of the caller's. Raises CorruptLog for an unreadable
@@ -124,7 +126,7 @@ class SeatTokens:
         self, grant: Grant, batch_id: str, caller: Caller, *, raises: bool = False
     ) -> TokenView:
         """Stores the token's row and signs the token. ``raises``: the seat's earlier tokens are revoked.
-        Raises Forbidden for a seat of somebody else.
+        Raises Forbidden for a seat of somebody else, and QuotaExceeded.
         """
         seat = None if grant.viewer == PUBLIC else grant.viewer
         token = StoredToken(
@@ -149,6 +151,7 @@ class SeatTokens:
                 epoch = epoch_of(row.epochs, seat)
                 if raises:
                     epoch = await self._stored_keys.raise_epoch_in(connection, grant.game, seat)
+            await self._quotas.take(connection, caller.owner, "tokens_a_day")
             await self._tokens.add(connection, token)
             await self._audit.add(
                 connection,
@@ -222,7 +225,8 @@ class SeatTokens:
     async def claim_code(self, row: GameRow, seat: Seat, ttl_s: int, caller: Caller) -> ClaimCodeView:
         """A new code for the seat; an earlier one that nobody has used is no longer good. A seat that a key
         has, as the game's owner or by a code, is no longer that key's: its tokens are revoked. Raises
-        InvalidRequest for a seat that is not played from outside, Forbidden for one that somebody else has.
+        InvalidRequest for a seat that is not played from outside, Forbidden for one that somebody else has,
+        and QuotaExceeded.
         """
         if seat not in remote_seats(row.seats):
             raise InvalidRequest(f"seat {seat} of this game is not a remote seat", "/seat", "not_remote")
@@ -238,6 +242,9 @@ class SeatTokens:
             return epoch_of(locked.epochs, seat)
 
         expires = now_ms() + ttl_s * 1000
+        await self._database.writer.run(
+            lambda connection: self._quotas.take(connection, caller.owner, "tokens_a_day")
+        )
         async with self._audit.noted(caller, "make a code", row.game_id, seat=seat):
             code = await self._codes.make(row.game_id, seat, expires, by=caller.name, epoch=epoch)
         self._tell(row.game_id, seat)

@@ -373,6 +373,21 @@ async def test_judgements_and_dealt_tasks_count_as_submissions(
     assert (await said()) == before
 
 
+async def test_tokens_and_codes_for_seats_are_counted(caller: Caller) -> None:
+    _, headers = await limited(caller, tokens_a_day=3)
+    made = await caller.post("/games", json={"seats": [{"agent": "remote"}]}, headers=headers)
+    batch, game = made.json()["batch_id"], made.json()["games"][0]["game_id"]
+    paths = (f"/batches/{batch}/tokens", f"/games/{game}/tokens", f"/games/{game}/seats/1/claim-code")
+    bodies: Sequence[dict[str, str]] = ({}, {"viewer": "public"}, {})
+    for path, body in zip(paths, bodies, strict=True):
+        assert (await caller.post(path, json=body, headers=headers)).status_code == 201
+    before = await caller.services.database.column(select(func.count()).select_from(tables.audit))
+    for path, body in zip(paths, bodies, strict=True):
+        over(await caller.post(path, json=body, headers=headers), "tokens_a_day")
+    assert before == await caller.services.database.column(select(func.count()).select_from(tables.audit))
+    assert (await mine(caller, headers))["tokens_a_day"]["used"] == 3
+
+
 async def test_nothing_limits_a_service_without_keys_unless_it_is_set(tmp_path: Path) -> None:
     tight = {"games_a_day": 1, "requests": 1, "batch_size": 1}
     async with calling(f"sqlite:///{tmp_path}/games.sqlite", quotas=tight) as caller:
