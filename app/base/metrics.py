@@ -146,7 +146,14 @@ batches_suspended = Counter(
     ["cause"],
     registry=REGISTRY,
 )
-events_written = Counter("interintent_events_total", "Events committed to logs", registry=REGISTRY)
+events_written = Counter(
+    "interintent_events_total",
+    "Events committed to logs, by origin: played, or laid with the games of an origin",
+    ["origin"],
+    registry=REGISTRY,
+)
+# An alert on a process that plays nothing needs the series.
+events_written.labels("played")
 append_seconds = Histogram(
     "interintent_commit_seconds",
     "Seconds a grouped commit took",

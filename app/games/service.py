@@ -268,7 +268,7 @@ class Games:
 
     async def begin(self, laid: Laid) -> None:
         """Begins a game that was stored by ``insert``."""
-        metrics.games_created.labels("paired").inc()
+        _count("paired", [laid.game])
         log.info("a game is paired", batch=laid.batch.batch_id, game=laid.game.game_id)
         await self._pickup.offer(laid.batch.batch_id, [laid.game.game_id])
 
@@ -378,7 +378,7 @@ class Games:
             laid += len(chunk)
 
     def _stored(self, batch_id: str, new: Sequence[NewGame], at: int) -> None:
-        metrics.games_created.labels("created").inc(len(new))
+        _count("created", new)
         for game in new:
             if game.drive == "auto":
                 row = row_of(batch_id, game, at) if has_only_scripts(game.seats) else None
@@ -439,7 +439,7 @@ class Games:
                 await key.keep(connection, 201, imported)
 
         await self._database.writer.run(work)
-        metrics.games_created.labels("imported").inc()
+        _count("imported", [game])
         log.info("a game is imported", batch=batch_id, game=game.game_id)
         return imported
 
@@ -514,7 +514,7 @@ class Games:
             await self._quotas.take_games(connection, caller.owner, 1, opened=not table.over)
 
         await self._database.writer.run(work)
-        metrics.games_created.labels("forked").inc()
+        _count("forked", [game])
         log.info("a game is forked", batch=batch_id, game=fork_id, source=game_id)
         if fork.drive == "auto" and not table.over:
             await self._pickup.offer(batch_id, [fork_id])
@@ -666,7 +666,7 @@ class Games:
             raise NotSuspended(
                 "nothing of this batch can be played on or anew: no game is suspended, failed or excluded"
             )
-        metrics.games_created.labels("created").inc(len(anew))
+        _count("created", anew)
         await self._go_on(batch_id)
         return [
             PlayedAnew(game_id=game.game_id, instead_of=old.game_id)
@@ -735,6 +735,12 @@ class Games:
 
 
 # --- from a request to games -------------------------------------------------------------------
+
+
+def _count(origin: str, stored: Sequence[NewGame]) -> None:
+    """Counts games that were stored, and the events that were stored with them."""
+    metrics.games_created.labels(origin).inc(len(stored))
+    metrics.events_written.labels(origin).inc(sum(len(game.log) for game in stored))
 
 
 def _replayed(data: object) -> tuple[Record, State]:

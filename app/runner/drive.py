@@ -61,7 +61,7 @@ class TellingJournal:
         await self._log.append(events, self._taken(), partial(self._tell, events), also)
 
     def _tell(self, events: Sequence[Event], lines: Sequence[LogLine]) -> None:
-        metrics.events_written.inc(len(events))
+        metrics.events_written.labels("played").inc(len(events))
         self._feed.committed(self._game_id, lines)
         if self._meter is not None:
             self._meter.count(events, lines[-1].at)

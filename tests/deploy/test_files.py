@@ -131,7 +131,15 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
                                 "series": 'interintent_games_open{status="created",instance="a"}',
                                 "values": "5x60",
                             },
-                            {"series": 'interintent_events_total{instance="w"}', "values": "0+10x30 300x30"},
+                            {
+                                "series": 'interintent_events_total{origin="played",instance="w"}',
+                                "values": "0+10x30 300x30",
+                            },
+                            # That more games are created does not mean that any is played.
+                            {
+                                "series": 'interintent_events_total{origin="created",instance="a"}',
+                                "values": "0+10x60",
+                            },
                             # The first of its process, and of its cause: before it there is no such series.
                             {
                                 "series": 'interintent_batches_suspended_total{cause="quota",instance="w"}',

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 
+from app.base import metrics
 from app.base.schemas import GameStatus
 from app.games.status import games_by_status
 from app.store.games import Tallied
@@ -19,6 +20,7 @@ from engine.state import fold
 from engine.terms import FULL, PUBLIC, Role
 from engine.view import project, viewer_name
 from tests.app.calling import (
+    PROJECT,
     WITHIN_S,
     Line,
     calling,
@@ -658,6 +660,24 @@ async def test_metrics_name_the_route_of_every_request(database_url: str) -> Non
         assert 'interintent_http_seconds_count{method="POST",route="/games",status="201"}' in text
         assert 'interintent_http_seconds_count{method="GET",route="/games/{game_id}",status="200"}' in text
         assert "interintent_events_total" in text
+
+
+async def test_metrics_count_every_event_once_however_it_came_into_its_log(database_url: str) -> None:
+    origins = ("played", "created", "imported", "forked")
+    async with calling(database_url) as caller:
+        counters = [metrics.events_written.labels(origin) for origin in origins]
+        before = [counter._value.get() for counter in counters]
+        await caller.played(seats=RANDOM, count=2)
+        _, [stepped, cancelled] = await caller.create(seats=RANDOM, count=2, drive="manual")
+        await caller.post(f"/games/{stepped}/step", json={"until": "round"})
+        await caller.post(f"/games/{cancelled}/cancel")
+        after = {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+        assert (await caller.post(f"/games/{stepped}/fork", json=after)).status_code == 201
+        record = (PROJECT / "tests" / "records" / "last-team-goes.json").read_bytes()
+        assert (await caller.post("/games/import", content=record)).status_code == 201
+        counted = [counter._value.get() - count for counter, count in zip(counters, before, strict=True)]
+        assert all(counted)
+        assert sum(counted) == (await caller.rows())["events"]
 
 
 async def test_two_callers_create_and_read_at_the_same_time(database_url: str) -> None:

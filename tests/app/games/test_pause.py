@@ -53,7 +53,7 @@ async def test_what_is_committed_is_told_although_its_game_is_let_go_of_meanwhil
         batch, [game] = await caller.create()
         services, head = caller.services, len(await caller.lines(f"/games/{game}/events"))
         journal = TellingJournal(GameLog(services.database, game, head), services.feed, game, batch)
-        told = [metrics.events_written, metrics.games_ended.labels("cancelled", "")]
+        told = [metrics.events_written.labels("played"), metrics.games_ended.labels("cancelled", "")]
         before = [metric._value.get() for metric in told]
         with services.feed.tails.keep(game), services.feed.watch(game) as watch:
             for step in ([ProposalOpened(1, 1, 1)], cancel("by its driver")):

@@ -116,7 +116,7 @@ async def test_what_a_process_that_only_serves_accepts_is_driven_by_another(
         batch = await new_batch(serving, count=210, seats=[{"agent": "random"}])
         assert (await _done(serving, batch))["games"]["finished"] == 210
         async with httpx.AsyncClient(base_url=serving.url, timeout=WITHIN_S) as client:
-            assert "interintent_events_total 0.0" in (await client.get("/metrics")).text
+            assert 'interintent_events_total{origin="played"} 0.0' in (await client.get("/metrics")).text
         await _drives_nothing(driving)
 
 
