@@ -96,13 +96,16 @@ async def on_database(
 
 @asynccontextmanager
 async def on_tables(
-    settings: Settings, *, writes: bool = False, makes: bool = False
+    settings: Settings, *, writes: bool = False, makes: bool = False, looks: bool = True
 ) -> AsyncIterator[Database]:
-    """As ``on_database``, for commands that need nothing but the database."""
+    """As ``on_database``, for commands that need nothing but the database. ``looks``: whether the schema is
+    looked at first; not by a command that says itself what is wrong with it.
+    """
     with _plain_faults(settings, makes=makes):
         database = Database(settings)
         try:
-            await _ready(database, writes=writes, makes=makes)
+            if looks:
+                await _ready(database, writes=writes, makes=makes)
             yield database
         finally:
             await database.stop()

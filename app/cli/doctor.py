@@ -42,7 +42,7 @@ def doctor(
     configure(logging.CRITICAL)  # what the log would say of the database are findings
 
     async def run() -> list[DatabaseFinding]:
-        async with on_tables(settings) as database:
+        async with on_tables(settings, looks=False) as database:
             if mend:
                 database.writer.start()
             with count_bar("games") as tell:

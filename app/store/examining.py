@@ -19,7 +19,7 @@ from app.store.deleting import OF_GAMES
 from app.store.games import OPEN, GameStore, laid_of
 from app.store.log import LogReader
 from app.store.rows import METADATA, Damaged, GameRow, has_form, is_whole, row_name
-from app.store.schema import UnknownSchema
+from app.store.schema import BY_HAND, ChangedByHand, UnknownSchema
 from app.store.sqlite import faults_of_file, is_damage
 from app.store.tables import batches, evaluations, events, games, model_calls, model_spending, open_games
 from engine.errors import UNREADABLE, CorruptLog
@@ -75,6 +75,10 @@ async def examine(database: Database, tell: Tell, *, mend: bool = False) -> Asyn
     mend = mend and not damage
     try:
         state = await database.schema()
+    except ChangedByHand:
+        for finding in await _of_schema(database):
+            yield finding
+        return
     except UnknownSchema as fault:
         yield DatabaseFinding("schema", "the database", str(fault), "run the release that migrated it")
         return
@@ -146,14 +150,13 @@ async def _of_schema(database: Database) -> list[DatabaseFinding]:
                 for name in inspect(sync).get_table_names()
             }
         )
-    todo = "restore a backup: somebody has changed the tables by hand"
     missing = []
     for table in METADATA.sorted_tables:
         if table.name not in found:
-            missing.append(DatabaseFinding("schema", table.name, "the table is missing", todo))
+            missing.append(DatabaseFinding("schema", table.name, "the table is missing", BY_HAND))
         else:
             missing += [
-                DatabaseFinding("schema", table.name, f"the column {column.name} is missing", todo)
+                DatabaseFinding("schema", table.name, f"the column {column.name} is missing", BY_HAND)
                 for column in table.columns
                 if column.name not in found[table.name]
             ]

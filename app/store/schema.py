@@ -15,9 +15,20 @@ from typing import Final
 
 from sqlalchemy import Connection, delete, insert, inspect, select, text
 
+from app.store.rows import METADATA
 from app.store.tables import schema_programs
 
-__all__ = ["Revision", "SchemaState", "UnknownSchema", "migrate", "newest", "revisions", "schema_state"]
+__all__ = [
+    "BY_HAND",
+    "ChangedByHand",
+    "Revision",
+    "SchemaState",
+    "UnknownSchema",
+    "migrate",
+    "newest",
+    "revisions",
+    "schema_state",
+]
 
 MIGRATION_LOCK: Final = 4_931_007_221
 """The advisory lock that makes processes which start together migrate one after the other."""
@@ -28,8 +39,15 @@ it, so it had better fail and be tried again.
 """
 
 
+BY_HAND: Final = "restore a backup: somebody has changed the tables by hand"
+
+
 class UnknownSchema(Exception):
     """The database has a schema that this program cannot use; the message says what to do."""
+
+
+class ChangedByHand(UnknownSchema):
+    """Tables of the newest schema are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +126,9 @@ def schema_state(connection: Connection) -> SchemaState:
         return SchemaState(None, newest(), len(revisions()))
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
     known = [revision.name for revision in revisions()]
+    if found == [newest()] and (missing := METADATA.tables.keys() - tables):
+        word = "table is" if len(missing) == 1 else "tables are"
+        raise ChangedByHand(f"the database's {word} missing: {', '.join(sorted(missing))}; {BY_HAND}")
     if len(found) == 1 and found[0] in known:
         return SchemaState(found[0], newest(), len(known) - 1 - known.index(found[0]))
     if len(found) == 1 and schema_programs.name in tables:

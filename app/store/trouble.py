@@ -75,6 +75,11 @@ _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
             "SQLite file, that it and its folder are there and may be written to",
         ),
         DatabaseTrouble(
+            "schema",
+            "a table or a column is missing in the database: a newer release has migrated it, or somebody "
+            "has changed it by hand; interintent doctor says what to do",
+        ),
+        DatabaseTrouble(
             "damaged",
             "the database is damaged: interintent doctor names what cannot be read, and says what to do",
         ),
@@ -111,6 +116,8 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "28P01": "refused",
     "3D000": "refused",
     "42501": "refused",
+    "42703": "schema",
+    "42P01": "schema",
     "57P01": "away",
     "57P02": "away",
     "57P03": "away",
@@ -118,9 +125,12 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "XX001": "damaged",
     "XX002": "damaged",
 }
-"""By SQLSTATE: no room, no memory, too many connections, a deadlock, a lock, read-only, who may not, shutting
-down, starting, input or output, damage.
+"""By SQLSTATE: no room, no memory, too many connections, a deadlock, a lock, read-only, who may not, what is
+missing, shutting down, starting, input or output, damage.
 """
+
+_LACKS: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")
+"""How SQLite, which has no code for that, says what it lacks."""
 
 
 def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
@@ -138,7 +148,7 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
             cause,
             f"the server has no such database: make it first (createdb {name}), or correct DATABASE_URL",
         )
-    if cause == "refused":
+    if cause in ("refused", "schema"):
         return _TROUBLES[cause]._replace(said=" ".join(str(raw).split()))
     return _TROUBLES[cause]
 
@@ -159,6 +169,8 @@ def _cause(fault: BaseException) -> Cause | None:
     raw = _raw(fault)
     if isinstance(raw, sqlite3.Error):
         code = getattr(raw, "sqlite_errorcode", None) or 0
+        if code == sqlite3.SQLITE_ERROR and _LACKS.match(str(raw)):
+            return "schema"
         # On a full disk not even readers find room for the file through which they share SQLite's log.
         return "full" if code == sqlite3.SQLITE_IOERR_SHMSIZE else _SQLITE.get(code & 0xFF)
     state = getattr(raw, "sqlstate", None) or ""

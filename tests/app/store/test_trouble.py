@@ -29,6 +29,7 @@ from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import Balancer
 from tests.app.store.test_schema import be_migrated_by_a_newer_program, run
+from tests.app.typed import interintent
 from tests.app.watcher import watching
 from tests.postgres import PostgresFailed, PostgresServer, fresh_database
 
@@ -367,6 +368,30 @@ async def test_an_unknown_schema_is_said_at_the_start_and_while_the_service_runs
         await readyz(client, 200)
 
 
+async def test_a_table_that_is_missing_is_said_at_the_start_and_while_the_service_runs(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "LOOK_S", 0.1)
+    monkeypatch.setattr(db, "PROBE_S", 0.1)
+    words = "table is missing: events; restore a backup: somebody has changed the tables by hand"
+    async with running_server(local_settings(database_url)) as served, asking(served) as client:
+        await readyz(client, 200)
+        await run(database_url, "DROP TABLE events")
+        is_waited_for(await client.post("/games", json={}), "is missing")
+        await readyz(client, 503, "is missing")
+    async with running_server(local_settings(database_url)) as served, asking(served) as client:
+        await readyz(client, 503, words)
+        is_waited_for(await client.get("/games"), words)
+    for command in (["migrate", "--check"], ["migrate"], ["export", "b_1"], ["prune", "--older-than", "1d"]):
+        refused = await asyncio.to_thread(interintent, *command, "--database-url", database_url)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert words in refused.stderr
+    checked = await asyncio.to_thread(interintent, "doctor", "--database-url", database_url)
+    assert checked.exit_code == 1
+    assert "events" in checked.output
+    assert "the table is missing" in checked.output
+
+
 @pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_a_server_that_is_away_at_the_start_and_later_costs_bots_and_watchers_only_time() -> None:
@@ -411,6 +436,16 @@ async def _plays(seat: Any) -> None:
         await seat.act(request, request.legal[0] if request.legal else request.default)
 
 
+def of_lacking() -> Iterator[sqlite3.Error]:
+    """What SQLite says of a table or a column that is not there."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as there:
+        there.execute("CREATE TABLE t (a)")
+        for statement in ("SELECT a FROM u", "SELECT b FROM t", "INSERT INTO t (b) VALUES (1)"):
+            with pytest.raises(sqlite3.Error) as raised:
+                there.execute(statement)
+            yield raised.value
+
+
 def test_every_fault_of_a_database_has_its_sentence() -> None:
     def of_sqlite(code: int) -> DBAPIError:
         fault = sqlite3.OperationalError("words")
@@ -439,20 +474,24 @@ def test_every_fault_of_a_database_has_its_sentence() -> None:
         (asyncpg.ConnectionDoesNotExistError("x"), "away"),
         (DatabaseAway("x"), "away"),
         (UnknownSchema("x"), "schema"),
+        (asyncpg.UndefinedTableError("x"), "schema"),
+        (asyncpg.UndefinedColumnError("x"), "schema"),
+        *((lacking, "schema") for lacking in of_lacking()),
     ):
         found = trouble_of(fault)
         assert found is not None, fault
         assert found.cause == cause, fault
         assert "\n" not in found.words
         assert bool(found.said) == (
-            cause == "refused" and not isinstance(fault, asyncpg.InvalidCatalogNameError)
+            cause in ("refused", "schema")
+            and not isinstance(fault, asyncpg.InvalidCatalogNameError | UnknownSchema)
         )
     for name, shown in (("games", "games"), ("a;b", "'a;b'"), ("my games", "NAME")):
         missing = trouble_of(asyncpg.InvalidCatalogNameError(f'database "{name}" does not exist'))
         assert missing is not None
         assert f"(createdb {shown})" in missing.words
     for ours in (
-        asyncpg.UndefinedColumnError("x"),
+        asyncpg.PostgresSyntaxError("x"),
         of_sqlite(sqlite3.SQLITE_ERROR),
         ValueError(),
         KeyError(),
