@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import threading
 
 __all__ = ["end_with_parent"]
@@ -9,11 +10,14 @@ __all__ = ["end_with_parent"]
 
 def end_with_parent() -> None:
     """Ends this process as soon as its parent is dead. A worker that waits for work does not notice, and
-    would stay for good. Does nothing in a process that was not started by ``multiprocessing``.
+    would stay for good. SIGTERM ends it at once, whatever its parent does then. Does nothing in a process
+    that was not started by ``multiprocessing``.
     """
     parent = multiprocessing.parent_process()
     if parent is None:
         return
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def watch() -> None:
         parent.join()

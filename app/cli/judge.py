@@ -88,10 +88,11 @@ def judge_command(
 ) -> None:
     """Let a model judge finished games, straight on the database; no server needs to be running.
 
-    Answers are stored before they are used. Ctrl-C stops the command, and --resume continues after the last
-    stored answer, also of a command that was killed; POST /evaluations/{e}/cancel ends the evaluation for
-    good. interintent report --batch shows the result. The exit status is 0 on success, 1 if nothing could be
-    judged, 2 if the command was refused, 3 if the budget was spent, 130 if the command was stopped.
+    Answers are stored before they are used. Ctrl-C or SIGTERM stops the command, and --resume continues
+    after the last stored answer, also of a command that was killed; POST /evaluations/{e}/cancel ends the
+    evaluation for good. interintent report --batch shows the result. The exit status is 0 on success, 1 if
+    nothing could be judged, 2 if the command was refused, 3 if the budget was spent, 130 after Ctrl-C, 143
+    after SIGTERM.
 
     Example: interintent judge b_… --dimension statements --model llama --base-url http://127.0.0.1:8080/v1
     """

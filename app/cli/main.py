@@ -1,9 +1,11 @@
 """The command ``interintent``: all commands, and their modules."""
 
 import logging
+import signal
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from types import FrameType
 from typing import Annotated, Final, NamedTuple
 
 import typer
@@ -159,9 +161,31 @@ def _not_first() -> None:
     fail("the command comes first: interintent COMMAND [OPTIONS]")
 
 
+_OWN_SIGNALS: Final = ("serve", "work", "fake-model")
+"""Commands that handle SIGTERM themselves."""
+
+_INTERRUPTED: Final = 128 + signal.SIGINT
+
+
 def main() -> None:
-    """The entry point."""
+    """The entry point. SIGTERM stops a command as Ctrl-C does, with status 143 instead of 130."""
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    stopped = _INTERRUPTED
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopped
+        stopped = 128 + number
+        # Called, not raised: a shell lets its background processes ignore SIGINT.
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        (on_interrupt if callable(on_interrupt) else signal.default_int_handler)(signal.SIGINT, frame)
+
+    if word not in _OWN_SIGNALS:
+        signal.signal(signal.SIGTERM, stop)
     try:
-        guarded(command_line(sys.argv[1] if len(sys.argv) > 1 else ""))
+        guarded(command_line(word))
     except KeyboardInterrupt:  # while the command's module was imported
-        raise SystemExit(130) from None
+        raise SystemExit(stopped) from None
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:
+            raise SystemExit(stopped) from None
+        raise

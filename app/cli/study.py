@@ -239,7 +239,7 @@ def run_command(
     A study that is not frozen yet is frozen now. A game that fails does not stop the others.
 
     The exit status is 0 if everything is there, 1 if games failed, 2 if nothing was done, 3 if the budget is
-    spent or a model refuses, 130 after Ctrl-C.
+    spent or a model refuses, 130 after Ctrl-C, 143 after SIGTERM.
 
     Example: interintent study run my-study --yes
     """

@@ -54,7 +54,10 @@ async def slow_judge(
         )
 
 
-async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twice(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     async with slow_judge(tmp_path) as (fake, pauses, url, batch, model):
         patient = {"INTERINTENT_DRAIN_S": "60"}
         first = forked.start(["judge", batch, *model, "--parallel", "2"], cwd=tmp_path, env=patient)
@@ -64,11 +67,11 @@ async def test_a_command_that_is_stopped_says_how_to_go_on_and_pays_nothing_twic
             (view,) = (await caller.get("/evaluations")).json()["evaluations"]
             assert view["status"] == "judging"
             assert caller.services.evaluations.judges._working == {}
-        first.send_signal(signal.SIGINT)
+        first.send_signal(number)
         assert first.stderr is not None
         with first.stderr:
             said = await asyncio.to_thread(first.stderr.read)
-        assert first.wait(WITHIN_S) == 130, said
+        assert first.wait(WITHIN_S) == 128 + number, said
         evaluation = view["evaluation_id"]
         assert f"interintent judge --resume {evaluation} --base-url {fake.url}/v1 --model fake" in said
         stopped = fake.counts.calls
