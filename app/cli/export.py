@@ -12,6 +12,7 @@ from app.base.errors import InvalidRequest
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import end_with_damaged, note, writing
+from app.edge.auth import OPERATOR
 from app.models.recording import Signature, line_of
 from app.settings import Settings
 from engine.terms import FULL, PUBLIC
@@ -73,14 +74,14 @@ async def export_lines(
             if view not in ("public", "full"):
                 raise InvalidRequest(f"a batch is exported for public or full, got {view!r}", "/view")
             viewer = FULL if view == "full" else PUBLIC
-            async for lines in parts.games.exporter.batch(what, viewer, 0, partial=partial):
+            async for lines in parts.games.exporter.batch(OPERATOR, what, viewer, 0, partial=partial):
                 for line in lines:
                     yield line
         elif what.startswith("g_"):
             row = await parts.games.row(what)
             viewer = read_viewer(view, row.players)
             for text in await parts.games.exporter.game(
-                what, await parts.games.batch_row(row.batch_id), viewer
+                OPERATOR, what, await parts.games.batch_row(row.batch_id), viewer
             ):
                 yield text
         else:

@@ -7,9 +7,10 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from app.base.errors import NotFound, Unfinished
+from app.base.errors import Forbidden, NotFound, Unfinished
 from app.base.off_loop import off_loop
-from app.games.access import known_batch, known_game
+from app.edge.auth import Caller
+from app.games.access import known_batch, known_game, sight_of
 from app.games.schemas import OVER
 from app.games.status import batch_status, lost_games
 from app.models.registry import ModelRegistry
@@ -42,12 +43,13 @@ class Exporter:
         self._models = models
 
     async def batch(
-        self, batch_id: str, viewer: Viewer, after: int, *, partial: bool
+        self, caller: Caller, batch_id: str, viewer: Viewer, after: int, *, partial: bool
     ) -> AsyncIterator[list[bytes]]:
         """Yields the batch's events in lists of lines, games in their order, without the first ``after``
         lines; the last line holds their number and their hash. Each game opens with its provenance. A game
         that cannot be read gives one line that names it, without a name if its id is damaged or it is lost;
-        one that is deleted meanwhile gives none. Raises Unfinished before it yields anything.
+        one that is deleted meanwhile gives none. Raises Unfinished before it yields anything, and Forbidden
+        as ``game`` does.
         """
         # In this order: a game that is deleted in between does not look lost.
         tallied = await self._store.tally(batch_id)
@@ -64,7 +66,7 @@ class Exporter:
             try:
                 if not is_text(game_id):
                     raise CorruptLog("the row of a game cannot be read (game_id)")
-                texts = await self.game(game_id, row, viewer)
+                texts = await self.game(caller, game_id, row, viewer)
                 games += 1
                 events += len(texts) - 1
             except (CorruptLog, NotFound) as fault:
@@ -85,9 +87,9 @@ class Exporter:
             end["damaged"] = len(damaged)
         yield [orjson.dumps({**end, "sha256": digest.hexdigest()}) + b"\n"]
 
-    async def game(self, game_id: str, batch: BatchRow, viewer: Viewer) -> list[bytes]:
+    async def game(self, caller: Caller, game_id: str, batch: BatchRow, viewer: Viewer) -> list[bytes]:
         """One game as an export has it: its provenance, then the viewer's events so far. Raises CorruptLog
-        unless all of its log can be read.
+        unless all of its log can be read, and Forbidden for a full view that the caller may not have.
         """
         lines, events = await self._reader.whole_log(game_id)
         if len(lines) <= SHORT_LOG:
@@ -96,6 +98,11 @@ class Exporter:
             texts = await off_loop(export_texts, game_id, lines, events, viewer)
         if viewer != FULL:
             return [public_provenance(game_id, events, package_version()).line(full=False), *texts]
+        if caller.key_id is not None:
+            # Read after the log: whoever comes to the table later has played nothing that is in it.
+            row = known_game(await self._store.game(game_id))
+            if not sight_of(caller, row, batch.owner).shows(FULL):
+                raise Forbidden(f"others sit at the table of {game_id}: this key may not see it in full")
         try:
             provenance = await self._models.provenance(
                 known_game(await self._store.game(game_id)), batch, events

@@ -87,21 +87,21 @@ class Following:
         follow: bool,
         page: Sequence[LogLine],
     ) -> AsyncIterator[bytes]:
-        left = limit
+        left, over = limit, False
         # Measured here: where other processes write too, a wait returns several times a second without news.
         sent = time.monotonic()
         with self._feed.watch(game_id) as watch:
             while True:
-                # The status is read first: lines read after it include every event behind that status.
+                page = page or await self._reader.lines(game_id, viewer, place, min(PAGE, left or PAGE))
+                # Read after the page: whoever comes to the table later has played nothing that is in it.
                 row = await self._store.game(game_id)
                 if row is None or not await self._may_read_on(caller, row, viewer):
                     if follow:
                         return  # the end of a game is an event, and the next request is told why
                     raise BrokenOff(f"{game_id} is gone, or its reader may read no more of it")
-                over = row.status not in OPEN
-                while page := page or await self._reader.lines(
-                    game_id, viewer, place, min(PAGE, left or PAGE)
-                ):
+                # Lines read after the status include every event behind that status.
+                was_over, over = over, row.status not in OPEN
+                if page:
                     texts = []
                     for line in page:
                         seq += 1
@@ -114,14 +114,17 @@ class Following:
                         if left == 0:
                             return
                     page = ()
-                if follow and over and not await self._reader.whole(game_id):
+                elif over and follow and not was_over:
+                    continue
+                elif over and follow and not await self._reader.whole(game_id):
                     raise CorruptLog(f"the log of {game_id} has holes")
-                if not follow or over or self._lifecycle.draining:
+                elif not follow or over or self._lifecycle.draining:
                     return
-                await watch.wait(self._blank_s)
-                if time.monotonic() - sent >= self._blank_s:
+                elif time.monotonic() - sent >= self._blank_s:
                     sent = time.monotonic()
                     yield b"\n"
+                else:
+                    await watch.wait(self._blank_s)
 
     def _is_valid(self, caller: Caller, row: GameRow) -> bool:
         return self._keys.is_valid(caller) and caller.is_current(row.epochs)

@@ -510,7 +510,7 @@ async def export_batch(
     row = await access.batch(caller, batch_id)
     if viewer == FULL and not await access.sees_batch(caller, row):
         raise Forbidden("this needs export:full for the batch, and that others play none of its open games")
-    exported = games.exporter.batch(batch_id, viewer, after, partial=partial)
+    exported = games.exporter.batch(caller, batch_id, viewer, after, partial=partial)
     first = await anext(exported)  # a refusal must come before the response begins
     await audit.note(caller, "export", batch_id, view=view, after=after or None)
 

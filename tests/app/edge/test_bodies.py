@@ -24,7 +24,7 @@ from starlette.routing import BaseRoute
 from app.base.errors import InvalidRequest, Unparsable
 from app.base.faults import MAX_FAULTS, beginning, first_faults, json_pointer
 from app.base.json_reader import MAX_ANSWER, MAX_ELEMENTS, MAX_RECORD, read_json
-from app.edge.auth import hash_of, new_key
+from app.edge.auth import OPERATOR, hash_of, new_key
 from app.edge.bodies import BodyRoute
 from app.evaluations.schemas import NewEvaluation
 from app.games import service
@@ -664,12 +664,17 @@ async def test_a_long_log_is_read_and_cut_off_the_loop(
 async def test_an_export_is_written_many_lines_at_a_time(caller: Caller) -> None:
     imported = (await caller.post("/games/import", content=long_record())).json()
     batch = imported["batch_id"]
-    pieces = [piece async for piece in caller.services.games.exporter.batch(batch, FULL, 0, partial=False)]
+    pieces = [
+        piece async for piece in caller.services.games.exporter.batch(OPERATOR, batch, FULL, 0, partial=False)
+    ]
     lines = [line for piece in pieces for line in piece]
     assert all(line.count(b"\n") == 1 and line.endswith(b"\n") for line in lines)
     assert len(lines) == imported["events"] + 2  # its provenance, and the end
     assert len(pieces) <= 2 + imported["events"] / 500
-    later = [piece async for piece in caller.services.games.exporter.batch(batch, FULL, 700, partial=False)]
+    later = [
+        piece
+        async for piece in caller.services.games.exporter.batch(OPERATOR, batch, FULL, 700, partial=False)
+    ]
     assert [line for piece in later for line in piece] == lines[700:]
 
 
