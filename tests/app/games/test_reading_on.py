@@ -8,8 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
+from app.base.clock import now_ms
 from app.games import following
-from tests.app.edge.test_keys import bearer, make_key, store_of
+from engine.events import Event
+from tests.app.edge.test_keys import bearer, make_key, store_of, until_status
+from tests.app.evaluations.sealing import BATCH, GAMES, add_keys, key_of, lay_games, scripted_log, sealed
 from tests.app.real_server import WITHIN_S, Served, local_settings, running_server
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +25,11 @@ REMOTE = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
 async def served(database_url: str) -> AsyncIterator[Served]:
     async with running_server(local_settings(database_url, api_key=OPERATOR)) as server:
         yield server
+
+
+@pytest.fixture
+def logs() -> list[tuple[Event, ...]]:
+    return [scripted_log(seed) for seed in range(GAMES)]
 
 
 @asynccontextmanager
@@ -68,6 +76,11 @@ async def broken_off(client: httpx.AsyncClient, path: str, gate: Gate, meanwhile
         await acting
         return got
     raise AssertionError(f"the answer came to its end: {len(got)} bytes")
+
+
+async def revoked(served: Served, client: httpx.AsyncClient, key_id: str) -> None:
+    assert await store_of(served).revoke(key_id, now_ms())
+    await until_status(client, "/me", 401)
 
 
 async def test_an_export_in_full_ends_before_a_game_to_whose_table_others_have_come(
@@ -123,3 +136,42 @@ async def test_a_log_is_read_on_page_by_page_only_as_long_as_its_reader_may(
                     await give_away()
                     gate.open.set()
     assert got.count(b"\n") == 3
+
+
+async def test_no_export_goes_on_after_its_key_was_revoked(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key_id, key = await make_key(store_of(served), "games:create", "games:read")
+    async with calling_as(served, key) as client:
+        made = (await client.post("/games", json={"count": 3, "seats": REMOTE})).json()
+        gate = Gate(monkeypatch, served.services.reader, "whole_log")
+        path = f"/batches/{made['batch_id']}/export?partial=true"
+        got = await broken_off(client, path, gate, lambda: revoked(served, client, key_id))
+    assert [game["game_id"].encode() in got for game in made["games"]] == [True, False, False]
+
+
+async def test_items_end_with_their_key(
+    logs: list[tuple[Event, ...]], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    games = await lay_games(served, logs[:6])
+    await add_keys(served)
+    async with calling_as(served, key_of("owner")) as client:
+        path = f"/evaluations/items?batch={BATCH}&dimension=guessing&reader=all&format=ndjson"
+        gate = Gate(monkeypatch, served.services.evaluations.gold, "show", passing=1)
+        got = await broken_off(client, path, gate, lambda: revoked(served, client, "k_owner"))
+    assert games[0].encode() in got
+    assert games[-1].encode() not in got
+
+
+async def test_the_items_of_a_set_end_with_their_key(
+    logs: list[tuple[Event, ...]], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lay_games(served, logs)
+    await add_keys(served)
+    async with calling_as(served, key_of("ann")) as client:
+        caller: Any = client
+        set_id = await sealed(caller)
+        gate = Gate(monkeypatch, served.services.evaluations.sets, "items", passing=2)
+        path = f"/evaluations/sets/{set_id}/items?format=ndjson"
+        got = await broken_off(client, path, gate, lambda: revoked(served, client, "k_ann"))
+    assert 0 < got.count(b"\n") <= 50
