@@ -3,10 +3,10 @@
 import re
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from sqlalchemy.engine import make_url
 
 from app.base.clock import now_ms
 from app.base.errors import StillNeeded
@@ -16,6 +16,7 @@ from app.cli.terminal import count_bar, fail, note, print_json
 from app.store.db import Database
 from app.store.deleting import Deleted, Deleting
 from app.store.jobs import JobStore
+from app.store.sqlite import sqlite_file
 from app.store.trouble import trouble_of
 
 __all__ = ["commands"]
@@ -84,10 +85,10 @@ def prune(
         if is_file and not vacuum and found["games"]:
             note("the file keeps its size, and new games use the room; prune --vacuum shrinks it")
     if is_file and vacuum:
-        _shrink(str(make_url(settings.database_url).database))
+        _shrink(sqlite_file(settings.database_url))
 
 
-def _shrink(file: str) -> None:
+def _shrink(file: Path) -> None:
     """Gives the free room of an SQLite file back to the disk. Ends the command if that cannot be done."""
     try:
         with closing(sqlite3.connect(file, timeout=VACUUM_WITHIN_S)) as connection:

@@ -14,9 +14,9 @@ from typing import IO, Protocol
 from uuid import UUID
 
 import structlog
-from sqlalchemy.engine import make_url
 
 from app.store.jobs import JobStore
+from app.store.sqlite import sqlite_file
 
 if sys.platform != "win32":
     import fcntl
@@ -58,7 +58,7 @@ class FileClaims:
     @classmethod
     def of(cls, url: str) -> "FileClaims":
         """The claims of a process on the SQLite database at this URL."""
-        return cls(Path(f"{make_url(url).database}.driver"))
+        return cls(Path(f"{sqlite_file(url)}.driver"))
 
     def __init__(self, path: Path) -> None:
         self._path = path

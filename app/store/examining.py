@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Table, delete, func, inspect, select, text, update
-from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -20,7 +19,7 @@ from app.store.games import OPEN, GameStore, laid_of
 from app.store.log import LogReader
 from app.store.rows import METADATA, Damaged, GameRow, has_form, is_whole, row_name
 from app.store.schema import BY_HAND, ChangedByHand, UnknownSchema
-from app.store.sqlite import faults_of_file, is_damage
+from app.store.sqlite import faults_of_file, is_damage, sqlite_file
 from app.store.tables import batches, evaluations, events, games, model_calls, model_spending, open_games
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event, GameCancelled, GameCreated, GameEnded
@@ -113,7 +112,7 @@ async def _of_file(database: Database) -> list[DatabaseFinding]:
         return []  # PostgreSQL checks its own pages
 
     def look() -> list[str]:
-        with closing(sqlite3.connect(str(make_url(database.url).database))) as connection:
+        with closing(sqlite3.connect(sqlite_file(database.url))) as connection:
             return faults_of_file(connection, "integrity_check")
 
     return [DatabaseFinding("file", "the file", words, _OF_FILE) for words in await asyncio.to_thread(look)]

@@ -24,7 +24,15 @@ from app.base.off_loop import SharedThreads, tell
 from app.settings import Settings
 from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work
 
-__all__ = ["SqliteCommits", "SqliteReads", "faults_of_file", "is_damage", "sqlite_engine", "sqlite_exists"]
+__all__ = [
+    "SqliteCommits",
+    "SqliteReads",
+    "faults_of_file",
+    "is_damage",
+    "sqlite_engine",
+    "sqlite_exists",
+    "sqlite_file",
+]
 
 T = TypeVar("T")
 
@@ -53,8 +61,20 @@ SLOW_TURNS: Final = 1_000
 
 def sqlite_exists(url: str) -> bool:
     """Whether the file that an SQLite URL names exists."""
-    file = make_url(url).database
-    return bool(file) and Path(str(file)).exists()
+    return sqlite_file(url).exists()
+
+
+def sqlite_file(url: str) -> Path:
+    """The file that SQLite opens for its URL: where symbolic links lead, whether or not it exists. SQLite
+    names ``-wal`` after it, so whatever else lies beside a database or replaces it is named after it, too.
+    """
+    return _followed(str(make_url(url).database))
+
+
+def _followed(database: str) -> Path:
+    """``database``: a path or a URI, as SQLite takes it."""
+    path = unquote(urlsplit(database).path) if database.startswith("file:") else database
+    return Path(os.path.realpath(path))
 
 
 def is_damage(fault: DBAPIError | sqlite3.Error) -> bool:
@@ -144,11 +164,10 @@ def _create_private(database: str) -> None:
     keys and the secret that signs tokens. An existing file is left alone. SQLite gives ``-wal`` and ``-shm``
     the same mode.
     """
-    path = unquote(urlsplit(database).path) if database.startswith("file:") else database
     # An existing file is not even opened: closing it would drop the locks that this process holds on it.
     # If the file cannot be created, SQLite reports why.
     with suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        os.close(os.open(_followed(database), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _text(stored: bytes) -> str:

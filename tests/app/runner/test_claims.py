@@ -30,6 +30,22 @@ async def test_on_sqlite_one_process_holds_every_claim_until_it_stops(tmp_path: 
     await other.stop()
 
 
+@pytest.mark.parametrize("url", ["sqlite:///{}/link.sqlite", "sqlite:///file:{}/games.sqlite?uri=true"])
+async def test_on_sqlite_a_file_has_one_claim_whatever_it_is_called(tmp_path: Path, url: str) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link.sqlite").symlink_to(tmp_path / "there" / "games.sqlite")
+    (tmp_path / "games.sqlite").symlink_to("link.sqlite")
+    one = FileClaims.of(f"sqlite:///{tmp_path / 'there' / 'games.sqlite'}")
+    other = FileClaims.of(url.format(tmp_path))
+    await one.start()
+    await other.start()
+    assert await one.take(["b_1"]) == ["b_1"]
+    assert await other.take(["b_2"]) == []
+    assert [file.name for file in (tmp_path / "there").iterdir()] == ["games.sqlite.driver"]
+    await one.stop()
+    await other.stop()
+
+
 @pytest.fixture
 async def jobs(postgres: PostgresServer, laid_out_postgres: str) -> AsyncIterator[JobStore]:
     with fresh_database(postgres, laid_out_postgres) as url:

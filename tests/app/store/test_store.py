@@ -624,6 +624,18 @@ async def test_a_served_database_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("open_umask")
+async def test_a_database_that_a_link_names_is_its_owners_alone(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "games.sqlite")
+    database = Database(local_settings(f"sqlite:///{tmp_path / 'link'}"))
+    await database.start()
+    try:
+        assert _modes(tmp_path / "there")["games.sqlite"] == "0o600"
+    finally:
+        await database.stop()
+
+
+@pytest.mark.usefixtures("open_umask")
 def test_a_command_makes_the_file_as_the_service_does(tmp_path: Path) -> None:
     made = ["keys", "create", "--name", "reader", "--scope", "games:read"]
     done = forked.run([*made, "--database-url", f"sqlite:///{tmp_path / 'games.sqlite'}"], cwd=tmp_path)
