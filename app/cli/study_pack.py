@@ -420,13 +420,14 @@ SHA256SUMS        sha256sum -c SHA256SUMS checks every file
 
 def archive(where: Path, out: Path) -> None:
     """Packs a directory into one file, ``.tar.gz`` or ``.zip``, the same for the same content."""
-    part = out.with_name(f".{out.name}.{os.getpid()}.part")
+    target = Path(os.path.realpath(out))  # of a symbolic link, the file that it leads to is replaced
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         if out.name.endswith(".zip"):
             _zip(where, part)
         else:
             _tar(where, part)
-        part.replace(out)
+        part.replace(target)
     finally:
         part.unlink(missing_ok=True)
 

@@ -21,14 +21,13 @@ from typing import IO, Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, inspect, text
-from sqlalchemy.engine import make_url
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, timestamp
 from app.store.db import Database
 from app.store.rows import METADATA
 from app.store.schema import migrate, revisions
-from app.store.sqlite import faults_of_file, is_damage
+from app.store.sqlite import faults_of_file, is_damage, sqlite_file
 
 __all__ = ["BackupManifest", "CannotRestore", "back_up", "read_backup", "restore"]
 
@@ -123,6 +122,7 @@ async def back_up(database: Database, out: Path, tell: Progress) -> BackupManife
 @contextmanager
 def _written(out: Path) -> Iterator[tuple[zipfile.ZipFile, Path]]:
     """A backup that gets its name when it is complete, and the name that it has until then."""
+    out = Path(os.path.realpath(out))  # of a symbolic link, the file that it leads to is replaced
     number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=out.parent)
     part = Path(name)
     try:
@@ -164,7 +164,7 @@ def _back_up_sqlite(
     part: Path,
     meter: _Meter,
 ) -> dict[str, Any]:
-    source = str(make_url(database.url).database)
+    source = sqlite_file(database.url)
     copy = part.with_suffix(".sqlite")
     try:
         os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -350,7 +350,7 @@ async def restore(database: Database, file: Path, tell: Progress, *, replace: bo
 def _restore_sqlite(
     database: Database, members: zipfile.ZipFile, manifest: BackupManifest, meter: _Meter, *, replace: bool
 ) -> None:
-    target = Path(str(make_url(database.url).database))
+    target = sqlite_file(database.url)
     _check_free(target, replace=replace)
     number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=target.parent)
     part = Path(name)

@@ -12,6 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from app.cli.study_pack import archive
 from app.instruments.fake_model import read_fault
 from app.models import health
 from app.store.audit import Audit
@@ -124,6 +125,39 @@ async def test_nothing_is_overwritten_unasked(database_url: str, other_url: str,
     await typed(*words)
     assert await everything(database_url) == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+async def test_the_file_that_a_link_leads_to_is_replaced_and_not_the_link(tmp_path: Path) -> None:
+    file, link = tmp_path / "there" / "games.sqlite", tmp_path / "link.sqlite"
+    backup, to_backup = tmp_path / "there" / "games.zip", tmp_path / "link.zip"
+    file.parent.mkdir()
+    link.symlink_to(file)
+    to_backup.symlink_to(backup)
+    url = f"sqlite+aiosqlite:///{file}"
+    async with calling(url) as caller:
+        await caller.played(count=1)
+    before = await everything(url)
+    for _ in range(2):  # once to a file that is not there yet
+        await typed("backup", to_backup, "--replace", "--database-url", f"sqlite:///{link}")
+        assert (to_backup.is_symlink(), backup.exists()) == (True, True)
+    async with calling(url) as caller:
+        await caller.played(count=1)
+    await typed("restore", backup, "--replace", "--database-url", f"sqlite:///{link}")
+    assert link.is_symlink()
+    assert await everything(url) == before
+    assert [path.name for path in file.parent.iterdir() if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("name", ["pack.tar.gz", "pack.zip"])
+def test_the_pack_that_a_link_leads_to_is_replaced_and_not_the_link(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "SHA256SUMS").write_text("")
+    link, there = tmp_path / name, tmp_path / "there"
+    there.write_text("earlier")
+    link.symlink_to(there)
+    archive(tmp_path / "folder", link)
+    assert link.is_symlink()
+    assert there.read_bytes()[:2] in (b"PK", b"\x1f\x8b")
 
 
 async def test_a_file_that_is_made_while_a_backup_is_read_is_not_replaced(tmp_path: Path) -> None:
