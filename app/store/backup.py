@@ -351,25 +351,40 @@ def _restore_sqlite(
     database: Database, members: zipfile.ZipFile, manifest: BackupManifest, meter: _Meter, *, replace: bool
 ) -> None:
     target = sqlite_file(database.url)
-    _check_free(target, replace=replace)
-    number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=target.parent)
+    with _writing(target):
+        _check_free(target, replace=replace)
+        number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=target.parent)
     part = Path(name)
     try:
-        with os.fdopen(number, "wb") as out:
+        # Without a buffer: closing the file would try once more to write what had no room.
+        with os.fdopen(number, "wb", buffering=0) as out:
             for data in _Checked(members, _SQLITE, manifest.parts[_SQLITE], meter):
-                out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
+                with _writing(target):
+                    left = memoryview(data)
+                    while left:
+                        left = left[out.write(left) :]
+            with _writing(target):
+                os.fsync(out.fileno())
         with closing(sqlite3.connect(part)) as copy:
             if _sqlite_rows(copy) != manifest.rows:
                 raise CannotRestore("the backup has not the rows that it says it has: take another backup")
         # Again: reading a large backup takes minutes, in which somebody may have started a service there.
-        _check_free(target, replace=replace)
-        for rest in ("-wal", "-shm"):
-            target.with_name(target.name + rest).unlink(missing_ok=True)
-        part.replace(target)
+        with _writing(target):
+            _check_free(target, replace=replace)
+            for rest in ("-wal", "-shm"):
+                target.with_name(target.name + rest).unlink(missing_ok=True)
+            part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """A fault in this block is one of the database, and not of the backup that is read."""
+    try:
+        yield
+    except OSError as fault:
+        raise CannotRestore(f"cannot write {target}: {fault.strerror}") from None
 
 
 def _check_free(target: Path, *, replace: bool) -> None:

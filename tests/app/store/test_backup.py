@@ -1,6 +1,7 @@
 """A backup holds what was committed when it began, and games go on from it."""
 
 import asyncio
+import os
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -270,6 +271,33 @@ async def test_a_disk_without_room_for_the_backup_is_told_and_not_blamed_on_the_
     said = await refused("backup", out, "--database-url", url)
     assert said == f"interintent: cannot write {out}: No space left on device\n"
     assert list(out.parent.iterdir()) == []
+
+
+async def test_a_restore_names_the_file_that_cannot_be_written_or_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url, file = f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path / "b.zip"
+    await typed("migrate", "--database-url", url)
+    await typed("backup", file, "--database-url", url)
+    nowhere = tmp_path / "nowhere" / "games.sqlite"
+    said = await refused("restore", file, "--database-url", f"sqlite:///{nowhere}")
+    assert said == f"interintent: cannot write {nowhere}: No such file or directory\n"
+    said = await refused("restore", nowhere, "--database-url", url)
+    assert said == f"interintent: {nowhere}: No such file or directory\n"
+    # A disk without room.
+    fdopen = os.fdopen
+    monkeypatch.setattr(os, "fdopen", lambda number, mode, **_: on_full_device(number, fdopen, mode))
+    target = tmp_path / "made" / "games.sqlite"
+    target.parent.mkdir()
+    said = await refused("restore", file, "--database-url", f"sqlite:///{target}")
+    assert said == f"interintent: cannot write {target}: No space left on device\n"
+    assert list(target.parent.iterdir()) == []
+
+
+def on_full_device(number: int, fdopen: Any, mode: str) -> Any:
+    """A file on a full device instead of this one."""
+    os.close(number)
+    return fdopen(os.open("/dev/full", os.O_WRONLY), mode, buffering=0)
 
 
 async def test_the_kinds_of_databases_are_not_mixed_up(postgres: PostgresServer, tmp_path: Path) -> None:
