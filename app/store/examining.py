@@ -200,7 +200,10 @@ async def _of_game(
             row = await store.game(game_id)
             if row is None:
                 return []  # it was deleted meanwhile
-            log = await reader.events(game_id)
+            head, log = await reader.counted(game_id)
+            # Of a game that is not over, either number may be the wrong one: its last events may be lost.
+            if head != len(log) and not isinstance(log[-1], GameEnded | GameCancelled):
+                raise CorruptLog(f"its log has {len(log)} events, and its row counts {head}")
         except DBAPIError as fault:
             if not is_damage(fault):
                 raise
@@ -214,7 +217,6 @@ async def _of_game(
             found = [DatabaseFinding("row", game_id, what, _advice(game_id))]
             continue
         try:
-            head = len(log)
             end, wrong = await off_loop(_compared, row, log)
         except UNREADABLE as fault:
             what = f"its log cannot be played through: {type(fault).__name__}"
@@ -258,6 +260,8 @@ def _compared(row: GameRow, log: Sequence[Event]) -> tuple[dict[str, Any], dict[
         going_on = row.status in (*OPEN, "failed")
         says |= {"status": row.status if going_on else "running", "winner": None, "ending": None}
     over = isinstance(last, GameEnded | GameCancelled)
+    if over:
+        says["head"] = len(log)
     if over and row.defaults is not None:
         says["defaults"] = DecisionCounter(log).as_json()
     has = {name: getattr(row, name) for name in says}

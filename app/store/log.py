@@ -308,18 +308,27 @@ class LogReader:
 
     async def events(self, game_id: str) -> list[Event]:
         """The whole log. Raises CorruptLog if it cannot be read, has holes or is empty."""
+        head, log = await self.counted(game_id)
+        if head != len(log):
+            raise CorruptLog(f"the log of {game_id} has holes")
+        return log
+
+    async def counted(self, game_id: str) -> tuple[int, list[Event]]:
+        """How many events the game's row counts, and those that are stored, whose places follow on each
+        other. Raises CorruptLog if they cannot be read, have holes, or are none.
+        """
         rows = await self._database.rows(
             select(events.c.seq, events.c.audience, events.c.type, events.c.payload, games.c.head)
             .join(games, games.c.game_id == events.c.game_id)
             .where(events.c.game_id == game_id)
             .order_by(events.c.seq)
         )
-        head = rows[0].head if rows else 0
-        if not rows or head != len(rows) or any(row[0] != seq for seq, row in enumerate(rows, 1)):
+        if not rows or any(row[0] != seq for seq, row in enumerate(rows, 1)):
             raise CorruptLog(f"the log of {game_id} has holes")
+        head = rows[0].head
         if len(rows) <= SHORT_LOG:
-            return _events(game_id, rows)
-        return await off_loop(_events, game_id, rows)
+            return head, _events(game_id, rows)
+        return head, await off_loop(_events, game_id, rows)
 
     async def whole(self, game_id: str) -> bool:
         """Whether all events are stored, each once."""

@@ -55,7 +55,7 @@ async def test_a_database_in_order_has_no_findings_while_games_are_played(databa
 
 BROKEN = {
     "hole": ("DELETE FROM events WHERE game_id = '{game}' AND seq = 7", "log", "has holes"),
-    "cut off": ("DELETE FROM events WHERE game_id = '{game}' AND seq > 9", "log", "has holes"),
+    "cut off": ("DELETE FROM events WHERE game_id = '{game}' AND seq > 9", "log", "its log has 9 events"),
     "no json": (
         "UPDATE events SET payload = '{{' WHERE game_id = '{game}' AND seq = 7",
         "log",
@@ -63,6 +63,8 @@ BROKEN = {
     ),
     "shown": ("UPDATE events SET audience = 3 WHERE game_id = '{game}' AND seq = 1", "log", "audience"),
     "winner": ("UPDATE games SET winner = NULL WHERE game_id = '{game}'", "index", "winner is None, the log"),
+    "head too low": ("UPDATE games SET head = head - 5 WHERE game_id = '{game}'", "index", "head is "),
+    "head too high": ("UPDATE games SET head = head + 5 WHERE game_id = '{game}'", "index", "head is "),
     "status": (
         "UPDATE games SET status = 'running' WHERE game_id = '{game}'",
         "index",
@@ -105,6 +107,20 @@ async def test_what_is_broken_is_found_and_mended_if_the_log_says_how(database_u
         assert await doctor(database_url) == []
     else:
         assert [one["mended"] for one in await doctor(database_url, "--mend", status=1)] == [False]
+
+
+@pytest.mark.parametrize("wrong", [-1, 1])
+async def test_how_long_the_log_of_a_game_is_that_goes_on_is_not_guessed(tmp_path: Path, wrong: int) -> None:
+    url = f"sqlite+aiosqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        _, [game] = await caller.create(drive="manual", seats=[{"agent": "random"}])
+        await caller.post(f"/games/{game}/step", json={"until": "phase"})
+    await run(url, f"UPDATE games SET head = head + {wrong}")
+    before = await everything(url)
+    [found] = await doctor(url, "--mend", status=1)
+    assert (found["kind"], found["where"], found["mended"]) == ("log", game, False)
+    assert "events, and its row counts " in found["what"]
+    assert await everything(url) == before
 
 
 async def test_what_is_neither_true_nor_false_is_found(tmp_path: Path) -> None:
