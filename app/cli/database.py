@@ -115,6 +115,7 @@ async def _ready(database: Database, *, writes: bool, makes: bool) -> None:
     if writes:
         await database.start()
     elif not makes:  # a look would make the file
+        database.read_what_is_left()
         await database.schema()
 
 

@@ -27,7 +27,7 @@ from app.base.clock import now_ms, timestamp
 from app.store.db import Database
 from app.store.rows import METADATA
 from app.store.schema import migrate, revisions
-from app.store.sqlite import faults_of_file, is_damage, sqlite_file
+from app.store.sqlite import faults_of_file, is_damage, open_cut_off, sqlite_file
 
 __all__ = ["BackupManifest", "CannotRestore", "back_up", "read_backup", "restore"]
 
@@ -170,6 +170,7 @@ def _back_up_sqlite(
         os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with closing(sqlite3.connect(source)) as theirs, closing(sqlite3.connect(copy)) as ours:
             theirs.isolation_level = None
+            cut_off = open_cut_off(theirs)
             # One transaction over the whole copy: what others commit meanwhile is not in it, and does not
             # make SQLite begin again.
             theirs.execute("BEGIN")
@@ -192,7 +193,7 @@ def _back_up_sqlite(
                 raise
             theirs.execute("ROLLBACK")
             ours.execute("PRAGMA journal_mode = DELETE")
-            faults = faults_of_file(ours, "quick_check")
+            faults = [*cut_off, *faults_of_file(ours, "quick_check")]
             (revision,) = ours.execute("SELECT version_num FROM alembic_version").fetchone()
             rows = _sqlite_rows(ours)
         with members.open(_SQLITE, "w", force_zip64=True) as file, copy.open("rb") as whole:

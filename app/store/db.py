@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import asyncpg  # type: ignore[import-untyped]
 import structlog
-from sqlalchemy import ColumnElement, Executable, RowMapping, Text, cast, func, or_, text
+from sqlalchemy import ColumnElement, Executable, RowMapping, Text, cast, event, func, or_, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
@@ -22,7 +22,7 @@ from app.base.tasks import end_tasks, keep_going
 from app.settings import Settings
 from app.store.postgres import ANSWER_WITHIN_S, PostgresCommits, Sessions, postgres_engine
 from app.store.schema import SchemaState, UnknownSchema, migrate, schema_state
-from app.store.sqlite import READERS, SqliteCommits, SqliteReads, sqlite_engine, sqlite_exists
+from app.store.sqlite import READERS, SqliteCommits, SqliteReads, open_cut_off, sqlite_engine, sqlite_exists
 from app.store.trouble import DatabaseAway, DatabaseTrouble, trouble_of
 from app.store.writer import (
     Append,
@@ -208,6 +208,13 @@ class Database:
         self.writer.start()
         if self._watching is None:
             self._watching = keep_going(self._watch, "database health")
+
+    def read_what_is_left(self) -> None:
+        """From now on, what is left of an SQLite file that was cut off can be read, too."""
+        if self._reads is not None:
+            self._reads.read_what_is_left()
+            engine = self.read_engine.sync_engine
+            event.listen(engine, "connect", lambda raw, _: open_cut_off(raw), insert=True)
 
     async def schema(self) -> SchemaState:
         """The schema as it is. Raises UnknownSchema for one that this program cannot use."""

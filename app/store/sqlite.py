@@ -29,6 +29,7 @@ __all__ = [
     "SqliteReads",
     "faults_of_file",
     "is_damage",
+    "open_cut_off",
     "sqlite_engine",
     "sqlite_exists",
     "sqlite_file",
@@ -83,6 +84,26 @@ def is_damage(fault: DBAPIError | sqlite3.Error) -> bool:
     return (getattr(raw, "sqlite_errorcode", None) or 0) & 0xFF == sqlite3.SQLITE_CORRUPT
 
 
+def open_cut_off(connection: Any) -> list[str]:
+    """Lets the connection, which has read nothing yet, read what is left of a file that is shorter than its
+    first page says: SQLite refuses it as a whole. Returns what is wrong with such a file; of any
+    other, nothing.
+    """
+    cursor = connection.cursor()
+    try:
+        cursor.execute("PRAGMA user_version")
+    except sqlite3.DatabaseError as fault:
+        if not is_damage(fault):
+            return []  # whoever reads meets that again
+        cursor.execute("PRAGMA writable_schema = ON")
+        cursor.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+        (left,) = cursor.fetchone()
+        return [f"its end is missing: about {left:,} bytes are left"]
+    finally:
+        cursor.close()
+    return []
+
+
 FAULTS: Final = 50
 """The most faults of a file that are told."""
 
@@ -93,6 +114,8 @@ def faults_of_file(
     """What SQLite's own check finds wrong with the file, at most ``FAULTS`` lines; empty: nothing. Where the
     check of the whole file itself breaks on a damaged page, every table is checked alone.
     """
+    if cut_off := open_cut_off(connection):
+        return cut_off
     try:
         return _faults(connection, f"{check}({FAULTS})")
     except sqlite3.DatabaseError as fault:
@@ -193,6 +216,10 @@ class SqliteReads:
         )
         _prepare(self._engine, settings, writes=False)
         self._threads = SharedThreads(READERS, "sqlite reads")
+
+    def read_what_is_left(self) -> None:
+        """From now on, what is left of a file that was cut off can be read, too."""
+        event.listen(self._engine, "connect", lambda raw, _: open_cut_off(raw), insert=True)
 
     async def rows(self, query: Executable, values: Mapping[str, Any] | None) -> Sequence[Any]:
         return await self._threads.run(self._rows, query, values)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -235,6 +236,29 @@ async def test_pages_that_were_overwritten_hide_nothing_else_and_a_backup_is_wri
     assert "wrote" in said.stderr
     assert "the database is damaged: table events: " in said.stderr
     assert (await asyncio.to_thread(interintent, "restore", "--check", copy)).exit_code == 0
+
+
+async def test_of_a_file_whose_end_is_missing_the_rest_is_read(tmp_path: Path) -> None:
+    file, copy = tmp_path / "games.sqlite", tmp_path / "copy.zip"
+    url = f"sqlite:///{file}"
+    async with calling(url) as caller:
+        batch, games = await caller.played(count=8)
+    with closing(sqlite3.connect(file)) as there:
+        there.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    left = file.stat().st_size - 2 * 4096
+    os.truncate(file, left)
+
+    found = await doctor(url, status=1)
+    assert found[0]["what"] == f"its end is missing: about {left:,} bytes are left"
+    assert "restore a backup" in found[0]["todo"]
+    unread = {one["where"] for one in found}  # which games that are depends on where their pages are
+    said = await asyncio.to_thread(interintent, "export", batch, "--partial", "--database-url", url)
+    assert "Traceback" not in said.output
+    assert all(f'"{game}"' in said.stdout for game in {*games} - unread), said.output
+    said = await asyncio.to_thread(interintent, "backup", copy, "--database-url", url)
+    assert (said.exit_code, copy.exists()) == (1, True)
+    assert "the database is damaged: its end is missing" in said.stderr
+    assert file.stat().st_size == left
 
 
 @pytest.mark.parametrize("command", [["doctor"], ["migrate"], ["backup", "copy"]])
