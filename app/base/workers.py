@@ -5,7 +5,13 @@ import os
 import signal
 import threading
 
-__all__ = ["end_with_parent"]
+__all__ = ["end_with_parent", "processes"]
+
+
+def processes(jobs: int) -> int:
+    """The number of processes that ``jobs`` asks for: one per core for 0, and never more than that."""
+    cores = os.cpu_count() or 1
+    return min(jobs or cores, cores)
 
 
 def end_with_parent() -> None:

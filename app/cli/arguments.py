@@ -91,7 +91,8 @@ Jobs = Annotated[
         "--jobs",
         "-j",
         min=0,
-        help="Number of worker processes; 0: one per core. It does not affect the results.",
+        max=1024,
+        help="Number of worker processes, at most one per core; 0: as many. It does not affect the results.",
     ),
 ]
 BaseUrl = Annotated[

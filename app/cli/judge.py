@@ -76,7 +76,7 @@ def judge_command(
     ] = 1,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
-    parallel: Annotated[int | None, typer.Option(min=1, help="Concurrent calls.")] = None,
+    parallel: Annotated[int | None, typer.Option(min=1, max=10_000, help="Concurrent calls.")] = None,
     regrade_of: Annotated[
         str | None, typer.Option(help="Judge the items of this evaluation again; the judge must be the same.")
     ] = None,

@@ -1,6 +1,5 @@
 """The commands ``report`` and ``compare``: the figures of finished games and of raters."""
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -253,7 +252,7 @@ def _of_files(
         builder = work.builder()
         builder.uses += uses
         with byte_bar("counting", sizes(sources)) as on_read:
-            for part in counted(bundles(sources, on_read), work, jobs=jobs or os.cpu_count() or 1):
+            for part in counted(bundles(sources, on_read), work, jobs=jobs):
                 builder.merge(part)
     except UnreadableFile as fault:
         fail(str(fault))

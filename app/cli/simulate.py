@@ -96,7 +96,7 @@ def simulate(
     ] = None,
     max_tokens: MaxTokens = None,
     max_cost: MaxCost = None,
-    parallel: Annotated[int, typer.Option(min=1, help="Concurrent games with llm seats.")] = 16,
+    parallel: Annotated[int, typer.Option(min=1, max=10_000, help="Concurrent games with llm seats.")] = 16,
     on_unusable: Annotated[
         OnUnusable | None,
         typer.Option(

@@ -220,7 +220,8 @@ def run_command(
         ),
     ] = None,
     parallel: Annotated[
-        int | None, typer.Option(min=1, help="Games at the same time.  [the study's]", show_default=False)
+        int | None,
+        typer.Option(min=1, max=10_000, help="Games at the same time.  [the study's]", show_default=False),
     ] = None,
     server: Annotated[
         str | None,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from app.base.workers import end_with_parent
+from app.base.workers import end_with_parent, processes
 from app.files.games import Bundle, Unusable, games_in
 from engine.terms import Seat
 from evaluators.ground.items import Variant
@@ -64,8 +64,11 @@ class ReportWork:
 
 
 def counted(bundles: Iterator[Bundle], work: ReportWork, *, jobs: int = 1) -> Iterator[ReportBuilder]:
-    """The counts of each bundle, in order, by ``jobs`` processes; the counts do not depend on ``jobs``."""
+    """The counts of each bundle, in order, which do not depend on ``jobs``: the number of processes, at most
+    one per core; 0 for that.
+    """
     numbered = _numbered(bundles)
+    jobs = processes(jobs)
     if jobs <= 1:
         for first, bundle in numbered:
             yield _count(bundle, work, first)

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from agents.table import MemoryJournal, play
-from app.base.workers import end_with_parent
+from app.base.workers import end_with_parent, processes
 from app.seats.seating import ModelSeats, seat_agents, seated
 from engine.events import AgentsSeated, Event, GameCreated, payload, type_name
 from engine.profile import Profile, profile_from_settings
@@ -171,10 +170,10 @@ def _chunk(plan: Plan, indices: range, keep: bool) -> Result:
 def run(plan: Plan, games: int, *, first: int = 0, jobs: int = 1, keep: bool = False) -> Iterator[Result]:
     """Yields the results of games ``first`` to ``games`` - 1 by chunk, in order. ``keep``: with their logs.
 
-    ``jobs``: number of processes, 0 for one per core. The results do not depend on it.
+    ``jobs``: number of processes, at most one per core; 0 for that. The results do not depend on it.
     """
     chunks = [range(start, min(start + CHUNK, games)) for start in range(first, games, CHUNK)]
-    jobs = min(jobs or os.cpu_count() or 1, len(chunks))
+    jobs = min(processes(jobs), len(chunks))
     if jobs <= 1:
         for indices in chunks:
             yield _chunk(plan, indices, keep)
