@@ -114,15 +114,17 @@ async def list_open_requests(
     response_model=ActAck,
     dependencies=[Depends(_AnswersForSeats())],
     responses=documented(404, 409, 410, 413, 415, 429),
+    openapi_extra={"requestBody": {"required": True}},
 )
 @takes(Bounds(size=MAX_ANSWER, depth=MAX_ANSWER_DEPTH, check_text=False))
 async def answer_request(
     game_id: GameId,
     request_id: RequestId,
-    sent: SentAnswer,
     access: AccessDep,
     seats: SeatsDep,
     caller: CallerDep,
+    # A missing body is refused like any other that is no answer.
+    sent: SentAnswer = None,  # type: ignore[assignment]
     viewer_name: ViewerName = None,
 ) -> Any:
     """Takes the answer of the caller's seat. Send it again as often as you like: it counts once.

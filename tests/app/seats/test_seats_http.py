@@ -104,6 +104,7 @@ async def test_refusals_say_where_how_often_still_and_what_is_open(caller: Calle
         (b'{"action":{"team":[1,2]},"note":[{"a":"\\u0000"}]}', 422, "invalid-request"),
         (b'{"action":{"team":[1,2]},"\\ud800":1}', 422, "invalid-request"),
         (b"{}", 422, "invalid-request"),
+        (b"", 422, "invalid-request"),
         (b'{"action":' + b'{"a":' * 16 + b"1" + b"}" * 17, 400, "unparsable"),
         (b'{"action":{"text":"' + b"x" * 33_000 + b'"}}', 413, "too-large"),
     ],
@@ -114,8 +115,11 @@ async def test_an_unreadable_answer_uses_up_no_attempt(
     game, tokens = await remote_game(caller, rules=SHORT)
     headers = {"Authorization": f"Bearer {tokens[1]}"}
     said = await caller.post(f"/games/{game}/requests/{TEAM}/action", content=body, headers=headers)
-    problem(said, status, code)
-    assert (await asked(caller, game, tokens[1]))["attempts_left"] == 3
+    found = problem(said, status, code)
+    request = await asked(caller, game, tokens[1])
+    assert request["attempts_left"] == 3
+    if code == "invalid-request":
+        assert (found["attempts_left"], found["request"]["request_id"]) == (3, TEAM)
 
 
 async def test_a_speech_of_more_than_4000_characters_is_refused(caller: Caller) -> None:
