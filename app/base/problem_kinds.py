@@ -341,7 +341,8 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "too-large",
         413,
         "The body is larger than we read",
-        "The body is larger than 1 MiB (4 MiB for a record and for answers to a set).",
+        "The body is larger than 1 MiB (4 MiB for a record and for answers to a set, 32 KiB for a seat's "
+        "answer to a request, 1 KiB for a claim code).",
         "Send less.",
     ),
     edge.TooSlow: ProblemKind(

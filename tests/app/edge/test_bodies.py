@@ -21,11 +21,13 @@ from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 from starlette.routing import BaseRoute
 
-from app.base.errors import InvalidRequest, Unparsable
+from app.base.errors import InvalidRequest, TooLarge, Unparsable
 from app.base.faults import MAX_FAULTS, beginning, first_faults, json_pointer
 from app.base.json_reader import MAX_ANSWER, MAX_ELEMENTS, MAX_RECORD, read_json
+from app.base.problem_kinds import PROBLEMS
+from app.edge import bodies
 from app.edge.auth import OPERATOR, hash_of, new_key
-from app.edge.bodies import BodyRoute
+from app.edge.bodies import BodyRoute, Bounds
 from app.evaluations.schemas import NewEvaluation
 from app.games import service
 from app.main import create_app
@@ -33,7 +35,6 @@ from app.protocol.messages import message_id, read_message, read_text, refusal, 
 from app.store import log
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey
-from engine.errors import InvalidAction
 from engine.terms import FULL
 from tests.app.calling import NAMES, PROJECT, Caller, calling, problem
 from tests.app.real_server import local_settings
@@ -706,7 +707,7 @@ def hear(text: str) -> None:
     try:
         value = read_text(text)
         read_message(value)
-    except (InvalidAction, InvalidRequest, Unparsable) as fault:
+    except (InvalidRequest, Unparsable) as fault:
         refusal_text(refusal(message_id(value), fault))
 
 
@@ -728,3 +729,9 @@ def test_a_message_costs_little_more_than_json_does() -> None:
         room = tracemalloc.get_traced_memory()[1] / len(text)
         tracemalloc.stop()
         assert room <= 48, (name, room)
+
+
+def test_the_problem_of_a_body_that_is_too_large_names_every_limit() -> None:
+    meaning = PROBLEMS[TooLarge].meaning
+    for size in {Bounds().size, *(bounds.size for bounds in bodies._BOUNDS.values())}:
+        assert (f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB") in meaning
