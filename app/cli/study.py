@@ -509,9 +509,10 @@ def pack_command(
     study, design = opened(folder)
     target = folder.path / "pack.tar.gz" if out is None else out
     suffix = next((end for end in (".tar.gz", ".tgz", ".zip") if target.name.endswith(end)), None)
-    if suffix is None or target.name == suffix:
-        fail(f"--out ends in .tar.gz or .zip, got {target}")
-    where = target.with_name(target.name.removesuffix(suffix))
+    name = "" if suffix is None else target.name.removesuffix(suffix)
+    if name in ("", ".", ".."):
+        fail(f"--out is a name that ends in .tar.gz or .zip, got {target}")
+    where = target.with_name(name)
     if where.exists() and not (where / "SHA256SUMS").exists() and any(where.iterdir()):
         other = where.with_name(f"{where.name}-pack{suffix}")
         fail(

@@ -45,6 +45,7 @@ __all__ = [
     "guarded",
     "install_command",
     "note",
+    "partial_of",
     "print_json",
     "reason",
     "share_bar",
@@ -298,6 +299,15 @@ def _mode(file: Path) -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+def partial_of(folder: Path) -> Path:
+    """Where a folder is written before it is whole: beside it. Ends the command for one without a name of its
+    own, such as ``.`` or ``/``.
+    """
+    if folder.name in ("", ".."):
+        fail(f"{folder} cannot be made: name a folder that can, such as {folder / 'new'}")
+    return folder.with_name(f"{folder.name}.partial")
 
 
 def reason(fault: OSError) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.report import note_games
-from app.cli.terminal import byte_bar, fail, fail_reading, note
+from app.cli.terminal import byte_bar, fail, fail_reading, note, partial_of
 from app.files.replays import sizes
 from app.files.site import LeftOut, LoggedGame, SiteWriter, logs_in
 from engine.errors import AvalonError
@@ -51,12 +51,12 @@ def view_command(
     """
     if eyes not in ("public", "full"):
         fail(f"--eyes takes public or full, got {eyes}")
+    made = partial_of(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         if not (out / "index.html").exists() or not (out / "games").is_dir():
             fail(f"{out} is there, and no site: name another folder")
         if not overwrite:
             fail(f"{out} is there: name another folder, or replace it (--overwrite)")
-    made = out.with_name(f"{out.name}.partial")
     left_out: Counter[str] = Counter()
     named: dict[str, list[str]] = {}
     try:
