@@ -381,6 +381,16 @@ def test_units_run_without_rights_and_have_time_to_stop(unit: Path) -> None:
         assert int(values["TimeoutStopSec"]) > int(drain[1])
 
 
+def test_the_page_clones_where_the_units_can_see_it() -> None:
+    page = (DEPLOY / "README.md").read_text("utf-8")
+    hidden = {"ProtectHome=yes": ("/home", "/root", "/run/user"), "PrivateTmp=yes": ("/tmp",)}
+    (clone,) = re.findall(r"`git clone <address> (/\S+)`", page)
+    for unit in UNITS:
+        for setting in set(unit.read_text("utf-8").splitlines()) & hidden.keys():
+            assert all(f"`{place}`" in page for place in hidden[setting]), unit.name
+            assert not clone.startswith(hidden[setting]), unit.name
+
+
 def test_the_page_names_every_file_that_the_units_need_and_counts_the_alerts() -> None:
     page = (DEPLOY / "README.md").read_text("utf-8")
     example = (DEPLOY / "systemd" / "interintent.env.example").read_text("utf-8")
