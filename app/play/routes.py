@@ -16,12 +16,13 @@ from app.edge.deps import CallerDep, Guard, LifecycleDep, service
 from app.games.access import Access, Sight
 from app.games.deps import AccessDep, GameId
 from app.games.routes import ViewerName
-from app.protocol.messages import ActAck, OpenRequests, SentAnswer, read_answer
+from app.protocol.messages import ActAck, Answer, OpenRequests, SentAnswer, read_answer
 from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Refused, Seats, check_answers_for
 from app.store.games import OPEN
 from app.store.rows import GameRow
 from app.stream.feed import Feed
+from engine.errors import InvalidAction
 from engine.terms import FULL, PUBLIC, Seat
 
 __all__ = ["router"]
@@ -137,9 +138,12 @@ async def answer_request(
     check_answers_for(seat, sight.answers)
     if view is None:
         return _problem(Refused(UnknownRequest(f"seat {seat} is not a remote seat"), None, None))
+    answer: Answer | InvalidAction
     try:
         seats.spend(game_id, seat)
         answer = read_answer(sent)
+    except InvalidAction as fault:
+        answer = fault
     except (RateLimited, InvalidRequest) as fault:
         return _problem(await seats.refuse(view, fault))
     outcome = await seats.act(view, request_id, answer, via="http")

@@ -32,6 +32,7 @@ from app.edge.auth import Caller, Keys
 from app.edge.bodies import BodyRoute
 from app.games.access import Access, Sight
 from app.games.bots import Bots
+from app.protocol.actions import text_fault
 from app.protocol.close_codes import Code
 from app.protocol.messages import (
     Ack,
@@ -47,7 +48,7 @@ from app.protocol.messages import (
     refusal,
 )
 from app.seats.remote_seat import RemoteSeat
-from app.seats.seats import Refused, Seats, check_answers_for
+from app.seats.seats import Accepted, Refused, Seats, check_answers_for
 from app.seats.wire import CLOSING_S, REVOKED, STOPS, Closing, Handshakes, SocketTalk, accepted, address_of
 from app.settings import Settings
 from app.store.games import OPEN
@@ -64,7 +65,7 @@ from app.stream.relay import Relays
 from app.stream.shared import Shared, unbroken
 from app.stream.turns import Turns
 from app.stream.writer import send_at_once
-from engine.errors import AvalonError
+from engine.errors import AvalonError, InvalidAction
 from engine.terms import FULL, PUBLIC, Viewer
 from engine.view import viewer_name
 
@@ -79,7 +80,7 @@ LAG_S: Final = 60.0
 
 _NO_SEAT: Final = "this connection holds no remote seat"
 
-_Unread = InvalidRequest | RateLimited
+_Unread = InvalidAction | InvalidRequest | RateLimited
 """A reason why the action of an ``act`` is not read."""
 
 
@@ -437,12 +438,14 @@ class Connection(SocketTalk):
                 message = read_message(value)
                 if isinstance(message, Identify):
                     raise InvalidRequest("this connection has identified already", "/t", "identified")
-            except (InvalidRequest, Unparsable) as fault:
-                if _is_act(value) and isinstance(fault, InvalidRequest):
+            except (InvalidAction, InvalidRequest, Unparsable) as fault:
+                if _is_act(value) and not isinstance(fault, Unparsable):
                     await self._answer(value, fault)
                 else:
                     await self._send_refusal(refusal(message_id(value), fault))
-                self._strike()
+                # A wrong action was readable: it is no strike.
+                if not isinstance(fault, InvalidAction):
+                    self._strike()
                 continue
             if isinstance(message, Ping):
                 await self._send(Ack(re=message.id).model_dump_json())
@@ -461,11 +464,7 @@ class Connection(SocketTalk):
             fault = act if isinstance(act, AvalonError) else UnknownRequest(_NO_SEAT)
             await self._send_refusal(refusal(re, fault))
             return
-        seats = self._sockets.seats
-        if isinstance(act, Act):
-            outcome = await seats.act(self._view, act.request_id, act, via=self._id, message=re)
-        else:
-            outcome = await unbroken(seats.refuse(self._view, act))
+        outcome = await self._outcome(self._view, value, act, re)
         if isinstance(outcome, Refused):
             remaining = {"attempts_left": outcome.attempts_left, "request": outcome.request}
             await self._send_refusal(refusal(re, outcome.error).model_copy(update=remaining))
@@ -482,6 +481,21 @@ class Connection(SocketTalk):
                 thoughts_refused=list(outcome.thoughts_refused),
             )
             await self._send(ack.model_dump_json())
+
+    async def _outcome(
+        self,
+        view: RemoteSeat,
+        value: Mapping[str, Any],
+        act: Act | _Unread,
+        message: str | None,
+    ) -> Accepted | Refused:
+        seats = self._sockets.seats
+        if not isinstance(act, InvalidRequest | RateLimited):
+            request_id = value.get("request_id")
+            if isinstance(request_id, str) and text_fault(request_id) is None:
+                return await seats.act(view, request_id, act, via=self._id, message=message)
+        assert isinstance(act, AvalonError)
+        return await unbroken(seats.refuse(view, act))
 
     # --- frames ------------------------------------------------------------------------------
 

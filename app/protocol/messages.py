@@ -209,14 +209,15 @@ def message_id(value: Any) -> str | None:
 def read_message(value: Any) -> ClientMessage:
     """Reads the message in a JSON value, except the contents of an action and of thoughts.
 
-    Raises InvalidRequest, which never repeats what was sent.
+    Raises InvalidRequest, which never repeats what was sent, and InvalidAction for a forbidden character in
+    an ``act``.
     """
     if not isinstance(value, dict):
         raise InvalidRequest("a message is a JSON object")
     if value.get("t") not in _TAGS:
         raise InvalidRequest(f"t is one of {', '.join(_TAGS)}", "/t")
     if (place := _text_fault(_read_now(value))) is not None:
-        raise InvalidRequest(*place, "text")
+        raise InvalidAction(*place) if value["t"] == "act" else InvalidRequest(*place, "text")
     try:
         return _READER.validate_python(value)
     except ValidationError as fault:
@@ -233,7 +234,7 @@ def read_answer(value: Any) -> Answer:
     except ValidationError as fault:
         # A body that is taken has no text beside its action and its thoughts.
         if (place := _text_fault(_read_now(value))) is not None:
-            raise InvalidRequest(*place, "text") from None
+            raise InvalidAction(*place) from None
         raise _invalid(fault, value, _ANSWER, 0) from None
 
 

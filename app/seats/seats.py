@@ -200,15 +200,15 @@ class Seats:
         self,
         view: RemoteSeat,
         request_id: str,
-        answer: Answer,
+        answer: Answer | InvalidAction,
         *,
         via: str,
         message: str | None = None,
     ) -> Accepted | Refused:
         """Accepts a seat's answer, or refuses it with the reason.
 
-        ``via``: the connection, or ``http``. ``message``: the client's message id, which identifies a refused
-        message that is sent again.
+        ``answer``: the answer, or why it cannot be read. ``via``: the connection, or ``http``. ``message``:
+        the client's message id, which identifies a refused message that is sent again.
         """
         found = await self._act_at_once(view, request_id, answer, via)
         if isinstance(found, Accepted):
@@ -219,7 +219,7 @@ class Seats:
         )
 
     async def _act_at_once(
-        self, view: RemoteSeat, request_id: str, answer: Answer, via: str
+        self, view: RemoteSeat, request_id: str, answer: Answer | InvalidAction, via: str
     ) -> Accepted | str | None:
         """Gives the answer to the agent that waits for it, here or over a link, and returns when it is
         committed. Returns None if there is no such agent, or if something is wrong with the answer, so that
@@ -229,7 +229,7 @@ class Seats:
         inbox = self._driven.get(view.game_id)
         if inbox is None and not self._links.brings(view.game_id):
             return None
-        if view.is_over or not view.catch_up_at_once():
+        if view.is_over or isinstance(answer, InvalidAction) or not view.catch_up_at_once():
             return None
         request = view.request
         if request is None or request.id != request_id or view.is_late(request):
@@ -279,7 +279,7 @@ class Seats:
         self,
         view: RemoteSeat,
         request_id: str,
-        answer: Answer,
+        answer: Answer | InvalidAction,
         via: str,
         message: str | None,
         receipt: str | None,
@@ -312,6 +312,7 @@ class Seats:
             if (stored := await self._inbox.outcome(view.game_id, request_id)) is not None:
                 return _again(request_id, stored, action_text)
             return await self._refuse(view, request, refusal, answer, message)
+        assert isinstance(answer, Answer)
         outcome, refused = _outcome(view, request, answer, action_text, via)
         stored = await self._inbox.settle(view.game_id, request_id, outcome, unless_absent=view.may_be_absent)
         if stored.receipt != outcome.receipt:
@@ -324,13 +325,13 @@ class Seats:
         view: RemoteSeat,
         request: Request,
         error: InvalidAction | IllegalAction,
-        answer: Answer,
+        answer: Answer | InvalidAction,
         message: str | None,
     ) -> Refused:
         if (driven := self._driven.get(view.game_id)) is not None:
             driven.refused(request.id)
         refusal = StoredRefusal(problem_of(error).code, str(error), error.pointer)
-        sent: Any = [answer.action, answer.thoughts]
+        sent: Any = str(answer) if isinstance(answer, InvalidAction) else [answer.action, answer.thoughts]
         state = await self._inbox.refuse(
             view.game_id,
             request.id,
@@ -371,9 +372,9 @@ def _kind_of(request_id: str, seat: Seat) -> Kind:
     return Kind(named[1])
 
 
-def _read(kind: Kind, answer: Answer) -> Action | InvalidAction:
+def _read(kind: Kind, answer: Answer | InvalidAction) -> Action | InvalidAction:
     try:
-        return read_action(kind, answer.action)
+        return answer if isinstance(answer, InvalidAction) else read_action(kind, answer.action)
     except InvalidAction as fault:
         return fault
 

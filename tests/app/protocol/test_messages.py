@@ -6,6 +6,7 @@ import pytest
 
 from app.base.errors import InvalidRequest
 from app.protocol.messages import Act, Ping, message_id, read_answer, read_message
+from engine.errors import InvalidAction
 
 ACT: dict[str, Any] = {"t": "act", "id": "a1", "request_id": "1.1.vote.1", "action": {"approve": True}}
 
@@ -38,11 +39,11 @@ def test_a_message_says_of_which_kind_it_is(tag: Any) -> None:
 def test_a_forbidden_character_is_reported_with_its_place(
     member: dict[str, Any], detail: str, pointer: str
 ) -> None:
-    for of in ({"t": "ping", "id": "p1"}, ACT):
-        with pytest.raises(InvalidRequest) as refused:
+    for of, fault in (({"t": "ping", "id": "p1"}, InvalidRequest), (ACT, InvalidAction)):
+        with pytest.raises(fault) as refused:
             read_message({**of, **member})
-        assert (str(refused.value), refused.value.pointer) == (detail, pointer)
-    with pytest.raises(InvalidRequest) as refused:
+        assert (str(refused.value), refused.value.pointer) == (detail, pointer)  # type: ignore[attr-defined]
+    with pytest.raises(InvalidAction) as refused:
         read_answer({"action": {}, **member})
     assert (str(refused.value), refused.value.pointer) == (detail, pointer)
 

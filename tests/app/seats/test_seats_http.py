@@ -101,8 +101,6 @@ async def test_refusals_say_where_how_often_still_and_what_is_open(caller: Calle
     [
         (b'{"action":{"team":[1,2]},"note":1}', 422, "invalid-request"),
         (b'{"action":[1,2]}', 422, "invalid-request"),
-        (b'{"action":{"team":[1,2]},"note":[{"a":"\\u0000"}]}', 422, "invalid-request"),
-        (b'{"action":{"team":[1,2]},"\\ud800":1}', 422, "invalid-request"),
         (b"{}", 422, "invalid-request"),
         (b"", 422, "invalid-request"),
         (b'{"action":' + b'{"a":' * 16 + b"1" + b"}" * 17, 400, "unparsable"),
