@@ -195,7 +195,9 @@ def metrics_command(
             echo("")
             print_metrics(one, f"{group}: {one.games} of {games}")
     if len(rule_sets) > 1 and column not in ("rules", "profile", "players"):
-        pools = f"{len(rule_sets)} rule sets are pooled (set apart with --group-by rules): {pooled(rule_sets)}"
+        pools = (
+            f"{len(rule_sets)} rule sets are pooled (set apart with --group-by rules): {pooled(rule_sets)}"
+        )
         echo(pools, err=True)
     _end(metrics.games + failed, 0 if skip_failed else failed, paths)
 
