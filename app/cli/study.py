@@ -36,7 +36,7 @@ from app.evaluations.study_raters import rater_key
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
 from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
-from evaluators.study.notes import completed, games_added
+from evaluators.study.notes import completed, games_added, plan_cut
 from evaluators.study.plan import Range
 
 __all__ = ["commands"]
@@ -114,7 +114,7 @@ def plan_command(
         plan = _plan_json(folder, design, state, expected)
     except StudyFault as fault:
         fail(str(fault))
-    _note_added(folder, design)
+    _note_looks(folder, design)
     if as_json:
         print_json(plan)
     else:
@@ -123,9 +123,13 @@ def plan_command(
         raise typer.Exit(1)
 
 
-def _note_added(folder: StudyFolder, design: Design) -> None:
-    if complete := completed(folder.notes("look"), design.size):
+def _note_looks(folder: StudyFolder, design: Design) -> None:
+    """Says what earlier looks leave to find, if the plan has changed since."""
+    looks = folder.notes("look")
+    if complete := completed(looks, design.size):
         note(games_added(complete, design.size))
+    if cut := plan_cut(looks, design.size, design.size):
+        note(cut)
 
 
 def _can_answer(design: Design, outcome: str, advice: str) -> bool:
@@ -259,7 +263,7 @@ def run_command(
             _check_seats(folder, design, endpoints)
         expected = expectation(folder, state, endpoints, part.part(design))
         note(_announced(state, expected, study))
-        _note_added(folder, design)
+        _note_looks(folder, design)
         _can_answer(design, _LATER, "Games are played and judged without it. Install it before the report:")
         if expected.of["calls"].high:
             _ask(yes=yes)

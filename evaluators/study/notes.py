@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from evaluators.study.looks import levels, spent
 
-__all__ = ["completed", "games_added", "look_levels", "notes_of"]
+__all__ = ["completed", "games_added", "look_levels", "notes_of", "plan_cut"]
 
 
 _HARMLESS: Final = ("/budget", "/title", "/about")
@@ -78,11 +78,8 @@ def _notes(described: Mapping[str, Any]) -> Iterator[str]:
         bound = "" if level is None else f"; now a difference counts only {_below(level)}"
         at = ", ".join(f"{count} of {plan}" for count, plan in earlier)
         yield f"There were early looks at {at} games, corrected by alpha spending{bound}."
-    if (largest := max((plan for _, plan in seen), default=0)) > planned:
-        yield (
-            f"The plan was cut from {largest} to {planned} games after a look. This gives nothing back: "
-            f"differences count as at a look at {games} of {largest} games."
-        )
+    if cut := plan_cut(looks, planned, games):
+        yield cut
     for cell in described.get("cells", ()):
         for endpoint, served in cell.get("served", {}).items():
             if len(served) > 1:
@@ -106,6 +103,19 @@ def games_added(complete: int, planned: int) -> str:
     return (
         f"GAMES WERE ADDED after a report of the complete study: {complete} games then, {planned} now. That "
         "report spent the whole error of 5 %, so nothing more can count as found; what it found stands."
+    )
+
+
+def plan_cut(looks: Sequence[Mapping[str, Any]], planned: int, games: int) -> str:
+    """What it means, for a report at so many games, that fewer games are planned than at an earlier look;
+    empty if no fewer are.
+    """
+    largest = _largest_plans([*looks, {"planned": planned}], planned)[-1]
+    if largest == planned:
+        return ""
+    return (
+        f"The plan was cut from {largest} to {planned} games after a look. This gives nothing back: "
+        f"differences count as at a look at {games} of {largest} games."
     )
 
 

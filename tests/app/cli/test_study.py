@@ -340,6 +340,10 @@ def test_games_added_after_the_report_of_a_complete_study_find_nothing_more(tmp_
     notes, told = report()
     assert warning in notes
     assert [(one["games"], round(one["level"], 6)) for one in told["levels"]] == [(8, 0.05), (10, 0.0)]
+    (folder / "study.toml").write_text(SCRIPTED.replace("games = 4", "games = 3"))
+    warning = "The plan was cut from 10 to 6 games after a look."
+    assert warning in interintent("study", "plan", folder).output
+    assert warning in interintent("study", "run", folder, "--yes").output
 
 
 def test_shards_that_are_merged_are_one_run(tmp_path: Path) -> None:
