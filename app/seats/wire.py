@@ -246,7 +246,12 @@ class SocketTalk:
             for half in halves:
                 half.cancel()
             await asyncio.gather(*halves, return_exceptions=True)
-        ended[0].result()
+        try:
+            ended[0].result()
+        finally:
+            # What was raised refers to this call. If this call referred to it as well, the connection and its
+            # view of the game would stay in memory until the next collection of garbage.
+            del halves, half, ended
         raise AssertionError("a half ends by raising")
 
     def _strike(self) -> None:

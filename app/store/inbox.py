@@ -164,6 +164,14 @@ _STATE: Final = select(*_refused_count.c, inbox.c.game_id, *_COLUMNS).select_fro
     _refused_count.outerjoin(inbox, _this)
 )
 
+_SETTLED: Final = select(inbox.c.game_id, inbox.c.request_id).where(
+    tuple_(inbox.c.game_id, inbox.c.request_id).in_(bindparam("keys", expanding=True))
+)
+
+_HELD: Final = select(holders.c.game_id, holders.c.seat, holders.c.conn).where(
+    tuple_(holders.c.game_id, holders.c.seat).in_(bindparam("seats", expanding=True))
+)
+
 _SETTLE: Final = insert(inbox)
 
 _SETTLE_UNREFUSED: Final = insert(inbox).values(
@@ -251,10 +259,8 @@ class InboxStore:
         settled: set[Key] = set()
         # SQLite binds 32,766 values at most, and planning for thousands of pairs is slow.
         for first in range(0, len(keys), 500):
-            query = select(inbox.c.game_id, inbox.c.request_id).where(
-                tuple_(inbox.c.game_id, inbox.c.request_id).in_(keys[first : first + 500])
-            )
-            settled.update((game, request) for game, request in await self._database.rows(query))
+            named = {"keys": keys[first : first + 500]}
+            settled.update((game, request) for game, request in await self._database.rows(_SETTLED, named))
         return settled
 
     async def settle(
@@ -415,10 +421,8 @@ class InboxStore:
         """The connections that hold these seats."""
         held: dict[tuple[str, Seat], str] = {}
         for first in range(0, len(seats), 500):
-            query = select(holders.c.game_id, holders.c.seat, holders.c.conn).where(
-                tuple_(holders.c.game_id, holders.c.seat).in_(seats[first : first + 500])
-            )
-            held.update(((game, seat), conn) for game, seat, conn in await self._database.rows(query))
+            named = {"seats": seats[first : first + 500]}
+            held.update(((game, seat), conn) for game, seat, conn in await self._database.rows(_HELD, named))
         return held
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -193,10 +194,12 @@ def is_seen(line: LogLine, viewer: Viewer) -> bool:
     return viewer == FULL or line.audience in (PUBLIC, viewer)
 
 
-def _seen_by(viewer: Viewer) -> list[Any]:
+@cache
+def _seen_by(viewer: Viewer) -> tuple[Any, ...]:
+    """Conditions for the viewer's events."""
     if viewer == FULL:
-        return []
-    return [events.c.audience.in_([PUBLIC] if viewer == PUBLIC else [PUBLIC, viewer])]
+        return ()
+    return (events.c.audience.in_([PUBLIC] if viewer == PUBLIC else [PUBLIC, viewer]),)
 
 
 _COLUMNS: Final = (events.c.seq, events.c.at, events.c.audience, events.c.type, events.c.payload)
