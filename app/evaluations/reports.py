@@ -72,6 +72,9 @@ _HERE: Final = 40
 process would take longer to start.
 """
 
+_NUMBERS: Final = count()
+"""Numbers of reports, which tell reports of the same batches apart that this process counts."""
+
 _TOGETHER: Final = 4
 """How many reports are made at a time; others wait."""
 
@@ -200,7 +203,6 @@ class Reports:
         self._store = store
         self._models = models
         self._process = CountingProcess()
-        self._numbers = count()
         self._slots = asyncio.Semaphore(_TOGETHER)
         self._making: dict[_Key, Making] = {}
         self._made: OrderedDict[_Key, _Made] = OrderedDict()
@@ -359,7 +361,7 @@ class Reports:
                 finished += await self._games.ids(batch_id, status=("finished",))
                 await self._count_beside_games(beside, batch_id)
             making.games = len(finished)
-            name = f"{_names(key)} {next(self._numbers)}"
+            name = f"{_names(key)} {next(_NUMBERS)}"
             large = len(finished) > _HERE
             await self._work(large, begin, name, new())
             try:

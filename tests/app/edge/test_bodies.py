@@ -35,6 +35,7 @@ from app.protocol.messages import message_id, read_message, read_text, refusal, 
 from app.store import log
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey
+from engine.errors import InvalidAction
 from engine.terms import FULL
 from tests.app.calling import NAMES, PROJECT, Caller, calling, problem
 from tests.app.real_server import local_settings
@@ -707,7 +708,7 @@ def hear(text: str) -> None:
     try:
         value = read_text(text)
         read_message(value)
-    except (InvalidRequest, Unparsable) as fault:
+    except (InvalidAction, InvalidRequest, Unparsable) as fault:
         refusal_text(refusal(message_id(value), fault))
 
 
