@@ -1,14 +1,16 @@
 """Seats read from memory what their own process commits: few queries, and no request twice."""
 
 import asyncio
+import contextlib
 import gc
+import weakref
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import pytest
 
-from app.play.socket import Connection
-from app.seats.remote_seat import RemoteSeat
+from app.protocol.close_codes import Code
+from app.seats.wire import Closing, SocketTalk
 from bench.walks import CLOCKED
 from tests.app.calling import until
 from tests.app.real_server import Served, local_settings, running_server
@@ -90,24 +92,26 @@ async def test_nothing_is_kept_of_a_finished_game(served: Served) -> None:
     await until(lambda: not served.services.feed.tails._kept)
 
 
-async def test_a_connection_that_has_ended_is_gone_without_a_collection_of_garbage(served: Served) -> None:
-    def there_are() -> int:
-        return sum(type(one) in (Connection, RemoteSeat) for one in gc.get_objects())
+class Held:
+    """What a half of a connection holds."""
 
-    gc.collect()
-    before = there_are()
+
+async def test_what_a_connection_held_is_gone_without_a_collection_of_garbage() -> None:
+    async def ends(held: Held) -> NoReturn:
+        raise Closing(Code.OVER, "over")
+
+    async def goes_on(held: Held) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    held = [Held(), Held()]
+    there = [weakref.ref(one) for one in held]
     gc.disable()
     try:
-        async with http_to(served.url) as client:
-            game, tokens = await remote_game(client, rules=SHORT)
-        bots = [Bot(lambda: served.ws_url, game, tokens[seat], seat) for seat in tokens]
-        async with watching(served.ws_url) as cut, watching(served.ws_url) as wrong:
-            await cut.identify(game, token=tokens[1])
-            cut.connection.transport.abort()
-            await wrong.identify(game, token=tokens[2])
-            await wrong.connection.send(b"binary")
-            assert await wrong.until_closed() == 1003
-        await asyncio.gather(*(bot.play() for bot in bots))
-        await until(lambda: there_are() <= before)
+        with contextlib.suppress(Closing):
+            await SocketTalk._both(cast("SocketTalk", None), goes_on(held[0]), ends(held[1]))
+        held.clear()
+        await asyncio.sleep(0)
+        assert [one() for one in there] == [None, None]
     finally:
         gc.enable()
