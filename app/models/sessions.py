@@ -609,7 +609,7 @@ class _GameSession:
 
     async def _ask(self, flight: _Flight, model: Answering, question: StoredQuestion) -> Reply:
         # What is set here counts in the task of this call alone.
-        before_request.set(lambda: self._check_wanted(flight))
+        wanted = before_request.set(lambda: self._check_wanted(flight))
         onlookers, form = self._sessions.onlookers, question.form
         listens = onlookers is not None and form.aloud and onlookers.has_listeners(self.game)
         if onlookers is not None and listens and (path := spoken_path(form.schema)):
@@ -625,6 +625,8 @@ class _GameSession:
             )
         finally:
             flight.asks = False
+            # Else the call's context and its task would keep each other in memory.
+            before_request.reset(wanted)
 
     async def _check_wanted(self, flight: _Flight) -> None:
         """Raises CancelledError if nobody waits for the call any more: its game is paused, or another process
