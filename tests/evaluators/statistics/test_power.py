@@ -130,3 +130,33 @@ def test_scores_f1_and_interactions_have_their_own_range() -> None:
     # The difference of two differences varies twice as much.
     assert (crossed := variation(matched, "f1", paired=False)) is not None
     assert crossed.sd == pytest.approx(np.sqrt(2) * f1.sd, rel=0.15)
+
+
+def singles(*values: float) -> dict[str, tuple[float, int]]:
+    """A cell of one item a deal."""
+    return {f"deal {at}": (value, 1) for at, value in enumerate(values)}
+
+
+def test_pairs_correlate_as_with_two_more_that_say_nothing_and_never_by_more_than_four_fifths() -> None:
+    # Both vary by 5/3. The products of their deviations, 2.25 + 0.25 + 0.75 + 0.75, are divided by 4 + 2:
+    # 4/6 of 5/3.
+    four = [singles(1, 2, 3, 4), singles(1, 2, 4, 3)]
+    assert (known := variation(four, "mean", paired=True, limits=None)) is not None
+    assert (known.sd**2, known.correlation) == pytest.approx((5 / 3, 0.4))
+    # Of 31 equal pairs it would be 30/33.
+    assert (same := variation([singles(*range(31))] * 2, "mean", paired=True, limits=None)) is not None
+    assert same.correlation == 0.8
+
+
+def test_what_the_first_and_the_last_cell_have_in_common_widens_an_interaction() -> None:
+    # Each cell varies by 5/3. Four equal pairs correlate by 3/6, rising and mixed values by 0. So
+    # first - second - third + fourth varies by 5/3 * (4 + 1 + 1), or (4 - 1 - 1) if cells are alike that are
+    # subtracted; half of that is told, as if of two levels.
+    rising, mixed = singles(1, 2, 3, 4), singles(2, 4, 1, 3)
+    for cells, variance in (
+        ([rising, mixed, mixed, rising], 5 / 3 * 6 / 2),
+        ([rising, rising, mixed, mixed], 5 / 3 * 2 / 2),
+        ([rising, mixed, rising, mixed], 5 / 3 * 2 / 2),
+    ):
+        assert (known := variation(cells, "mean", paired=True, limits=None)) is not None
+        assert known.sd**2 == pytest.approx(variance)
