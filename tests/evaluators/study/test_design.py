@@ -98,6 +98,21 @@ def test_conditions_change_the_seats_of_a_side_a_role_or_a_model() -> None:
         assert ("temperature" in spec["options"]) == (name == "large")
 
 
+def test_a_condition_of_a_side_counts_before_one_of_a_model() -> None:
+    made = design(conditions={"evil.temperature": [0.2], "small.temperature": [0.1]})
+    given = {
+        (name, side_of(role).value, spec["options"].get("temperature"))
+        for game in made.games(made.cells[0])
+        for spec, name, role in zip(game.seats, game.models, game.roles, strict=True)
+    }
+    assert given == {
+        ("small", "loyal", 0.1),
+        ("small", "evil", 0.2),
+        ("large", "loyal", None),
+        ("large", "evil", 0.2),
+    }
+
+
 @pytest.mark.parametrize(
     "condition",
     [{"evil.model": ["large", "small"]}, {"model": [{"loyal": "small", "evil": "large"}, "small"]}],
@@ -181,6 +196,7 @@ def test_what_changes_results_changes_the_identity() -> None:
         only(table={"seats": seats, "profile": "official"}),
         only(table={"seats": ["large", *seats[1:]]}),
         only(table={"seats": "small"}),
+        only(table={"seats": seats, "roles": ["merlin", "servant", "servant", "morgana", "assassin"]}),
         only(conditions={"preset": ["direct"]}),
         only(conditions={"evil.preset": ["direct"]}),
         only(conditions={"small.preset": ["direct"]}),
