@@ -1,14 +1,19 @@
 """Ratings on simulated ladders whose truth is known."""
 
+from collections import Counter
 from random import Random
 
+import numpy as np
 import pytest
+from scipy.linalg import cho_factor
 
 from bench.ladders import ROLES, RULES, chance, covered, simulated, tells_nobody_apart
 from engine.terms import Role, Side, side_of
+from evaluators.measures.defaults import DecisionCounter, SeatDecisions
 from evaluators.measures.duels import Played
-from evaluators.ratings.fit import Favour, RatingLadder, WithLimits, favour, rate
-from evaluators.ratings.games import Desertion, RatedGame
+from evaluators.ratings.fit import Favour, RatingLadder, WithLimits, _Fit, _Fits, _Model, favour, rate
+from evaluators.ratings.games import INVALID, MODEL_DEFAULTS, Desertion, RatedGame, why_excluded
+from evaluators.statistics.rates import Rate
 
 
 def equal(players: int) -> dict[str, float]:
@@ -166,3 +171,54 @@ def test_no_games_one_game_and_bad_ones() -> None:
     both = rate([one, RatedGame(RULES, six)])
     sides = ("3 loyal, 2 evil", "4 loyal, 2 evil")
     assert {rules.rules for rules in both.rules} == {f"{RULES} ({seats})" for seats in sides}
+
+
+def test_a_game_counts_once_for_whoever_held_several_of_its_seats() -> None:
+    of = Played("g", ("a", "a", "b", "c", "a"), ROLES, Side.LOYAL)
+    ladder = rate([RatedGame(RULES, of)])
+    assert {one.player: one.games for one in ladder.players} == {"a": 1, "b": 1, "c": 1}
+    a = next(one for one in ladder.players if one.player == "a")
+    assert (a.won_as_loyal, a.won_as_evil) == (Rate(1, 1), Rate(0, 1))
+
+
+def test_leaving_costs_more_where_ones_side_usually_wins() -> None:
+    games = [
+        RatedGame(rules, Played(f"{rules} {number}", ("x",) * 5, ROLES, winner if number else loser))
+        for rules, winner, loser in (("kind", Side.LOYAL, Side.EVIL), ("hard", Side.EVIL, Side.LOYAL))
+        for number in range(20)
+    ]
+    # By rules that nobody played to the end, the odds are those of all games: even.
+    left = [Desertion(f"d {rules}", f"left {rules}", Side.LOYAL, rules) for rules in ("kind", "new", "hard")]
+    skill = {one.player: one.skill.value for one in rate(games, left).players}
+    assert skill["left kind"] + 0.01 < skill["left new"] < skill["left hard"] - 0.01
+
+
+def test_a_place_is_certain_only_at_the_bound_for_all_pairs() -> None:
+    # The difference of two has the variance 1/2 + 1/2. Three pairs: certain from 2.394 on, not from 1.960.
+    half = np.eye(3) / 2
+    fits = _Fits([(1.0, np.array([0.0, 2.3, 4.8]), half, half)], 0.0, 0.0)
+    assert fits.ranks([{0: 1.0}, {1: 1.0}, {2: 1.0}]) == [(2, 3), (2, 3), (1, 1)]
+
+
+def test_the_sandwich_divides_each_game_by_what_it_does_not_decide_itself() -> None:
+    # Three games of one player: the intercept alone is free. At even odds, with a penalty of 1/4, the Hessian
+    # is 3 * 1/4 + 1/4 = 1, and each game's leverage 1/4: its score is 1/2 / (3/4) = 2/3, either way.
+    winners = (Side.LOYAL, Side.EVIL, Side.EVIL)
+    games = [RatedGame(RULES, Played(f"g{at}", ("x",) * 5, ROLES, won)) for at, won in enumerate(winners)]
+    penalty = np.array([0.25, 1e12, 1e12])
+    fit = _Fit(np.zeros(3), penalty, cho_factor(np.diag([1.0, 1e12, 1e12]), lower=True), 0.0)
+    posterior, sandwich = _Model(games)._covariances(fit, np.eye(3))
+    assert (posterior[0, 0], sandwich[0, 0]) == pytest.approx((1, 3 * (2 / 3) ** 2 + 0.25))
+
+
+@pytest.mark.parametrize(
+    ("decisions", "invalid", "why"),
+    [(20, False, None), (19, False, MODEL_DEFAULTS), (0, False, None), (20, True, INVALID)],
+)
+def test_a_game_counts_with_defaults_of_exactly_five_per_cent(
+    decisions: int, invalid: bool, why: str | None
+) -> None:
+    counted = DecisionCounter()
+    if decisions:
+        counted.seats[1] = SeatDecisions(decisions, Counter(model_error=1))
+    assert why_excluded(counted, {1}, invalid=invalid, above=0.05) == why
