@@ -6,6 +6,7 @@ import json
 import resource
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,21 @@ import pandas
 import pyarrow.parquet
 import pytest
 
+from engine.actions import Reconsider, SeatAction
+from engine.events import ActionDefaulted, TeamConfirmed
 from engine.intentions import IMPACTFUL_RELEASE
+from engine.rules import Request
+from engine.state import State
 from evaluators.dataset.columns import TABLES
+from evaluators.dataset.rows import game_rows
 from evaluators.dataset.writing import TableWriter
+from evaluators.ground.turns import read_game
 from tests.app.calling import PROJECT
 from tests.app.evaluations.test_evaluations_api import deal, judged
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.typed import interintent
 from tests.evaluators.dataset.making import CELLS, Made, make, read, write
+from tests.evaluators.talk import by_hand, log_by_hand
 
 Frames = Callable[[str], pandas.DataFrame]
 Group = tuple[str, str]
@@ -159,6 +167,37 @@ def test_a_turn_holds_what_its_seat_recorded_and_what_became_of_it(made: Made) -
     row = next(iter(turns.values()))
     assert f"seat {row.seat}" in contexts[row.context_id].lower()
     assert row.speech not in contexts[row.context_id]
+
+
+def test_a_missed_shot_is_a_shot_and_no_hit() -> None:
+    [row] = game_rows(by_hand({}))["games"]
+    assert (row["ending"], row["shots"], row["hits"]) == ("merlin_survived", 1, 0)
+
+
+def test_a_team_in_another_order_is_not_changed() -> None:
+    log = [
+        replace(event, team=event.team[::-1]) if isinstance(event, TeamConfirmed) and event.team else event
+        for event in log_by_hand({})
+    ]
+    assert {row["changed"] for row in game_rows(read_game("g", log))["votes"]} == {False}
+
+    def other(game: State, request: Request) -> SeatAction | None:
+        return Reconsider((1, 3), "not 2") if request.id == "1.1.reconsider.1" else None
+
+    rows = game_rows(read_game("g", log_by_hand({}, other)))["votes"]
+    assert {row["round"] for row in rows if row["changed"]} == {1}
+
+
+@pytest.mark.parametrize(("defaults", "excluded"), [(2, None), (3, "defaults")])
+def test_a_game_with_exactly_five_per_cent_of_defaults_is_not_excluded(
+    defaults: int, excluded: str | None
+) -> None:
+    # Three rounds of one proposal, four speeches, one reconsideration and five ballots, and seven cards: 40
+    # decisions. Where models sat is unknown, so that defaults because of a model count, of all decisions.
+    log = log_by_hand({}, summaries=False, assassination="none")
+    log[-1:-1] = [ActionDefaulted(seat, f"1.1.vote.{seat}", "model_error") for seat in range(1, 1 + defaults)]
+    [row] = game_rows(read_game("g", log))["games"]
+    assert (row["decisions"], row["defaulted"], row["excluded"]) == (40, defaults, excluded)
 
 
 def test_items_refer_to_contexts_that_are_there_once(made: Made) -> None:
