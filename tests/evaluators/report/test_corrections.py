@@ -7,9 +7,11 @@ from evaluators.ground.items import items
 from evaluators.ground.judgements import Judgement
 from evaluators.ground.turns import Game
 from evaluators.report.builder import ReportBuilder, ReportedGame
+from evaluators.report.corrections import correction_of, count_overlap
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, public_part
+from evaluators.statistics.figures import FigureTally
 from tests.evaluators.talk import by_hand, chose, scripted
 
 GAMES = range(1, 11)
@@ -79,6 +81,30 @@ def test_what_no_person_judged_says_uncorrected() -> None:
     # People judged selection alone.
     thinking = [row for row in report().table("judges_corrected").rows if row.labels[1] == "think"]
     assert {row.figures["corrected"].value for row in thinking} == {None}
+
+
+def test_a_final_selection_that_stands_is_no_second_item() -> None:
+    # Nobody is asked whether it is reasonable, but how the speech follows it.
+    game = by_hand(
+        {
+            "1.1.speak.2": chose(2, "defend_self"),
+            "1.1.speak.3": chose(3, "defend_self", "counter_not_on_team"),
+        }
+    )
+    said = [
+        Judgement("g", f"1.1.speak.{seat}", stage, intention, stage == "first", 5, None, "mild")
+        for seat, stage, intention in (
+            (2, "first", "defend_self"),
+            (2, "final", "defend_self"),
+            (3, "first", "defend_self"),
+            (3, "final", "counter_not_on_team"),
+        )
+    ]
+    tally = FigureTally()
+    tally.begin("g")
+    count_overlap(tally, game, "mild", said, (), None)
+    assert correction_of(tally, "mild", "reasonable").raw.value == 2 / 3
+    assert correction_of(tally, "mild", "think").raw.value == 1
 
 
 def test_corrections_and_rulings_are_for_those_who_may_see_whole_logs() -> None:

@@ -179,6 +179,11 @@ def test_a_game_is_excluded_when_its_models_default_more_than_the_setting() -> N
     ]
     assert built([little], exclude_above=0.01).games == 0
     assert built([much], exclude_above=1).games == 1
+    # Exactly so many are not above.
+    share = round(0.06 * DECISIONS[0]) / DECISIONS[0]
+    exact = replace(GAMES[0], game=defaulted(0, 0.06))
+    assert built([exact], exclude_above=share).games == 1
+    assert built([exact], exclude_above=share - 1e-9).games == 0
 
 
 def test_the_share_is_that_of_the_models_seats_and_bots_that_are_late_exclude_nothing() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from statistics import pstdev
 
 import pytest
 
@@ -27,7 +28,14 @@ from evaluators.measures.impact import PAPER, ImpactCounts, Link, LinkRule
 from evaluators.measures.judged import CorrectionScores, FollowingScores, SelectionScores, sign_test
 from evaluators.measures.play import PUBLISHED, PlayMetrics
 from evaluators.measures.scoring import Scores
-from evaluators.report.agreement import _alpha, _coincidences, _fleiss, _pair_counts, _whole_counts
+from evaluators.report.agreement import (
+    _alpha,
+    _coincidences,
+    _fleiss,
+    _pair_counts,
+    _whole_counts,
+    agreement,
+)
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame, SeatUse
 from evaluators.report.page import MISSING, as_html
 from evaluators.report.sections import make_report
@@ -282,6 +290,22 @@ def test_the_counts_that_intervals_are_made_of_give_the_coefficients() -> None:
     found = pairwise(three)
     assert pairs.mean(sums) == pytest.approx(found.mean)
     assert pairs.deviation(sums) == pytest.approx(found.deviation)
+
+
+def test_all_raters_agree_on_what_all_rated_and_no_deviation_is_below_zero() -> None:
+    # Ann and bob agree on all items. Eve did not rate the last one of each game, and agrees with them in one
+    # game of three.
+    items = [f"{game}/1.1.speak.2/first/{intention}" for game in "fgh" for intention in "abc"]
+    ann = {item: int(item[-1] != "a") for item in items}
+    eve = {item: said if item[0] == "f" else 1 - said for item, said in ann.items() if item[-1] != "c"}
+    table = agreement({"reasonable": {"ann": ann, "bob": ann, "eve": eve}})
+    (row,) = table.rows
+    assert row.figures["kappa, all raters"].den == 6
+    # With eve each agrees on two items of six, and by chance on half: kappa is (1/3 - 1/2) / (1 - 1/2).
+    deviation = row.figures["pairwise deviation"]
+    assert deviation.value == pytest.approx(pstdev([1, -1 / 3, -1 / 3]))
+    assert deviation.low is not None
+    assert deviation.low >= 0
 
 
 def test_no_number_stands_without_its_count_and_interval_or_the_reason_why() -> None:
