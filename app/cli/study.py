@@ -365,6 +365,16 @@ def _print_result(result: RunResult, state: StudyState) -> None:
         f"{state.done} of {state.design.size} games are there, {result.played} of them new; "
         f"{result.tokens:,} tokens, cost {result.cost:,.4g}"
     )
+    if state.anew:
+        echo(_anew_words(state.anew))
+
+
+def _anew_words(count: int) -> str:
+    """What ``run`` and ``status`` say of games that a server played anew."""
+    return (
+        f"played anew on the server in place of excluded games: {count}; the report counts one of each such "
+        "pair, and the cost is that of both"
+    )
 
 
 @study_app.command("status")
@@ -396,9 +406,12 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
             f"{cell['cost']:,.4g}",
         )
     print_table(table)
+    if status["anew"]:
+        echo(_anew_words(status["anew"]))
+    to_rate = status["planned"] + status["anew"]
     for rater in status["raters"]:
         echo(
-            f"{rater['rater']}, {rater['dimension']}: {rater['games']} of {status['planned']} games, "
+            f"{rater['rater']}, {rater['dimension']}: {rater['games']} of {to_rate} games, "
             f"{rater['items']} items, {rater['unusable']} unusable, {rater['unanswered']} unanswered"
         )
     for cell in status["cells"]:
@@ -470,7 +483,7 @@ def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
         lacking = [
             f"{one.rater} has judged {len(state.rated[rater_key(one)])}"
             for one in state.raters
-            if len(state.rated[rater_key(one)]) < design.size
+            if len(state.rated[rater_key(one)]) < design.size + state.anew
         ]
         there = f"{state.done} of {design.size} games are there"
         if state.damaged:
@@ -616,9 +629,9 @@ def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str,
                 "planned": one.planned,
                 "defaulted": defaulted,
                 "decisions": decisions,
-                "calls": sum(record.calls for record in one.records),
-                "tokens": sum(record.tokens for record in one.records),
-                "cost": sum(record.cost for record in one.records),
+                "calls": one.calls,
+                "tokens": one.tokens,
+                "cost": one.cost,
                 "asked": one.asked,
                 "served": one.served,
             }
@@ -638,6 +651,7 @@ def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str,
         "sha256": None if frozen is None else frozen.sha256,
         "games": state.done,
         "planned": design.size,
+        "anew": state.anew,
         "complete": state.complete,
         "calls": state.calls,
         "tokens": state.tokens,

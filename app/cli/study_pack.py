@@ -88,17 +88,16 @@ def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path
     with (where / _GAMES).open("wb") as games, (where / _ANSWERS).open("wb") as answers:
         for cell in design.cells:
             for game in design.games(cell):
-                if not folder.has(cell.id, game.id):
-                    continue
-                games.write(folder.game_file(cell.id, game.id).read_bytes())
-                for one in study.evaluations:
-                    rated = None if one.kind == "raters" else folder.rated(rater_key(one), game.id)
-                    for row in () if rated is None else rated["rows"]:
-                        named = {**row, "rater": one.rater, "kind": "model"}
-                        if one.kind == "judge":
-                            judged.append(named)
-                        else:
-                            answers.write(orjson.dumps(named) + b"\n")
+                for name in folder.finished(cell.id, game.id):
+                    games.write(folder.game_file(cell.id, name).read_bytes())
+                    for one in study.evaluations:
+                        rated = None if one.kind == "raters" else folder.rated(rater_key(one), name)
+                        for row in () if rated is None else rated["rows"]:
+                            named = {**row, "rater": one.rater, "kind": "model"}
+                            if one.kind == "judge":
+                                judged.append(named)
+                            else:
+                                answers.write(orjson.dumps(named) + b"\n")
     for one in study.evaluations:
         if one.file is not None and (folder.path / one.file).exists():
             judged += _peoples(folder.path / one.file)
@@ -182,7 +181,7 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
             }
             for one in state.cells
         ],
-        "uses": _uses(record for one in state.cells for record in one.records),
+        "uses": _uses(record for one in state.cells for record in one.all_records),
         "deviations": note_deviations(folder, study, frozen),
         "looks": looks,
         "replaced": sorted({str(note["game"]) for note in folder.notes("replaced")}),
@@ -345,11 +344,10 @@ def _write_items(folder: StudyFolder, design: Design, where: Path) -> None:
     try:
         for cell in design.cells:
             for planned in design.games(cell):
-                if not folder.has(cell.id, planned.id):
-                    continue
-                game = read_finished(folder, cell.id, planned.id)
-                for dimension, file in files.items():
-                    file.writelines(f"{line}\n" for line in jsonl(items(game, dimension, with_gold=True)))
+                for name in folder.finished(cell.id, planned.id):
+                    game = read_finished(folder, cell.id, name)
+                    for dimension, file in files.items():
+                        file.writelines(f"{line}\n" for line in jsonl(items(game, dimension, with_gold=True)))
     finally:
         for file in files.values():
             file.close()
@@ -360,14 +358,15 @@ def _write_calls(folder: StudyFolder, study: Study, design: Design, part: Path) 
     raters = [rater_key(one) for one in study.evaluations if one.kind != "raters"]
     for cell in design.cells:
         for game in design.games(cell):
-            if not folder.has(cell.id, game.id):
-                continue
-            name = f"{game.id}.ndjson"
-            _write_answers(game.id, folder.store / "answers" / cell.id / name, part / _CALLS / cell.id / name)
-            for key in raters:
+            for played in folder.finished(cell.id, game.id):
+                name = f"{played}.ndjson"
                 _write_answers(
-                    game.id, folder.store / "raters" / key / name, part / _RATER_CALLS / key / name
+                    played, folder.store / "answers" / cell.id / name, part / _CALLS / cell.id / name
                 )
+                for key in raters:
+                    _write_answers(
+                        played, folder.store / "raters" / key / name, part / _RATER_CALLS / key / name
+                    )
 
 
 def _write_answers(game: str, file: Path, out: Path) -> None:

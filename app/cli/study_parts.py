@@ -245,6 +245,8 @@ class CellState:
     cell: StudyCell
     planned: int
     records: list[GameRecord] = field(default_factory=list)
+    anew: list[GameRecord] = field(default_factory=list)
+    """Of games that a server played anew in place of these."""
     damaged: list[str] = field(default_factory=list)
     """Files of games that cannot be used, and why; ``study run`` plays these games anew."""
 
@@ -254,15 +256,35 @@ class CellState:
         return len(self.records)
 
     @property
+    def all_records(self) -> list[GameRecord]:
+        """Of its games, and of those that were played anew."""
+        return self.records + self.anew
+
+    @property
+    def calls(self) -> int:
+        """Calls of all its games."""
+        return sum(one.calls for one in self.all_records)
+
+    @property
+    def tokens(self) -> int:
+        """The same in tokens."""
+        return sum(one.tokens for one in self.all_records)
+
+    @property
+    def cost(self) -> float:
+        """The same in money."""
+        return sum(one.cost for one in self.all_records)
+
+    @property
     def decisions(self) -> tuple[int, int]:
-        """Of model seats: played by default, and all."""
+        """Of model seats of the games that the plan asks for: played by default, and all."""
         return sum(one.defaulted for one in self.records), sum(one.decisions for one in self.records)
 
     @property
     def asked(self) -> dict[str, list[str]]:
         """By endpoint: the models that its games asked; more than one must not be pooled."""
         found: dict[str, set[str]] = {}
-        for record in self.records:
+        for record in self.all_records:
             for name, model in record.asked.items():
                 found.setdefault(name, set()).add(model or RECORDED)
         return {name: sorted(models) for name, models in sorted(found.items())}
@@ -271,7 +293,7 @@ class CellState:
     def served(self) -> dict[str, list[str]]:
         """By endpoint: the models that providers say they served."""
         found: dict[str, set[str]] = {}
-        for record in self.records:
+        for record in self.all_records:
             for name, models in record.served.items():
                 found.setdefault(name, set()).update(models)
         return {name: sorted(models) for name, models in sorted(found.items())}
@@ -292,6 +314,11 @@ class StudyState:
         return sum(one.done for one in self.cells)
 
     @property
+    def anew(self) -> int:
+        """Games that a server played anew in place of others: raters are asked about both."""
+        return sum(len(one.anew) for one in self.cells)
+
+    @property
     def raters(self) -> list[EvaluationAsked]:
         """The evaluations that models make."""
         return [one for one in self.design.study.evaluations if one.kind != "raters"]
@@ -300,7 +327,7 @@ class StudyState:
     def complete(self) -> bool:
         """Whether every planned game is there, and judged."""
         return self.done == self.design.size and all(
-            len(self.rated[rater_key(one)]) == self.design.size for one in self.raters
+            len(self.rated[rater_key(one)]) == self.design.size + self.anew for one in self.raters
         )
 
     @property
@@ -311,21 +338,21 @@ class StudyState:
     @property
     def calls(self) -> int:
         """Calls of finished games and of raters."""
-        return sum(one.calls for cell in self.cells for one in cell.records) + sum(
+        return sum(one.calls for one in self.cells) + sum(
             int(one["calls"]) for games in self.rated.values() for one in games
         )
 
     @property
     def tokens(self) -> int:
         """The same in tokens."""
-        return sum(one.tokens for cell in self.cells for one in cell.records) + sum(
+        return sum(one.tokens for one in self.cells) + sum(
             int(one["tokens"]) for games in self.rated.values() for one in games
         )
 
     @property
     def cost(self) -> float:
         """The same in money."""
-        return sum(one.cost for cell in self.cells for one in cell.records) + sum(
+        return sum(one.cost for one in self.cells) + sum(
             float(one["cost"]) for games in self.rated.values() for one in games
         )
 
@@ -340,13 +367,13 @@ def state_of(folder: StudyFolder, design: Design) -> StudyState:
         state = CellState(cell, design.study.design.games)
         state.damaged = folder.damaged(cell.id, (game.id for game in design.games(cell)))
         for game in design.games(cell):
-            record = folder.record(cell.id, game.id)
-            if record is None:
-                continue
-            state.records.append(record)
-            for key, games in rated.items():
-                if (one := folder.rated(key, game.id)) is not None:
-                    games.append({name: value for name, value in one.items() if name != "rows"})
+            for name in folder.finished(cell.id, game.id):
+                if (record := folder.record(cell.id, name)) is None:
+                    continue
+                (state.records if name == game.id else state.anew).append(record)
+                for key, games in rated.items():
+                    if (one := folder.rated(key, name)) is not None:
+                        games.append({what: value for what, value in one.items() if what != "rows"})
         cells.append(state)
     return StudyState(design, cells, rated)
 

@@ -197,8 +197,9 @@ async def _run(
     raters = StudyRaters(folder, endpoints, account)
     work = shard.part(design)
     for cell, game in work:
-        if folder.damage(cell.id, game.id) is not None:
-            result.damaged[game.id] = folder.put_aside(cell.id, game.id)
+        for name in folder.versions(cell.id, game.id):
+            if folder.damage(cell.id, name) is not None:
+                result.damaged[name] = folder.put_aside(cell.id, name)
     left = [(cell, game) for cell, game in work if not folder.has(cell.id, game.id)]
     if server is None:
         games.check(left)
@@ -222,7 +223,7 @@ async def _run(
                 if server is None:
                     await games.run(work, progress.on_game)
                 else:
-                    await _on_server(server, folder, study, left, progress, result)
+                    await _on_server(server, folder, study, work, progress, result)
                 await _rate(folder, design, work, raters, progress, stop=games.spent)
             finally:
                 shown.cancel()
@@ -244,16 +245,18 @@ async def _on_server(
     server: StudyServer,
     folder: StudyFolder,
     study: Study,
-    left: list[tuple[StudyCell, PlannedGame]],
+    work: list[tuple[StudyCell, PlannedGame]],
     progress: "RunProgress",
     result: RunResult,
 ) -> None:
-    def show(done: int, of: int, words: str) -> None:
-        progress.games = progress.of - of + done
+    before = progress.games
+
+    def show(done: int, words: str) -> None:
+        progress.games = before + done
         progress.say(words)
 
-    found = await asyncio.to_thread(server.run, folder, study, left, show)
-    progress.games = progress.of - len(left) + found.played
+    found = await asyncio.to_thread(server.run, folder, study, work, show)
+    progress.games = before + found.played
     result.failures += found.failures
     result.refused |= found.suspended
 
@@ -273,7 +276,7 @@ async def _rate(
     *,
     stop: bool,
 ) -> None:
-    cells = {game.id: cell.id for cell, game in work if folder.has(cell.id, game.id)}
+    cells = {name: cell.id for cell, game in work for name in folder.finished(cell.id, game.id)}
     for one in design.study.evaluations:
         if one.kind == "raters" or stop or raters.spent:
             continue

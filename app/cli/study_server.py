@@ -7,6 +7,7 @@ under its key: no game is paid for twice.
 
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +16,7 @@ import httpx2
 import orjson
 
 from app.games.schemas import OVER
-from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
+from app.runner.study_folder import ANEW, GameRecord, StudyFault, StudyFolder
 from app.runner.study_games import Failure, preset_of
 from app.seats.seating import LLM
 from engine.profile import RULES, make_profile
@@ -42,6 +43,7 @@ class ServerRun:
     """What came of the games on a server."""
 
     played: int = 0
+    """Planned games that were not in the folder before."""
     failures: list[Failure] = field(default_factory=list)
     suspended: dict[str, str] = field(default_factory=dict)
     """By batch: why it waits until somebody resumes it."""
@@ -64,27 +66,35 @@ class StudyServer:
         self,
         folder: StudyFolder,
         study: Study,
-        left: Planned,
-        show: Callable[[int, int, str], None],
+        work: Planned,
+        show: Callable[[int, str], None],
     ) -> ServerRun:
-        """Plays these games. Raises StudyFault where the server refuses, or cannot be reached."""
-        found, missing = ServerRun(), {game.id: (cell, game) for cell, game in left}
+        """Plays these games, and takes what was played anew in place of those that are in the folder.
+
+        ``show`` is told how many planned games are new, and words. Raises StudyFault where the server
+        refuses, or cannot be reached.
+        """
+        found, by_id = ServerRun(), {game.id: (cell, game) for cell, game in work}
+        missing = {name: one for name, one in by_id.items() if not folder.has(one[0].id, name)}
+        left = len(missing)
         made: list[tuple[str, list[tuple[StudyCell, PlannedGame]]]] = []
         here = [known for known in (folder.read(_BATCHES) or {}).values() if known["server"] == self._url]
         # Of the whole study, what this server plays: here earlier, or now.
         planned = len(missing.keys() | {name for known in here for name in known["games"]})
         for known in here:
-            if its := [name for name in known["games"] if name in missing]:
-                made.append((known["batch"], [missing.pop(name) for name in its]))
+            games = [by_id[name] for name in known["games"] if name in by_id]
+            if any(missing.pop(game.id, None) for _, game in games) or self._has_more(folder, known, games):
+                made.append((known["batch"], games))
         for games in _batches(list(missing.values())):
-            made.append((self._made(folder, study, games, len(left), planned), games))
+            made.append((self._made(folder, study, games, left, planned), games))
         waiting = dict(enumerate(made))
         while waiting:
             done = tokens = 0
             cost = 0.0
             for place, (batch, games) in list(waiting.items()):
                 view = self._json("GET", f"/batches/{batch}")
-                done += view["games"].get("finished", 0)
+                there = sum(folder.has(cell.id, game.id) for cell, game in games)
+                done += min(max(0, view["games"].get("finished", 0) - there), len(games) - there)
                 tokens += view["tokens"] or 0
                 cost += view["cost"] or 0.0
                 if view["suspended"] is not None:
@@ -93,10 +103,24 @@ class StudyServer:
                 if view["status"] in OVER or view["suspended"] is not None:
                     self._fetch(folder, study, batch, games, view, found)
                     del waiting[place]
-            show(found.played + done, len(left), f"games on {self._url}, {tokens:,} tokens, cost {cost:,.4g}")
+            show(found.played + done, f"games on {self._url}, {tokens:,} tokens, cost {cost:,.4g}")
             if waiting:
                 time.sleep(_LOOK_S)
         return found
+
+    def _has_more(self, folder: StudyFolder, known: Mapping[str, Any], games: Planned) -> bool:
+        """Whether a batch whose planned games are all in the folder has more games, finished or still played:
+        what was played anew. False if the server no longer has it.
+        """
+        if not games:
+            return False
+        try:
+            view = self._json("GET", f"/batches/{known['batch']}")
+        except StudyFault:
+            return False
+        here = sum(len(folder.finished(cell.id, game.id)) for cell, game in games)
+        others = len(known["games"]) - len(games)
+        return view["status"] not in OVER or view["games"].get("finished", 0) > here + others
 
     def _made(self, folder: StudyFolder, study: Study, games: Planned, total: int, planned: int) -> str:
         """Makes a batch of these games, once: a request that was cut off is repeated under its key."""
@@ -125,21 +149,33 @@ class StudyServer:
         view: Mapping[str, Any],
         found: ServerRun,
     ) -> None:
-        """Stores the finished games of a batch, and names the others."""
+        """Stores the finished games of a batch, with those played anew in their place, and names the
+        others.
+        """
         by_seed = {str(game.seed): (cell, game) for cell, game in games}
+        names: dict[str, str] = {}
+        """By the server's name of a game, the study's."""
+        versions: Counter[str] = Counter()
         text = self._text(f"/batches/{batch}/export?view=full&partial=true")
         foreign: dict[str, str] = {}
         for opening, lines in _games_of(text):
             cell, game = by_seed.get(str(opening["seed"]), (None, None))
             finished = any(line["type"] == "game_ended" for line in lines)
-            if cell is None or game is None or not finished or opening.get("invalid") is not None:
+            if cell is None or game is None or not finished:
                 continue
-            record = _record(game, opening, lines, view)
+            # A server has what it plays anew after the game in whose place it is.
+            number = versions[game.id]
+            versions[game.id] += 1
+            name = names[opening["game"]] = f"{game.id}{ANEW}{number}" if number else game.id
+            place = versions.total() - 1
+            record = _record(name, game, opening, lines, view, place)
             if other := self._other_model(folder, study, game, record):
-                foreign[game.id] = other
+                foreign[name] = other
+                if number:
+                    found.failures.append(Failure(cell.id, name, other))
                 continue
-            folder.keep(record, _renamed(game.id, opening, lines))
-            found.played += 1
+            found.played += not number and not folder.has(cell.id, name)
+            folder.keep(record, _renamed(names, opening, lines))
         lost = [
             game.id for cell, game in games if not folder.has(cell.id, game.id) and game.id not in foreign
         ]
@@ -260,29 +296,43 @@ def _games_of(text: bytes) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]
         yield opening, events
 
 
-def _renamed(name: str, opening: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> bytes:
-    """The lines under the study's own name of the game; the server's name stays in the opening line."""
+def _renamed(
+    names: Mapping[str, str], opening: Mapping[str, Any], events: Sequence[Mapping[str, Any]]
+) -> bytes:
+    """The lines under the study's own names of the game and of the one in whose place it was played; the
+    server's name of the game stays in the opening line. ``names``: the study's by the server's.
+    """
+    name, source = names[opening["game"]], opening.get("forked_from")
     first = {**opening, "game": name, "stored_as": opening["game"]}
+    if source is not None:
+        first["forked_from"] = {**source, "game_id": names.get(source["game_id"], source["game_id"])}
     return b"".join(orjson.dumps({**line, "game": name}) + b"\n" for line in (first, *events))
 
 
 def _record(
+    name: str,
     game: PlannedGame,
     opening: Mapping[str, Any],
     events: Sequence[Mapping[str, Any]],
     view: Mapping[str, Any],
+    place: int,
 ) -> GameRecord:
-    """What the game took. A server tells it by batch and model: each seat of a model has an equal share."""
+    """What the game took. A server tells it by batch and model: each seat of a model has an equal share, and
+    the shares of all finished games are the whole. ``place``: the game's among these, from 0.
+    """
     agents = [AgentProvenance.read(values) for values in opening["agents"]]
     finished = max(1, view["games"].get("finished", 0))
     sitting = {name: sum(spec.get("model") == name for spec in game.seats) for name in _endpoints(game)}
+    sat: Counter[Any] = Counter()
     seats = []
     for spec, model in zip(game.seats, game.models, strict=True):
         endpoint = spec.get("model")
         uses = [use for use in view["models"] if use["endpoint"] == endpoint]
-        parts = finished * sitting.get(str(endpoint), 1)
+        of_game = sitting.get(str(endpoint), 1)
+        part, parts = place * of_game + sat[endpoint], finished * of_game
+        sat[endpoint] += 1
         shared = {
-            quantity: round(sum(use[quantity] for use in uses) / parts)
+            quantity: _part(sum(use[quantity] for use in uses), part, parts)
             for quantity in ("calls", "failed", "prompt_tokens", "cached_tokens", "completion_tokens")
         }
         cost = sum(use["cost"] for use in uses) / parts
@@ -300,7 +350,7 @@ def _record(
     models: list[Seat] = [agent.seat for agent in agents if agent.agent == LLM]
     of_models = [counted[str(seat)] for seat in models if str(seat) in counted]
     return GameRecord(
-        game=game.id,
+        game=name,
         cell=game.cell,
         seed=game.seed,
         index=game.index,
@@ -312,6 +362,11 @@ def _record(
         decisions=sum(one["decisions"] for one in of_models),
         defaulted=sum(sum(one["defaulted"].values()) for one in of_models),
     )
+
+
+def _part(whole: int, part: int, parts: int) -> int:
+    """One of nearly equal parts, from 0; all ``parts`` together are the whole."""
+    return whole * (part + 1) // parts - whole * part // parts
 
 
 def _endpoints(game: PlannedGame) -> set[str]:

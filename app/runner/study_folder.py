@@ -3,7 +3,8 @@
     study.toml            the study file
     models.toml           endpoints, if the study brings its own
     frozen.json           hash and date of the frozen file, and the file itself
-    run/games/CELL/       a file for each game: its log, and beside it what it took
+    run/games/CELL/       a file for each game: its log, and beside it what it took; GAME_anew1 is what
+                          a server played anew in place of GAME
     run/answers/CELL/     the stored answers of each game's models
     run/raters/NAME/      what each judge and guesser said of each game, and its stored answers
     run/damaged/          files of games that could not be used, put aside before the games were played anew
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -34,6 +36,7 @@ from evaluators.study.design import Design, designed
 from evaluators.study.file import InvalidStudy, Study, read_study
 
 __all__ = [
+    "ANEW",
     "FILE",
     "Frozen",
     "GameRecord",
@@ -46,6 +49,9 @@ __all__ = [
 ]
 
 FILE: Final = "study.toml"
+
+ANEW: Final = "_anew"
+"""Between a game's name and the number of a game that a server played anew in its place, from 1."""
 
 
 class StudyFault(Exception):
@@ -200,12 +206,28 @@ class StudyFolder:
             known = self._checked[log] = looks, _damage(log) if log.exists() else None
         return known[1]
 
+    def versions(self, cell: str, game: str) -> list[str]:
+        """The game, whether or not it is finished, then the games played anew in its place, in that order."""
+        names = [game]
+        while self.game_file(cell, name := f"{game}{ANEW}{len(names)}").exists():
+            names.append(name)
+        return names
+
+    def finished(self, cell: str, game: str) -> list[str]:
+        """The ``versions`` that are finished and whole, up to the first that is not; empty if the game
+        itself is not.
+        """
+        return list(takewhile(lambda name: self.has(cell, name), self.versions(cell, game)))
+
     def damaged(self, cell: str, games: Iterable[str]) -> list[str]:
-        """Which of these games of a cell cannot be used, each with its file and the reason."""
+        """Which of these games of a cell, and of those played anew in their place, cannot be used, each with
+        its file and the reason.
+        """
         return [
-            f"{self.game_file(cell, game)}: {why}"
+            f"{self.game_file(cell, name)}: {why}"
             for game in games
-            if (why := self.damage(cell, game)) is not None
+            for name in self.versions(cell, game)
+            if (why := self.damage(cell, name)) is not None
         ]
 
     def put_aside(self, cell: str, game: str) -> Path:
@@ -414,7 +436,7 @@ class StudyFolder:
         taken, differing = 0, []
         for cell, game in other.games():
             mine, theirs = self.game_file(cell, game), other.game_file(cell, game)
-            if not other.has(cell, game):
+            if not other.has(cell, game) or game.partition(ANEW)[0] in differing:
                 continue
             if mine.exists() and not self.has(cell, game):
                 self.put_aside(cell, game)
@@ -427,7 +449,10 @@ class StudyFolder:
             self._take_file(other, theirs)
             taken += 1
         for file in sorted((other.store / "raters").glob("*/*.json")):
-            if file.stem not in differing and self.rated(file.parent.name, file.stem) is None:
+            if (
+                file.stem.partition(ANEW)[0] not in differing
+                and self.rated(file.parent.name, file.stem) is None
+            ):
                 self._take_file(other, file.with_suffix(".ndjson"))
                 self._take_file(other, file)
         for file in sorted((other.store / _ASKED).glob("*.json")):
@@ -435,7 +460,7 @@ class StudyFolder:
         # Answers about what is not finished are paid for, too.
         for kind in ("answers", "raters"):
             for file in sorted((other.store / kind).glob("*/*.ndjson")):
-                if file.stem not in differing and not self._mine(other, file).exists():
+                if file.stem.partition(ANEW)[0] not in differing and not self._mine(other, file).exists():
                     self._take_file(other, file)
         for kind in _NOTES:
             for note in other.notes(kind):

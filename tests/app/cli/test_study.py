@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from app.cli.study import _note_reasons
@@ -1006,6 +1007,73 @@ def events(log: bytes) -> list[Any]:
     """The events of a log but for commit times and for what the opening line says."""
     lines = [json.loads(line) for line in log.splitlines()]
     return [{k: v for k, v in line.items() if k != "at"} for line in lines if line["type"] != "provenance"]
+
+
+async def test_what_a_server_played_anew_counts_as_in_the_servers_own_report(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, games=3, presets='["direct"]')
+    async with small.serving(), large.serving():
+        models = {
+            name: {"base_url": f"{model.url}/v1", "model": f"fake-{name}"}
+            for name, model in (("small", small), ("large", large))
+        }
+        settings = local_settings(f"sqlite:///{tmp_path / 'db'}", models=models)
+        async with running_server(settings) as served, httpx2.AsyncClient(base_url=served.url) as client:
+            assert (await studying("run", folder, "--yes", "--server", served.url)).exit_code == 0
+            noted = json.loads((folder / "run" / "batches.json").read_text())
+            batches = sorted({one["batch"] for one in noted.values()})
+            names = [json.loads(log.splitlines()[0])["stored_as"] for log in logs(folder).values()]
+            for name in names[:2]:
+                marked = await client.post(f"/games/{name}/invalidate", json={"reason": "a wrong key"})
+                assert marked.is_success
+            for batch in batches:
+                await client.post(f"/batches/{batch}/retry", json={})
+            again = await studying("run", folder, "--yes", "--server", served.url)
+            assert again.exit_code == 0, again.output
+            assert f"{len(names)} of {len(names)} games are there, 0 of them new" in again.output
+            assert "played anew on the server in place of excluded games: 2" in again.output
+            theirs = (
+                await client.get("/reports", params={"batch": ",".join(batches), "format": "json"})
+            ).json()
+            views = [(await client.get(f"/batches/{batch}")).json() for batch in batches]
+            ours = await _report(folder)
+            assert ours["made_of"]["games"] == theirs["made_of"]["games"] == len(names)
+            assert len(ours["made_of"]["excluded"]) == len(theirs["made_of"]["excluded"]) == 2
+            assert _tables(ours) == _tables(theirs)
+            told = await asyncio.to_thread(status, folder)
+            assert (told["complete"], told["games"], told["anew"]) == (True, len(names), 2)
+            assert told["tokens"] == sum(view["tokens"] for view in views)
+            assert told["cost"] == pytest.approx(sum(view["cost"] for view in views))
+            # A run that was stopped before it had any game takes the same games.
+            before = _played(folder)
+            shutil.rmtree(folder / "run" / "games")
+            anew = await studying("run", folder, "--yes", "--server", served.url)
+            assert f"{len(names)} of them new" in anew.output
+            assert _played(folder) == before
+            # So does one that finds a game damaged that was played anew.
+            played_anew = next((folder / "run" / "games").rglob("*_anew1.ndjson"))
+            played_anew.write_bytes(b"{")
+            assert str(played_anew) in (await asyncio.to_thread(status, folder))["damaged"][0]
+            assert (await studying("run", folder, "--yes", "--server", served.url)).exit_code == 0
+            assert _played(folder) == before
+
+
+def _played(folder: Path) -> dict[str, list[Any]]:
+    return {name: events(log) for name, log in logs(folder).items()}
+
+
+async def _report(folder: Path) -> Any:
+    done = await studying("report", folder, "--out", folder / "report.json")
+    assert done.exit_code == 0, done.output
+    return json.loads((folder / "report.json").read_text())
+
+
+def _tables(report: Any) -> dict[str, Any]:
+    """The figures of whole games and of roles, first and second ones; and how many games are excluded."""
+    tables = {table["name"]: table["rows"] for table in report["tables"]}
+    excluded = tables["excluded_games"][0]["figures"]["excluded"]
+    whole = {name: tables[name] for name in ("results", "rounds", "roles")}
+    return {**whole, "excluded": (excluded["num"], excluded["den"])}
 
 
 def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
