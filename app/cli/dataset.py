@@ -26,6 +26,7 @@ from engine.events import RolesDealt
 from evaluators.dataset.card import About, card, citation, croissant
 from evaluators.dataset.rows import Row, game_rows
 from evaluators.dataset.writing import TableWriter
+from evaluators.ground.anew import KnownGames
 from evaluators.ground.items import Variant
 from evaluators.ground.provenance import package_version
 from evaluators.ground.turns import Game
@@ -124,6 +125,7 @@ def dataset_command(
                                 writer.add({"calls": recorded.of(its)})
             for name in batch or ():
                 run_or_fail(_of_batch(name, database_url, made, writer, raters_of or ()))
+            made.finish(writer)
         note_games(made.left_out, made.named)
         if not made.games:
             fail_without_games("write", made.left_out)
@@ -194,6 +196,9 @@ class _Written:
         self.profiles: set[str] = set()
         self.agents: set[str] = set()
         self.served: dict[str, set[str]] = {}
+        self._known = KnownGames()
+        self._forks: list[Row] = []
+        """Rows of ``games`` that wait until it is known whether reports count the game."""
 
     @property
     def games(self) -> int:
@@ -224,8 +229,19 @@ class _Written:
             if row["served"]:
                 asked = row["model"] or row["endpoint"]
                 self.served.setdefault(asked, set()).update(row["served"])
+        [row] = tables["games"]
+        if self._known.read(game, excluded=row["excluded"] is not None):
+            self._forks.append(row)
+            del tables["games"]
         writer.add(tables)
         return game
+
+    def finish(self, writer: TableWriter) -> None:
+        """Writes what had to wait for all games."""
+        for row in self._forks:
+            if row["excluded"] is None and self._known.is_spare(row["game_id"]):
+                row["excluded"] = "anew"
+            writer.add({"games": [row]})
 
 
 AT_ONCE: Final = 20

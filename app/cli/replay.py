@@ -28,6 +28,7 @@ from engine.events import Event, GameCreated
 from engine.playthrough import playthrough
 from engine.terms import FULL, Viewer
 from engine.view import read_viewer
+from evaluators.ground.anew import SPARE, KnownGames
 from evaluators.ground.turns import Game, read_game
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 from evaluators.measures.play import PlayFigures
@@ -137,9 +138,10 @@ def metrics_command(
     not who won. If games of several rule sets are pooled, the rule sets are named.
 
     Of records, only games that follow the rules are counted; the others are listed on standard error. Of
-    games of ours, those that reports exclude are left out: marked as invalid, or with more than 5 % of the
-    models' decisions played by default. A rate is null if nothing could be counted. The exit status is 0 on
-    success, 1 if a record failed (unless --skip-failed), 2 if there was no game.
+    games of ours, those that reports do not count are left out: marked as invalid, with more than 5 % of the
+    models' decisions played by default, or played anew in place of a game that counts. A rate is null if
+    nothing could be counted. The exit status is 0 on success, 1 if a record failed (unless --skip-failed),
+    2 if there was no game.
     """
     if as_json and as_csv:
         fail("--json or --csv, not both")
@@ -151,6 +153,19 @@ def metrics_command(
     failed = 0
     passed_over: list[PassedOver] = []
     left_out: Counter[str] = Counter()
+    known = KnownGames()
+    forks: list[tuple[str, Game]] = []
+
+    def count(file: str, game: Game) -> None:
+        name = f"{file} {game.id}"
+        columns = columns_of(game, file=file)
+        figures.add(name, game.log, trial=columns.trial)
+        rule_sets[rule_set(game.profile)] += 1
+        for group, seats in {} if column is None else columns.seats(column).items():
+            whole = len(seats) == columns.players
+            counted = groups.setdefault(group, PlayFigures())
+            counted.add(name, game.log, None if whole else seats, columns.trial)
+
     for found in _games_and_faults(paths):
         if isinstance(found, PassedOver):
             passed_over.append(found)
@@ -159,17 +174,20 @@ def metrics_command(
             echo(_line(found), err=True)
         elif isinstance(found.game, Unusable):
             left_out[found.game.reason] += 1
-        elif why := _excluded(found.game):
-            left_out[why] += 1
         else:
-            game, name = found.game, f"{found.file} {found.game.id}"
-            columns = columns_of(game, file=found.file)
-            figures.add(name, game.log, trial=columns.trial)
-            rule_sets[rule_set(game.profile)] += 1
-            for group, seats in {} if column is None else columns.seats(column).items():
-                whole = len(seats) == columns.players
-                counted = groups.setdefault(group, PlayFigures())
-                counted.add(name, game.log, None if whole else seats, columns.trial)
+            why = _excluded(found.game)
+            is_fork = known.read(found.game, excluded=bool(why))
+            if why:
+                left_out[why] += 1
+            elif is_fork:
+                forks.append((found.file, found.game))
+            else:
+                count(found.file, found.game)
+    for file, game in forks:
+        if known.is_spare(game.id):
+            left_out[SPARE] += 1
+        else:
+            count(file, game)
     _note_passed_over(passed_over)
     for reason, n in left_out.most_common():
         echo(f"{n} {'game' if n == 1 else 'games'} left out: {reason}", err=True)

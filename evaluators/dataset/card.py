@@ -128,7 +128,7 @@ _CAUTION: Final = (
     "- `seen_by` says who saw a value during the game. Nothing that a seat did not see belongs in the input of",
     "  a model that plays or guesses: take the text of `contexts`. `gold`, roles and intentions are answers.",
     "- A game with a value in `excluded` is not counted by reports: its models defaulted more than 5 % of their",
-    "  decisions, or somebody marked it as invalid. A turn with a value in `defaulted` was not spoken by its agent.",
+    "  decisions, somebody marked it as invalid, or it was played anew in place of a game that counts. A turn with a value in `defaulted` was not spoken by its agent.",
     "- Games are the units: turns of one game depend on each other. Draw or test whole games.",
     "- Intentions are what seats recorded of themselves. Whether a model's words cause its deeds is another",
     "  question. Scripted seats record what their scripts intend.",

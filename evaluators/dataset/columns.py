@@ -73,7 +73,7 @@ TABLES: Final = (
             DataColumn("defaulted", "int32", "nobody", "of these, those for which the default was played"),
             DataColumn("model_decisions", "int32", "nobody", "answered requests of seats of language models; null: not known who sat where"),
             DataColumn("model_defaulted", "int32", "nobody", "of these, those for which the default was played"),
-            DataColumn("excluded", "string", "nobody", "why reports exclude the game: defaults or invalid; null: they do not"),
+            DataColumn("excluded", "string", "nobody", "why reports do not count the game: defaults or invalid: it is excluded; anew: it was played anew in place of a game that counts; null: they count it"),
             DataColumn("invalid", "string", "nobody", "why somebody marked the game as invalid"),
             DataColumn("forked_from", "string", "nobody", "the game whose log it continues"),
             DataColumn("imported_from", "string", "everybody", "the id of the foreign record that it was read from"),

@@ -20,6 +20,7 @@ from engine.intentions import BY_ID
 from engine.terms import Seat, Side, side_of
 from evaluators.dataset.metrics import METRICS, OWN_METRICS, counted, installed_metrics
 from evaluators.dataset.rows import turn_rows
+from evaluators.ground.anew import SPARE, KnownGames
 from evaluators.ground.answers import Guess, Unmapped
 from evaluators.ground.items import DIMENSIONS, Dimension, Followed, Item, Variant, items
 from evaluators.ground.judgements import SCORES, Judgement, follow_scores
@@ -349,13 +350,19 @@ class ReportBuilder:
         first.merge(self)
         first._anew = []
         forked = {reported.game.id: reported for reported in self._anew}
-        in_place: dict[str, str] = {}
+        known = KnownGames()
+        aside = frozenset() if self.set_aside is None else frozenset(self.set_aside.tally.names)
+        for name, batch in self._batches.items():
+            known.add(name, batch, None, excluded=name in aside)
+        for name, reported in forked.items():
+            why = self._exclusion(reported, DecisionCounter(reported.game.log))
+            known.add(name, reported.batch, reported.forked_from, excluded=why is not None)
+        in_place: list[str] = []
         sources: set[str] = set()
         for name, reported in forked.items():
             source = str(reported.forked_from)
-            known = forked[source].batch if source in forked else self._batches.get(source)
-            if known is not None and known == reported.batch:
-                in_place[name] = source
+            if known.earlier(name):
+                in_place.append(name)
             else:
                 first._place(reported)
                 first.forks += source in self._batches or source in forked or source in sources
@@ -365,24 +372,16 @@ class ReportBuilder:
         whole = self._like()
         whole.merge(first)
         whole.first, whole.forks = first, first.forks
-        aside = first.set_aside
-        excluded = frozenset() if aside is None else frozenset(aside.tally.names)
-        for name, source in in_place.items():
-            earlier = [source]
-            while earlier[-1] in in_place:
-                earlier.append(in_place[earlier[-1]])
+        for name in in_place:
             reported, decisions = forked[name], DecisionCounter(forked[name].game.log)
             if self._exclusion(reported, decisions) is not None:
                 whole.leave_out(name, "played anew, and to be excluded again")
-            elif earlier[-1] in excluded and not any(self._is_sound(forked[one]) for one in earlier[:-1]):
+            elif known.is_spare(name):
+                whole.leave_out(name, SPARE)
+            else:
                 whole._add(reported, decisions, None)
                 whole.anew += 1
-            else:
-                whole.leave_out(name, "played anew in place of a game that counts")
         return whole
-
-    def _is_sound(self, reported: ReportedGame) -> bool:
-        return self._exclusion(reported, DecisionCounter(reported.game.log)) is None
 
     def _excluded_builder(self) -> "ReportBuilder":
         if self.set_aside is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
 from typer.testing import Result
 
@@ -400,6 +401,57 @@ def test_metrics_are_those_of_a_report_of_our_own_games(tmp_path: Path) -> None:
     result = run("metrics", tmp_path / "public.ndjson")
     assert result.exit_code == 2
     assert "4 games left out: no deal in it" in result.stderr
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_game_and_what_was_played_anew_in_its_place_count_once(tmp_path: Path, newest_first: bool) -> None:
+    file = tmp_path / "games.ndjson"
+    run("simulate", "-n", "2", "--seed", "1", "--out", file)
+    old, other = _games(file)
+    marked = {"at": "2026-01-01", "by": "k", "reason": "a wrong key"}
+    again = _again(old, "again", batch="b_1", source=old[0]["game"])
+    third = _again(old, "third", batch="b_1", source="again")
+    fork = _again(old, "fork", batch="b_2", source=old[0]["game"])
+    old, other = (_again(game, game[0]["game"], batch="b_1") for game in (old, other))
+    spare = "played anew in place of a game that counts"
+    for games, counted, spares in (
+        ([old, other, again, third, fork], 3, {"again", "third"}),
+        ([[old[0] | {"invalid": marked}, *old[1:]], other, again, third], 2, {"third"}),
+    ):
+        ordered = games[::-1] if newest_first else games
+        file.write_text("".join(json.dumps(line) + "\n" for game in ordered for line in game))
+        result = run("metrics", "--json", file)
+        assert json.loads(result.stdout)["games"] == counted
+        assert f"{len(spares)} game{'s' * (len(spares) > 1)} left out: {spare}" in result.stderr
+        report = tmp_path / "report.json"
+        run("report", file, "--out", report)
+        assert json.loads(report.read_text())["made_of"]["games"] == counted
+        folder = tmp_path / "set"
+        assert run("dataset", folder, file, "--overwrite").exit_code == 0
+        rows = pyarrow.parquet.read_table(folder / "games.parquet").to_pylist()
+        assert {row["game_id"] for row in rows if row["excluded"] == "anew"} == spares
+        assert sum(row["excluded"] is None for row in rows) == counted
+
+
+def _games(file: Path) -> list[list[dict[str, Any]]]:
+    """The lines of each game of a file."""
+    games: list[list[dict[str, Any]]] = []
+    for text in file.read_text().splitlines():
+        row = json.loads(text)
+        if row.get("type") == "provenance":
+            games.append([])
+        if "type" in row:  # not the signature of the file
+            games[-1].append(row)
+    return games
+
+
+def _again(
+    game: list[dict[str, Any]], name: str, *, batch: str, source: str | None = None
+) -> list[dict[str, Any]]:
+    """The same game under another name, in a batch, perhaps as a fork."""
+    origin = None if source is None else {"game_id": source, "events": 9}
+    first, *rest = ({**row, "game": name} for row in game)
+    return [{**first, "batch_id": batch, "forked_from": origin}, *rest]
 
 
 def test_metrics_make_a_table_with_the_published_figures() -> None:
