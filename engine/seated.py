@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["SeatedAgent"]
+__all__ = ["ALIAS", "SeatedAgent"]
+
+ALIAS: Final = "model_alias"
+"""The parameter that holds the batch's own name of a model seat's model, if it is not its endpoint's."""
 
 
 @dataclass(frozen=True, slots=True)

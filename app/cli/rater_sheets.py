@@ -42,6 +42,7 @@ from app.store.rows import JudgementRow
 from engine.errors import AvalonError, CorruptLog
 from evaluators.ground.drawing import Candidate, Drawing, DrawnTurn, candidates, why_nothing
 from evaluators.ground.turns import Game
+from evaluators.report.columns import agent_names
 
 __all__ = ["CALLER", "sheets_app"]
 
@@ -297,7 +298,8 @@ async def _of_batches(
     these models judged, or any model if it is empty; None: every turn.
     """
     # Imported here, since the import takes a second.
-    from app.evaluations.reports import agent_name
+    from app.models.provenance import stored_agents
+    from app.store.rows import whole
 
     rows: list[Sequence[RaterRow]] = []
     async with on_database(settings) as parts:
@@ -319,12 +321,11 @@ async def _of_batches(
                     try:
                         game = await evaluations.games.by_id(game_id)
                         row = (await parts.store.games_of([game_id]))[game_id]
+                        known = agent_names(game, stored_agents(whole(row.seats)))
                     except (CorruptLog, KeyError):
                         drawing.hold(game_id, ())
                         silent.take(game_id, "damaged where it was stored")
                         continue
-                    agents = [agent_name(seat) for seat in row.seats]
-                    known = agents if len(agents) == len(game.roles) else None
                     held = _wanted(game_id, candidates(game, known), only)
                     drawing.hold(game_id, held)
                     if not held:

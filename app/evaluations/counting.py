@@ -20,13 +20,14 @@ from app.base.workers import end_with_parent
 from app.store.evaluations import DamagedRow
 from engine.errors import UNREADABLE, AvalonError
 from engine.events import read_event
+from engine.seated import SeatedAgent
 from engine.terms import Seat
 from evaluators.errors import Unmeasurable
 from evaluators.ground.judgements import Judgement
 from evaluators.ground.turns import read_game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.report.builder import Answered, ReportBuilder, ReportedGame
-from evaluators.report.columns import columns_of
+from evaluators.report.columns import agent_names, columns_of
 from evaluators.report.latex import as_latex
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
@@ -62,14 +63,13 @@ class StoredGame:
     judgements: Sequence[Judgement]
     answers: Sequence[Answered]
     statements: Sequence[SpeechJudgement]
-    agents: tuple[str, ...] | None
+    agents: Sequence[SeatedAgent]
+    """Those of its seats if its log names none."""
     judges: frozenset[str]
     group_by: str | None = None
     """The column whose values are set side by side."""
     batch: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    specs: Sequence[Mapping[str, Any]] = ()
-    """Of each seat, what its columns are if the log does not record its agents."""
     models: Collection[Seat] = ()
     """The seats that language models hold."""
     invalid: bool = False
@@ -100,14 +100,14 @@ def add_stored(builder: ReportBuilder, games: Sequence[StoredGame]) -> None:
                 builder.leave_out(stored.game_id, "its roles are not public")
                 continue
             columns = columns_of(
-                game, batch=stored.batch, labels=stored.labels, specs=stored.specs, served=stored.served
+                game, batch=stored.batch, labels=stored.labels, stored=stored.agents, served=stored.served
             )
             builder.add(
                 ReportedGame(
                     game,
                     stored.judgements,
                     stored.answers,
-                    stored.agents,
+                    agent_names(game, stored.agents),
                     {} if stored.group_by is None else columns.seats(stored.group_by),
                     stored.judges,
                     stored.statements,

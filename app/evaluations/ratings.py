@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Response
 from pydantic import Field
@@ -16,7 +16,6 @@ from app.base.problems import documented
 from app.base.schemas import Shown
 from app.edge.bodies import BodyRoute
 from app.edge.deps import CallerDep, service
-from app.evaluations.reports import agent_name
 from app.store.games import ABSENT
 from app.store.ratings import PairedGame, PairedState, RatingStore
 from app.store.rows import PlayerRow, whole
@@ -231,10 +230,15 @@ def _rated_game(game: PairedGame) -> RatedGame:
     created = next(event for event in game.opening if isinstance(event, GameCreated))
     dealt = next(event for event in game.opening if isinstance(event, RolesDealt))
     agents = tuple(
-        _name(game.players[seat]) if seat in game.players else agent_name(spec)
+        _name(game.players[seat]) if seat in game.players else _called(spec)
         for seat, spec in enumerate(whole(game.seats), 1)
     )
     return RatedGame(rule_set(created.profile), Played(game.game_id, agents, dealt.roles, Side(game.winner)))
+
+
+def _called(spec: Mapping[str, Any]) -> str:
+    """The player in a seat that no bot holds: its kind, with the endpoint and mechanism of a model."""
+    return " ".join(str(spec[name]) for name in ("agent", "model", "mechanism") if spec.get(name))
 
 
 def _name(row: PlayerRow) -> str:

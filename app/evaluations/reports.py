@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
-from agents.kinds import LLM, asks_model
-from agents.llm.options import mechanism_name
+from agents.kinds import asks_model
 from app.base.errors import Forbidden, InvalidRequest, NotFound, RateLimited
 from app.base.off_loop import off_loop
 from app.base.tasks import end_tasks
@@ -38,6 +37,7 @@ from app.evaluations.counting import (
 )
 from app.evaluations.gold import Gold
 from app.evaluations.rater_work import RaterWork, RaterWorkReader
+from app.models.provenance import stored_agents
 from app.models.registry import ModelRegistry
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import OPEN, GameStore
@@ -58,7 +58,7 @@ from evaluators.report.columns import (
 )
 from evaluators.report.tables import Report
 
-__all__ = ["RATERS_OF", "Format", "Making", "Rendering", "Reports", "agent_name", "read_split"]
+__all__ = ["RATERS_OF", "Format", "Making", "Rendering", "Reports", "read_split"]
 
 log = structlog.get_logger()
 
@@ -452,9 +452,8 @@ class Reports:
                     if row.batch_id not in labels:
                         batch = await self._games.batch(row.batch_id)
                         labels[row.batch_id] = {} if batch is None else whole(batch.labels)
-                    specs = tuple(map(_columns_of_seat, row.seats))
-                    agents = tuple(map(agent_name, row.seats)) or None
-                    if agents is not None and len(agents) != row.players:
+                    agents = stored_agents(whole(row.seats))
+                    if agents and len(agents) != row.players:
                         raise CorruptLog(f"the seats of {game_id} cannot be read")
                     models = frozenset(
                         seat for seat, spec in enumerate(row.seats, 1) if asks_model(spec["agent"])
@@ -465,7 +464,7 @@ class Reports:
                         source = row.forked_from["game_id"]
                 except (CorruptLog, *UNREADABLE):
                     # Without a log the game is left out and named, as if its log were unreadable.
-                    logs[game_id], specs, agents = [("", "")], (), None
+                    logs[game_id], agents = [("", "")], ()
                 stored.append(
                     StoredGame(
                         game_id,
@@ -478,7 +477,6 @@ class Reports:
                         group_by,
                         "" if row is None else row.batch_id,
                         {} if row is None else labels.get(row.batch_id, {}),
-                        specs,
                         models,
                         row is not None and row.invalid is not None,
                         source,
@@ -492,22 +490,6 @@ class Reports:
 
 def _names(key: _Key) -> str:
     return ", ".join(key.batches)
-
-
-def agent_name(seat: Mapping[str, Any]) -> str:
-    """The name of a seat's agent in a report: its kind, its model, its mechanism."""
-    return " ".join(str(seat[name]) for name in ("agent", "model", "mechanism") if seat.get(name))
-
-
-def _columns_of_seat(seat: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The columns of a seat by its spec, for logs of versions that do not record agents."""
-    by_model = seat["agent"] == LLM
-    return {
-        "agent": seat["agent"],
-        "model": seat.get("model"),
-        "preset": mechanism_name(seat) if by_model else seat.get("mechanism"),
-        "timing": (seat.get("options") or {}).get("timing", "exact") if by_model else None,
-    }
 
 
 def _check_columns(split: Split, labels: Collection[str]) -> None:

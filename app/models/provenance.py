@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from agents.kinds import LLM
+from agents.llm.options import mechanism_name
 from app.base.clock import timestamp
 from app.settings import EndpointSettings
 from app.store.rows import BatchRow, GameRow, whole
@@ -12,7 +14,7 @@ from engine.seated import SeatedAgent
 from engine.terms import Seat
 from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
 
-__all__ = ["stored_provenance"]
+__all__ = ["stored_agents", "stored_provenance"]
 
 
 def stored_provenance(
@@ -25,7 +27,6 @@ def stored_provenance(
     """``served``: by seat, the models that answered. Raises CorruptLog for rows that cannot be read."""
     try:
         specs = whole(row.seats)
-        agents = tuple(SeatedAgent(spec["agent"], spec.get("model"), None, _options(spec)) for spec in specs)
         named = {spec["model"] for spec in specs if spec.get("model")}
         aliases = whole(batch.spec).get("models") or {}
         used = sorted({str(aliases[name]["name"]) if name in aliases else str(name) for name in named})
@@ -33,7 +34,7 @@ def stored_provenance(
             row.game_id,
             log,
             served=served,
-            agents=agents,
+            agents=stored_agents(specs),
             server=package_version(),
             batch_id=row.batch_id,
             labels={str(name): str(value) for name, value in whole(batch.labels).items()},
@@ -53,9 +54,18 @@ def stored_provenance(
         raise CorruptLog(f"the row of {row.game_id} cannot be read: {type(fault).__name__}") from None
 
 
+def stored_agents(specs: Sequence[Mapping[str, Any]]) -> tuple[SeatedAgent, ...]:
+    """The agents of seats by their specs, for logs of versions that do not record agents: what they called a
+    model is its endpoint. Empty without specs.
+    """
+    return tuple(SeatedAgent(spec["agent"], spec.get("model"), None, _options(spec)) for spec in specs)
+
+
 def _options(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    mechanism = {} if spec.get("mechanism") is None else {"mechanism": spec["mechanism"]}
-    return {**mechanism, **(spec.get("options") or {})}
+    own = spec.get("options") or {}
+    if spec["agent"] != LLM:
+        return {**({} if spec.get("mechanism") is None else {"mechanism": spec["mechanism"]}), **own}
+    return {"timing": "exact", **own, "mechanism": mechanism_name(spec)}
 
 
 def _mark(invalid: Any) -> Mapping[str, Any] | None:

@@ -13,7 +13,7 @@ from agents.model.model import Sampling, read_sampling
 from agents.remote import RemoteAgent
 from engine.chance import secret
 from engine.profile import Profile
-from engine.seated import SeatedAgent
+from engine.seated import ALIAS, SeatedAgent
 from engine.terms import Seat
 
 if TYPE_CHECKING:
@@ -128,14 +128,18 @@ def _seated(
     if models is None or not asks_model(spec["agent"]):
         return SeatedAgent(spec["agent"], None, None, _plain(options))
     endpoint, model = models.asked(models.endpoint_of(spec)["name"])
+    name = spec.get("model")
+    alias = {ALIAS: name} if name in models.models and name != endpoint else {}
     if spec["agent"] != LLM:
-        return SeatedAgent(spec["agent"], endpoint, model, _plain(options))
+        return SeatedAgent(spec["agent"], endpoint, model, _plain({**options, **alias}))
     try:
         agent = _llm_agent(seat, secret(seed, "agent", seat), spec, models)
     except InvalidAgent:
-        return SeatedAgent(LLM, endpoint, model, _plain(options))
+        return SeatedAgent(LLM, endpoint, model, _plain({**options, **alias}))
     sampling, _ = read_sampling(options)
-    return SeatedAgent(LLM, endpoint, model, _plain({**agent.described(profile), **sampling.named()}))
+    return SeatedAgent(
+        LLM, endpoint, model, _plain({**agent.described(profile), **sampling.named(), **alias})
+    )
 
 
 def _plain(values: Mapping[str, Any]) -> Mapping[str, Any]:

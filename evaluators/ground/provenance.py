@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from engine.errors import CorruptLog
 from engine.events import AgentsSeated, Event, GameCreated, RolesDealt
-from engine.seated import SeatedAgent
+from engine.seated import ALIAS, SeatedAgent
 from engine.terms import Seat
 from evaluators.measures.defaults import DecisionCounter
 
@@ -61,8 +61,13 @@ class AgentProvenance:
 
     @property
     def name(self) -> str:
-        """What reports call it: its kind, its model, its mechanism."""
-        return " ".join(part for part in (self.agent, self.model or self.endpoint, self.mechanism) if part)
+        """What reports call it: its kind, its model, its mechanism, such as ``llm gpt-x@main paper``. The
+        endpoint follows the model's name where the two differ, and so does another name that the batch has
+        for the model (``gpt-x@main as cold``).
+        """
+        model = "@".join(dict.fromkeys(filter(None, (self.model, self.endpoint))))
+        alias = f"as {self.parameters[ALIAS]}" if self.endpoint and ALIAS in self.parameters else None
+        return " ".join(part for part in (self.agent, model, alias, self.mechanism) if part)
 
     def as_json(self) -> dict[str, Any]:
         return {

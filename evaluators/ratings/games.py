@@ -3,11 +3,12 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
+from engine.seated import SeatedAgent
 from engine.terms import Seat, Side
 from evaluators.ground.turns import Game
 from evaluators.measures.defaults import EXCLUDE_ABOVE, DecisionCounter
 from evaluators.measures.duels import Played
-from evaluators.report.columns import agent_names, model_seats, rule_set
+from evaluators.report.columns import model_seats, rule_set, seated_agents
 
 __all__ = ["INVALID", "MODEL_DEFAULTS", "Desertion", "RatedGame", "rated_game", "why_excluded"]
 
@@ -49,11 +50,19 @@ def why_excluded(
 
 def rated_game(game: Game, exclude_above: float = EXCLUDE_ABOVE) -> RatedGame | str:
     """The game, its players named by their agents, such as ``llm small paper``; or why it is left out."""
-    agents = agent_names(game)
+    agents = seated_agents(game)
     if agents is None:
         return "it does not say who played"
     invalid = game.provenance is not None and game.provenance.invalid is not None
     why = why_excluded(DecisionCounter(game.log), model_seats(game), invalid=invalid, above=exclude_above)
     if why is not None:
         return why
-    return RatedGame(rule_set(game.profile), Played(game.id, agents, game.roles, game.winner))
+    return RatedGame(
+        rule_set(game.profile), Played(game.id, tuple(map(_player, agents)), game.roles, game.winner)
+    )
+
+
+def _player(agent: SeatedAgent) -> str:
+    # A model is one player on whichever endpoint it plays; reports tell endpoints apart.
+    named = (agent.agent, agent.model or agent.endpoint, agent.parameters.get("mechanism"))
+    return " ".join(str(word) for word in named if word)

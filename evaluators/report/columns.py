@@ -22,6 +22,7 @@ from engine.events import AgentsSeated, RolesDealt
 from engine.profile import PROFILES, RULES, Profile, make_profile
 from engine.seated import SeatedAgent
 from engine.terms import Role, Seat, Side
+from evaluators.ground.provenance import AgentProvenance
 from evaluators.ground.turns import Game
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "read_conditions",
     "read_contrasts",
     "rule_set",
+    "seated_agents",
     "selected",
 ]
 
@@ -125,38 +127,37 @@ class GameColumns:
         return "\n".join(values) if self.deal else ""
 
 
-def agent_names(game: Game) -> tuple[str, ...] | None:
-    """The agent of each seat, such as ``llm small paper``; None if neither the game's log nor its line of
-    provenance says.
+def agent_names(game: Game, stored: Sequence[SeatedAgent] = ()) -> tuple[str, ...] | None:
+    """The agent of each seat, such as ``llm gpt-x@main paper``; None if neither the game's log nor its line
+    of provenance says. ``stored``: the agents where the log names none, as logs of early versions do.
     """
-    seated = _seated(game)
-    return None if seated is None else tuple(map(_agent_name, seated))
+    seated = seated_agents(game, stored)
+    return None if seated is None else tuple(AgentProvenance.of(0, agent).name for agent in seated)
 
 
 def model_seats(game: Game) -> frozenset[Seat] | None:
     """The seats that models held; None if neither the game's log nor its line of provenance says."""
-    seated = _seated(game)
+    seated = seated_agents(game)
     if seated is None:
         return None
     return frozenset(seat for seat, agent in enumerate(seated, 1) if agent.agent == "llm")
 
 
-def _seated(game: Game) -> Sequence[SeatedAgent] | None:
+def seated_agents(game: Game, stored: Sequence[SeatedAgent] = ()) -> Sequence[SeatedAgent] | None:
+    """The agents that the log names last; else ``stored``; else those of the game's line of provenance. None
+    if there are none, or not one for each seat.
+    """
     agents: Sequence[SeatedAgent] = ()
     for event in game.log:
         if isinstance(event, AgentsSeated):
             agents = event.agents
+    agents = agents or stored
     if not agents and game.provenance is not None:
         agents = [
             SeatedAgent(agent.agent, agent.endpoint, agent.model, agent.parameters)
             for agent in game.provenance.agents
         ]
     return agents if len(agents) == len(game.roles) else None
-
-
-def _agent_name(agent: SeatedAgent) -> str:
-    named = (agent.agent, agent.model or agent.endpoint, agent.parameters.get("mechanism"))
-    return " ".join(str(word) for word in named if word)
 
 
 _OF_RECORDS: Final = (
@@ -206,14 +207,14 @@ def columns_of(
     batch: str = "",
     labels: Mapping[str, str] | None = None,
     agents: Sequence[str] | None = None,
-    specs: Sequence[Mapping[str, Any]] | None = None,
+    stored: Sequence[SeatedAgent] = (),
     served: Mapping[Seat, Collection[str]] | None = None,
 ) -> GameColumns:
     """The columns of a finished game.
 
-    ``agents``: what the seats are called, seat 1 first; left out: as in the log. ``specs``: the agent, model,
-    preset and timing of each seat where the log does not record its agents. ``served``: the models that
-    answered, by seat; left out: as the line of provenance says.
+    ``agents``: what the seats are called, seat 1 first; left out: as in the log. ``stored``: the agents where
+    the log names none. ``served``: the models that answered, by seat; left out: as the line of provenance
+    says.
     """
     players = len(game.roles)
     of_game = {
@@ -228,11 +229,11 @@ def columns_of(
         of_game["seed"] = str(seed)
     if served is None and game.provenance is not None:
         served = {agent.seat: agent.served for agent in game.provenance.agents}
-    of_seats = _of_agents(game, specs, served or {})
-    if agents is not None and len(agents) == players:
-        of_seats["agent"] = tuple(agents)
-    names = tuple(agents) if agents is not None else agent_names(game) or of_seats.get("agent")
+    of_seats = _of_agents(seated_agents(game, stored) or (), served or {})
+    names = tuple(agents) if agents is not None else agent_names(game, stored)
     if names:
+        if len(names) == players:
+            of_seats["agent"] = names
         of_game["agents"] = ", ".join(sorted(set(names)))
         of_game["seating"] = ", ".join(names)
     known = game.provenance
@@ -250,29 +251,23 @@ def columns_of(
 
 
 def _of_agents(
-    game: Game, specs: Sequence[Mapping[str, Any]] | None, served: Mapping[Seat, Collection[str]]
+    agents: Sequence[SeatedAgent], served: Mapping[Seat, Collection[str]]
 ) -> dict[str, tuple[str, ...]]:
-    """What the log says of the agents, else what the specs do. A seat that has no value of a column, as
-    scripts have no model, is named by its kind of agent.
+    """The columns of these agents; empty without agents. A seat that has no value of a column, as scripts
+    have no model, is named by its kind of agent.
     """
-    seated = _seated(game)
-    if seated is not None:
-        rows: list[Mapping[str, Any]] = [
-            {
-                "agent": agent.agent,
-                "model": agent.model or agent.endpoint,
-                "preset": agent.parameters.get("mechanism"),
-                "steps": None
-                if (steps := agent.parameters.get("steps")) is None
-                else "+".join(steps) or "none",
-                **{name: agent.parameters.get(name) for name in ("prompts", "memory", "timing")},
-            }
-            for agent in seated
-        ]
-    elif specs is not None and len(specs) == len(game.roles):
-        rows = list(specs)
-    else:
+    if not agents:
         return {}
+    rows: list[Mapping[str, Any]] = [
+        {
+            "agent": agent.agent,
+            "model": agent.model or agent.endpoint,
+            "preset": agent.parameters.get("mechanism"),
+            "steps": None if (steps := agent.parameters.get("steps")) is None else "+".join(steps) or "none",
+            **{name: agent.parameters.get(name) for name in ("prompts", "memory", "timing")},
+        }
+        for agent in agents
+    ]
     columns = ("agent", "model", "preset", "steps", "prompts", "memory", "timing")
     of_seats = {column: tuple(str(row.get(column) or row["agent"]) for row in rows) for column in columns}
     of_seats["served"] = tuple(

@@ -102,7 +102,7 @@ def test_the_card_explains_every_column_of_every_table(made: Made) -> None:
             assert about[b"seen_by"].decode() == column.seen_by
     assert "No licence was given" in card
     assert "\nlicense:" not in card
-    assert "llm small-1 paper" in card
+    assert "llm small-1@small paper" in card
 
 
 def test_two_served_versions_of_a_model_are_told_apart_and_named(made: Made, tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_plain_pandas_recomputes_ten_figures_of_the_report_by_model_and_preset(
                 place = OF_GROUPS[name] if model and name in OF_GROUPS else OF_ALL.get(name)
                 if place is None or (model and name not in OF_GROUPS):
                     continue
-                column = f"llm small-1 {cell}" if model else place[-1]
+                column = f"llm small-1@small {cell}" if model else place[-1]
                 figure = _figure(report, place[0], place[1:-1], column)
                 assert figure["value"] == pytest.approx(value, abs=1e-9), (cell, model, name)
                 checked.add((cell, model, name))

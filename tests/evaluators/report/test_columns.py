@@ -52,7 +52,10 @@ def test_seats_are_told_apart_by_the_record_of_agents_and_the_deal() -> None:
     assert columns.seats("preset") == {"direct": {2}, "paper": {1, 4, 5}, "scripted": {3}}
     assert columns.seats("model") == {"model-a": {1, 4}, "model-b": {2, 5}, "scripted": {3}}
     assert columns.seats("steps") == {"formulation": {1, 4, 5}, "none": {2}, "scripted": {3}}
-    assert columns.seats("agent") == {"llm": {1, 2, 4, 5}, "scripted": {3}}
+    assert columns.seats("agent") == {
+        "llm model-a@at-a paper": {1, 4}, "llm model-b@at-b direct": {2}, "llm model-b@at-b paper": {5},
+        "scripted": {3},
+    }  # fmt: skip
     assert columns.seats("role")["merlin"] == {game.roles.index(Role.MERLIN) + 1}
     assert {len(seats) for seats in columns.seats("side").values()} == {2, 3}
     whole = frozenset(range(1, 6))
@@ -63,7 +66,8 @@ def test_seats_are_told_apart_by_the_record_of_agents_and_the_deal() -> None:
         assert columns.seats(name) == {value: whole}
     assert columns.seats("mood") == {}
     assert agent_names(game) == (
-        "llm model-a paper", "llm model-b direct", "scripted", "llm model-a paper", "llm model-b paper"
+        "llm model-a@at-a paper", "llm model-b@at-b direct", "scripted",
+        "llm model-a@at-a paper", "llm model-b@at-b paper",
     )  # fmt: skip
     assert model_seats(game) == {1, 2, 4, 5}
 
@@ -76,8 +80,10 @@ def test_where_the_log_has_no_agents_those_that_are_named_count() -> None:
     assert named.seats("agent") == {"a": {1, 3, 5}, "b": {2, 4}}
     assert named.seats("agents") == {"a, b": {1, 2, 3, 4, 5}}
     assert named.seats("model") == {}
-    specs = [{"agent": "llm", "model": "small", "preset": "direct"}, *[{"agent": "remote"}] * 4]
-    assert columns_of(game, specs=specs).seats("preset") == {"direct": {1}, "remote": {2, 3, 4, 5}}
+    small = SeatedAgent("llm", "small", None, {"mechanism": "direct"})
+    stored = [small, *[SeatedAgent("remote", None, None, {})] * 4]
+    assert columns_of(game, stored=stored).seats("preset") == {"direct": {1}, "remote": {2, 3, 4, 5}}
+    assert agent_names(game, stored) == ("llm small direct", *["remote"] * 4)
 
 
 def test_games_of_one_deal_belong_together_whatever_is_contrasted() -> None:
