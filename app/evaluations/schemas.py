@@ -320,8 +320,8 @@ class EvaluationView(Shown):
     regrade_of: str | None
     answers: int = Field(description="Answers handed in; each sample counts.")
     items: int = Field(
-        description="Items that they answer; for somebody else's judge, 0 unless the caller may read its "
-        "games in full."
+        description="Items that they answer. For somebody else's judge, 0 unless the caller may read its "
+        "games in full; so for its own judges of selections and following, if it lacks the scope `annotate`."
     )
     totals: TotalsView | None = Field(
         description="Precision, recall and F1 with 95 % intervals, whole and by round, role, side, stage and "

@@ -293,7 +293,7 @@ class Evaluations:
                 connection, caller.name, new.rater.name, {answer.item_id for answer in new.answers}
             )
             graded = replace(row, grade=grade)
-            view = evaluation_view(graded, caller)
+            view = evaluation_view(graded, caller, full=True)
             await self.store.insert(connection, graded)
             await self.store.insert_answers(connection, [replace(one, grade=grade) for one in answers])
             await self._quotas.take(connection, caller.owner, "submissions_a_day")
@@ -378,7 +378,7 @@ class Evaluations:
             if model
             else await self._ruled(new.dimension, games, left_out),
         )
-        view = evaluation_view(row, caller)
+        view = evaluation_view(row, caller, full=not unread)
 
         async def work(connection: AsyncConnection) -> None:
             if model is not None:
@@ -487,7 +487,7 @@ class Evaluations:
         if row is None or not caller.may(scope, row.owner or row.caller):
             raise NotFound("no such evaluation for this caller")
         # Its content is checked here, whatever is asked for.
-        _readable_view(row, caller)
+        _readable_view(row, caller, full=True)
         return row
 
     async def evaluation(
@@ -497,8 +497,8 @@ class Evaluations:
         read, and was when the evaluation was made.
         """
         row = await self._row(evaluation_id, caller)
-        view = evaluation_view(row, caller)
-        full = _in_full(row, caller)
+        full = await self._in_full(row, caller)
+        view = _readable_view(row, caller, full=full)
         if per_item and not full:
             raise Forbidden(_PER_ITEM)
         if "judge" in row.spec:
@@ -532,18 +532,22 @@ class Evaluations:
         self, first: str, second: str, caller: Caller, exclude_above: float = EXCLUDE_ABOVE
     ) -> ComparisonView:
         """Compares two evaluations on the items of both. Raises NotFound, NotComparable, and Forbidden for
-        one that was made when the gold was not the caller's to read, and for another's judge, whose figures
-        tell what was chosen.
+        one that was made when the gold was not the caller's to read, and for a judge whose figures tell more
+        of what was chosen than the caller may know.
         """
         rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
         for row in rows:
-            if row.dimension in ANSWERED and not _in_full(row, caller):
+            full = await self._in_full(row, caller)
+            if row.dimension in ANSWERED and not full:
                 raise Forbidden(
                     "you could not read the gold of one of these evaluations when it was made: it shows its "
                     "scores, and cannot be compared item by item"
                 )
-            if not (_in_full(row, caller) or _is_own(row, caller)):
-                raise Forbidden("only export:full:any tells the figures of others' judges")
+            if not (full or _may_know_choices(row, caller)):
+                raise Forbidden(
+                    "a judge's figures tell what was chosen: your own judges' need the scope annotate or "
+                    "export:full, others' export:full:any"
+                )
         return await self._comparisons.evaluations(
             rows[0], rows[1], exclude_above, partial(self.whose, caller)
         )
@@ -597,43 +601,55 @@ class Evaluations:
         shown, damaged = [], [damaged_row.name for damaged_row in rows.damaged]
         for row in rows:
             try:
-                shown.append(_readable_view(row, caller))
+                shown.append(_readable_view(row, caller, full=await self._in_full(row, caller)))
             except CorruptLog:
                 damaged.append(name_of(row))
         return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
+
+    async def _in_full(self, row: EvaluationRow, caller: Caller) -> bool:
+        """Whether the caller may see all of the evaluation: it is its own, and its gold was its owner's to
+        read when it was made; of a judge's, the caller itself must be allowed to read the games. Whoever
+        reads others' evaluations needs the right to others' gold. Raises CorruptLog.
+        """
+        if caller.sees_all:
+            return True
+        if not _is_own(row, caller):
+            return False
+        with reading(row):
+            if row.spec.get(PRACTICE):
+                return True
+            games = list(row.spec["games"]) if row.spec.get("sees_all") else None
+        return games is not None and await self.gold.reads_all(caller, games)
 
 
 def _is_own(row: EvaluationRow, caller: Caller) -> bool:
     return (row.owner or row.caller) == caller.owner
 
 
-def _in_full(row: EvaluationRow, caller: Caller) -> bool:
-    """Whether the caller may see all of the evaluation: it is its own, and its gold was its own to read when
-    it was made. Whoever reads others' evaluations needs the right to others' gold.
-    """
-    could = row.spec.get(PRACTICE) or row.spec.get("sees_all")
-    return caller.sees_all or bool(could and _is_own(row, caller))
+def _may_know_choices(row: EvaluationRow, caller: Caller) -> bool:
+    """Whether the caller may know how much was chosen, which the numbers of a judge's items tell."""
+    raters = {"annotate", "export:full"} & caller.scopes
+    return _is_own(row, caller) and (row.dimension not in SHOWING or bool(raters))
 
 
-def _readable_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
+def _readable_view(row: EvaluationRow, caller: Caller, *, full: bool) -> EvaluationView:
     """As ``evaluation_view``. Raises CorruptLog for a stored row that cannot be read."""
     try:
-        return evaluation_view(row, caller)
+        return evaluation_view(row, caller, full=full)
     except UNREADABLE:
         raise CorruptLog(f"{name_of(row)} cannot be read") from None
 
 
-def evaluation_view(row: EvaluationRow, caller: Caller) -> EvaluationView:
-    """An evaluation as its caller sees it."""
+def evaluation_view(row: EvaluationRow, caller: Caller, *, full: bool) -> EvaluationView:
+    """An evaluation as its caller sees it; ``full``: with all of its scores."""
     result = row.result or {}
     scores: Mapping[str, Any] = {}
-    if _in_full(row, caller):
+    if full:
         scores = result.get("full") or {}
     elif _is_own(row, caller):
         # What earlier versions told of gold that was not the caller's to read.
         scores = result.get("limited") or {}
-    # How much a judge had to judge tells how much was chosen.
-    counted = caller.sees_all or _is_own(row, caller) or "judge" not in row.spec
+    counted = full or "judge" not in row.spec or _may_know_choices(row, caller)
     left_out = result.get("left_out", [])
     return EvaluationView(
         evaluation_id=row.evaluation_id,

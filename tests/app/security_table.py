@@ -156,11 +156,17 @@ ROUTES: Final[Mapping[str, Ask]] = {
     "GET /evaluations/{evaluation_id}, per_item": _ask(
         "eval:read export:full", "GET /evaluations/{evaluation}?per_item=true"
     ),
+    "GET /evaluations/{evaluation_id}, per_item of a judge": _ask(
+        "eval:read export:full", "GET /evaluations/{judged}?per_item=true"
+    ),
     "GET /evaluations/{evaluation_id}/statements": _ask(
         "eval:read", "GET /evaluations/{statements}/statements"
     ),
     "GET /evaluations/{evaluation_id}/compare/{other}": _ask(
         "eval:read", "GET /evaluations/{evaluation}/compare/{evaluation}", others="export:full"
+    ),
+    "GET /evaluations/{evaluation_id}/compare/{other}, judges of choices": _ask(
+        "eval:read export:full", "GET /evaluations/{judged}/compare/{judged}", instead="annotate"
     ),
     "GET /evaluations/compare": _ask(
         "eval:read export:full",
@@ -293,7 +299,7 @@ class Place:
                 side.names |= {name: made.games[0].game_id}
                 if name == "finished":
                     side.names |= {"played": made.batch_id}
-        if {"evaluation", "statements"} & set(names):
+        if {"evaluation", "statements", "judged"} & set(names):
             await self._evaluate(caller, side)
         if "set" in names:
             await self._seal(caller, side, owner)
@@ -346,7 +352,7 @@ class Place:
         await services.database.writer.run(work)
 
     async def _evaluate(self, caller: Caller, side: Side) -> None:
-        """An evaluation of answers, and one of a judge."""
+        """An evaluation of answers, and those of two judges: of statements, and of what was chosen."""
         headers = await self._bearer(side)
         path = f"/evaluations/items?dimension=guessing&game={side.names['finished']}&limit=3"
         items = (await caller.get(path, headers=headers)).json()["items"]
@@ -355,10 +361,11 @@ class Place:
         answer = await caller.post("/evaluations", json={**ANSWERS, "answers": given}, headers=headers)
         assert answer.is_success, answer.text
         side.names["evaluation"] = answer.json()["evaluation_id"]
-        judge = {"dimension": "statements", "judge": {"kind": "rule"}, "batch": side.names["played"]}
-        answer = await caller.post("/evaluations", json=judge, headers=headers)
-        assert answer.is_success, answer.text
-        side.names["statements"] = answer.json()["evaluation_id"]
+        for name, dimension in (("statements", "statements"), ("judged", "selection")):
+            judge = {"dimension": dimension, "judge": {"kind": "rule"}, "batch": side.names["played"]}
+            answer = await caller.post("/evaluations", json=judge, headers=headers)
+            assert answer.is_success, answer.text
+            side.names[name] = answer.json()["evaluation_id"]
 
     def _tokens(self, side: Side) -> None:
         mint, soon = self.keyed.services.keys.mint, now_ms() // 1000 + 600

@@ -184,6 +184,7 @@ class World:
             **self._forks[keyed],
             "of_reader": "e_reader",
             "of_another": "e_another",
+            "of_judge": "e_judge",
             "of_lab": "t_lab",
             "bot": self._bots[keyed],
             "seek": self._seeks[keyed],
@@ -210,21 +211,28 @@ class World:
         return {"ahead": fork.game_id, "of_ahead": fork.batch_id}
 
     async def _evaluations(self, served: Served) -> None:
-        """One of the laboratory, and another's."""
-        for evaluation_id, owner in (("e_reader", LAB), ("e_another", "another")):
+        """One of the laboratory, another's, and one of the laboratory's judge."""
+        answered = {"variant": VariantSpec().model_dump(mode="json")}
+        games = [self.finished[served is self.keyed]]
+        judged = {"judge": {"kind": "rule"}, "games": games, "sees_all": True}
+        for evaluation_id, owner, dimension, spec in (
+            ("e_reader", LAB, "guessing", answered),
+            ("e_another", "another", "guessing", answered),
+            ("e_judge", LAB, "selection", judged),
+        ):
             row = EvaluationRow(
                 evaluation_id=evaluation_id,
                 created_at=1,
                 finished_at=1,
                 caller="key:of the lab",
                 owner=owner,
-                dimension="guessing",
+                dimension=dimension,
                 rater="r",
                 kind="human",
                 grade=1,
                 regrade_of=None,
                 status="scored",
-                spec={"variant": VariantSpec().model_dump(mode="json")},
+                spec=spec,
                 result={"full": {}, "limited": {}},
             )
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
+from app.edge.auth import SCOPES
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import model_calls
@@ -141,6 +142,46 @@ async def test_a_judge_is_not_shown_beside_people_before_it_agrees_with_them(
         problem(
             await caller.get(f"/evaluations/{made['evaluation_id']}", headers=bearer(key)), 404, "not-found"
         )
+
+
+async def test_a_judges_findings_need_the_readers_own_right_to_the_games(tmp_path: Any) -> None:
+    async with (
+        faking(FakeOptions(brain=BRAINS["prose"](0))) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}", api_key="ik_" + "o" * 43) as caller,
+    ):
+
+        async def key(*scopes: str) -> dict[str, str]:
+            return bearer((await make_key(store_of(caller), *scopes, project="lab"))[1])
+
+        everything = await key(*SCOPES)
+        low, rater, reader = (
+            await key("eval:read"),
+            await key("eval:read", "annotate"),
+            await key("eval:read", "export:full"),
+        )
+        wish = {"drive": "manual", "seats": [{"agent": "scripted"}]}
+        created = (await caller.post("/games", json=wish, headers=everything)).json()
+        batch = created["batch_id"]
+        await caller.services.games.stepper.step(created["games"][0]["game_id"], "end", -1, None)
+        for judge in (MODEL, {"kind": "rule"}):
+            asked = {"dimension": "selection", "judge": judge, "batch": batch}
+            made = (await caller.post("/evaluations", json=asked, headers=everything)).json()
+            path = f"/evaluations/{made['evaluation_id']}"
+            await over(caller, made["evaluation_id"], everything)
+            shown = (await caller.get(f"{path}?per_item=true", headers=reader)).json()
+            assert shown["totals"] is not None
+            assert bool(shown["unusable"]) == (judge is MODEL)
+            for headers in (low, rater):
+                problem(await caller.get(f"{path}?per_item=true", headers=headers), 403, "forbidden")
+                (listed, *_) = (await caller.get("/evaluations", headers=headers)).json()["evaluations"]
+                for view in ((await caller.get(path, headers=headers)).json(), listed):
+                    told = ("totals", "roles", "agreement", "corrected", "unusable")
+                    assert {name: view.get(name) for name in told} == dict.fromkeys(told)
+                    counted = view["items"] or (view["progress"] or {}).get("items", 0)
+                    assert (counted > 0) == (headers is rater)
+            problem(
+                await caller.get(f"{path}/compare/{made['evaluation_id']}", headers=low), 403, "forbidden"
+            )
 
 
 async def test_what_cannot_be_used_is_counted_kept_and_never_scored(tmp_path: Any) -> None:
