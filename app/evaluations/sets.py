@@ -345,6 +345,7 @@ class EvaluationSets:
             raise NotFound("no such set")
         with reading(row):
             SetVariantView(**whole(row.variant))
+            whole(row.invalid)
         return row
 
     async def _looked_at(self, set_id: str) -> SetRow:
@@ -533,19 +534,24 @@ class EvaluationSets:
         return marked
 
     async def _keys_of(self, row: SetRow, rows: Sequence[SetItemRow]) -> AsyncIterator[list["_Right"]]:
-        """Each item with its gold, or why it does not count, game by game. Items of games that were deleted
-        are gone.
+        """Each item with its gold, or why it does not count, game by game: for all entries of a set alike.
+        Items of games that were deleted are gone.
         """
+        invalid = whole(row.invalid)
         for game_id, of_game in groupby(rows, key=lambda item: item.game_id):
             wanted = {item.item_id: item.seat for item in of_game}
             try:
-                stored = await self._rows.game(game_id)
                 game = await self._games.by_id(game_id)
+                if invalid is None:
+                    stored = await self._rows.game(game_id)
+                    counts = stored is None or stored.invalid is None
+                else:
+                    counts = game_id not in invalid
             except AvalonError as fault:
                 log.error("a game of a set is left out", game=game_id, cause=str(fault))
                 yield [_Right(item_id, None, None, DAMAGED) for item_id in wanted]
                 continue
-            if stored is not None and stored.invalid is not None:
+            if not counts:
                 yield [_Right(item_id, game, None, INVALID) for item_id in wanted]
                 continue
             cut = await off_loop(_cut, game, row, wanted, True)

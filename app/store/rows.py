@@ -456,6 +456,12 @@ class SetRow:
     """When its owner withdrew it, before its date: it is never opened."""
     withdrawn: Annotated[str | None, ColumnSpec(String(500))] = None
     """Why it was withdrawn."""
+    invalid: Annotated[
+        Sequence[str] | Damaged | None, ColumnSpec(JsonColumn(list, str, none_as_null=True))
+    ] = None
+    """Its games that were marked as invalid when it opened: their items do not count, whatever is marked
+    later. None: it is not open, or an earlier version opened it.
+    """
 
 
 @_stored("set_items", Index("ix_set_items_game", "game_id"), Index("ix_set_items_origin", "origin"))

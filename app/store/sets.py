@@ -149,15 +149,26 @@ class SetStore:
         return found
 
     async def open_due(self, at: int) -> None:
-        """Opens all sets whose date has passed: none of them takes an answer from then on. Together, since
-        sets of one date may have games in common.
+        """Opens all sets whose date has passed: none of them takes an answer from then on, and which of its
+        games are invalid is settled. Together, since sets of one date may have games in common.
         """
         c = sets.c
-        await self._database.writer.execute(
-            update(sets)
-            .where(c.opened_at.is_(None), c.withdrawn_at.is_(None), c.closes_at <= at)
-            .values(opened_at=at)
-        )
+        due = select(c.set_id).where(c.opened_at.is_(None), c.withdrawn_at.is_(None), c.closes_at <= at)
+        marked = select(games.c.game_id).where(games.c.invalid.is_not(None))
+
+        async def work(connection: AsyncConnection) -> None:
+            # In their order: nobody waits for each other in a circle.
+            found = await connection.execute(due.order_by(c.set_id).with_for_update())
+            for set_id in found.scalars().all():
+                of_set = select(set_items.c.game_id).where(set_items.c.set_id == set_id)
+                invalid = (
+                    (await connection.execute(marked.where(games.c.game_id.in_(of_set)))).scalars().all()
+                )
+                await connection.execute(
+                    update(sets).where(c.set_id == set_id).values(opened_at=at, invalid=sorted(invalid))
+                )
+
+        await self._database.writer.run(work)
 
     async def withdraw(self, connection: AsyncConnection, set_id: str, at: int, why: str) -> bool:
         """Withdraws a sealed set whose date has not come, in the caller's transaction. False for another."""

@@ -16,8 +16,10 @@ from app.base.errors import StillNeeded
 from app.store.audit import Audit
 from app.store.claim_codes import ClaimCodes
 from app.store.deleting import Deleting
+from app.store.games import Invalidation
 from app.store.quotas import QuotaStore
 from app.store.rows import PlayerRow, values_of
+from app.store.sets import SetStore
 from app.store.tables import game_players
 from app.store.tokens import StoredToken, TokenStore
 from engine.chance import draw
@@ -412,6 +414,41 @@ async def test_an_owner_withdraws_a_set_before_its_date_and_everybody_sees_why(d
         problem(await ask(caller, "owner", f"/evaluations/sets/{again}/withdraw", why), 410, "set-closed")
         deeds, _ = await Audit(caller.services.database).deeds(actions=["withdraw"])
         assert [(deed.object, deed.by, deed.detail) for deed in deeds] == [(set_id, "key:k_owner", why)]
+
+
+async def test_all_entries_are_scored_on_the_games_that_counted_when_the_set_opened(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.evaluations.sets._AT_ONCE", 1)
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        games = caller.services.store
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}"
+        found = await items_in(caller, "ann", set_id)
+        before, after = sorted({item["game_id"] for item in found})[:2]
+        for who in ("ann", "bob"):
+            await told(caller, who, f"{path}/answers", handed_in({item["id"]: [] for item in found}))
+        await games.invalidate(before, Invalidation("broken", 1, "project:owner"))
+        keep = SetStore.keep_score
+
+        async def kept(self: SetStore, *scored: Any) -> Any:
+            """While the set is scored, its owner marks one game and takes back another's mark."""
+            await games.invalidate(before, None)
+            await games.invalidate(after, Invalidation("a friend did badly", 1, "project:owner"))
+            return await keep(self, *scored)
+
+        monkeypatch.setattr(SetStore, "keep_score", kept)
+        time.ahead_ms = DATE_MS
+        view = await opened(caller, "ann", set_id)
+        left_out = [item["id"] for item in found if item["game_id"] == before]
+        assert view["excluded"]["invalid"] == len(left_out)
+        counted = len(found) - sum(view["excluded"].values())
+        for entry in view["leaderboard"]:
+            assert entry["totals"]["items"] == counted
+            shown = (await told(caller, "bob", f"{path}/entries/{entry['entry_id']}"))["per_item"]
+            assert sum(item["counted"] for item in shown) == counted
+            assert [item["item_id"] for item in shown if item["excluded"] == "invalid"] == left_out
 
 
 async def test_a_turn_that_forks_share_is_drawn_once_and_scored_where_it_was_drawn(database_url: str) -> None:
