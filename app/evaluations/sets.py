@@ -303,13 +303,15 @@ class EvaluationSets:
         caller.needs("export:full", row.owner)
 
         async def work(connection: AsyncConnection) -> None:
-            if await self._sets.withdraw(connection, set_id, self._database.writer.stamp(), reason):
+            # Not a stamp: stamps stay ahead of a clock that was set back, and the date is by the clock.
+            at = now_ms()
+            if await self._sets.withdraw(connection, set_id, at, reason):
                 await self._audit.add(connection, caller, "withdraw", set_id, reason=reason)
                 return
             now = await self._sets.find_in(connection, set_id)
             if now is not None and now.withdrawn_at is not None:
                 raise AlreadyOver("this set was withdrawn already")
-            self._refuse_closed(now)
+            self._refuse_closed(now, at)
 
         await self._database.writer.run(work)
         return await self.view(set_id)
@@ -352,7 +354,7 @@ class EvaluationSets:
         """The set's row. A set whose date has passed is opened, and its scoring begun."""
         row = await self._row(set_id)
         if row.opened_at is None and row.withdrawn_at is None and row.closes_at <= now_ms():
-            await self._sets.open_due(self._database.writer.stamp())
+            await self._sets.open_due(now_ms())
             row = await self._row(set_id)
         if row.opened_at is not None and row.scored_at is None and set_id not in self._scoring:
             task = asyncio.create_task(self._score(row), name=f"scoring {set_id}")
@@ -418,7 +420,7 @@ class EvaluationSets:
         TooManyRaters for another rater than the owner's three.
         """
         row = await self._row(set_id)
-        self._refuse_closed(row)
+        self._refuse_closed(row, now_ms())
         check_answers(_dimension(row), new.answers)
         by_id = {item.item_id: item for item in await self._sets.items_of(set_id)}
         for place, answer in enumerate(new.answers):
@@ -448,7 +450,7 @@ class EvaluationSets:
             await self._sets.lock(connection, f"{set_id}/{caller.owner}")
             # Nobody opens the set before this transaction ends.
             now = await self._sets.find_in(connection, set_id)
-            self._refuse_closed(now)
+            self._refuse_closed(now, now_ms())
             raters = await self._sets.raters_of(connection, set_id, caller.owner)
             if entry.rater not in raters and len(raters) >= RATERS:
                 raise TooManyRaters(
@@ -466,11 +468,11 @@ class EvaluationSets:
 
         return await self._database.writer.run(work)
 
-    def _refuse_closed(self, row: SetRow | None) -> None:
+    def _refuse_closed(self, row: SetRow | None, at: int) -> None:
         if row is None:
             raise NotFound("no such set")
         _refuse_withdrawn(row)
-        if row.opened_at is not None or row.closes_at <= now_ms():
+        if row.opened_at is not None or row.closes_at <= at:
             raise SetClosed(
                 f"this set closed at {timestamp(row.closes_at)}: score answers to its items for practice, "
                 "with POST /evaluations"

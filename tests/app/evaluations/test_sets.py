@@ -416,6 +416,23 @@ async def test_an_owner_withdraws_a_set_before_its_date_and_everybody_sees_why(d
         assert [(deed.object, deed.by, deed.detail) for deed in deeds] == [(set_id, "key:k_owner", why)]
 
 
+async def test_dates_are_by_the_clock_even_if_it_was_ahead_for_a_moment(database_url: str) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        await lay_games(caller, LOGS, batch="b_later")
+        first = await sealed(caller)
+        date = clock.timestamp(clock.now_ms() + 2 * DATE_MS)
+        later = await sealed(caller, batches=["b_later"], closes_at=date)
+        time.ahead_ms = 4 * DATE_MS
+        caller.services.database.writer.stamp()
+        time.ahead_ms = DATE_MS
+        await opened(caller, "ann", first)
+        path = f"/evaluations/sets/{later}"
+        assert (await told(caller, "ann", path))["status"] == "sealed"
+        view = await told(caller, "owner", f"{path}/withdraw", {"reason": "wrong games"})
+        assert view["status"] == "withdrawn"
+
+
 async def test_all_entries_are_scored_on_the_games_that_counted_when_the_set_opened(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
