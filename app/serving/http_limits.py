@@ -114,6 +114,11 @@ class HttpProtocol(H11Protocol):
         else:
             # The invalid bytes came after the answer.
             self.transport.close()
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            # Whatever works at the request finds that its caller has gone: nobody reads another answer.
+            cycle.disconnected = True
+            cycle.message_event.set()
 
     def _close_in(self, seconds: float) -> None:
         self._deadline = self.loop.call_later(seconds, self.transport.close)

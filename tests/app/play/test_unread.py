@@ -175,6 +175,21 @@ async def test_a_body_in_crumbs_is_refused(tmp_path: Path) -> None:
             assert (await one.head()).startswith(b"HTTP/1.1 201 ")
 
 
+@pytest.mark.parametrize("body", [b"ZZ\r\n", b"1\r\n{\r\nZZ\r\n", b"0\r\nbad trailer\r\n\r\n"])
+@pytest.mark.parametrize("key", [KEY, None])
+async def test_a_body_in_malformed_chunks_is_refused_and_is_no_error_of_ours(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, body: bytes, key: str | None
+) -> None:
+    who = [] if key is None else [f"Authorization: Bearer {key}"]
+    async with serving(tmp_path, api_key=KEY) as served, raw(served) as one:
+        await one.say(post("/games", "Transfer-Encoding: chunked", *who) + body)
+        assert (await one.rest()).startswith(b"HTTP/1.1 400 ")
+        async with raw(served) as other:
+            await other.say(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert (await other.head()).startswith(b"HTTP/1.1 200 ")
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def test_crumbs_after_the_answer_end_the_connection(tmp_path: Path) -> None:
     async with serving(tmp_path, api_key=KEY) as served, raw(served) as one:
         await one.say(post("/games", "Transfer-Encoding: chunked"))
