@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evaluators.measures.play import MODELS, PlayFigures
-from evaluators.report.tables import spreadsheet_text
+from evaluators.report.cells import inert
 from evaluators.statistics.figures import Figure
 
 __all__ = ["WIDTH", "metrics_csv", "print_metrics", "print_table"]
@@ -89,6 +89,6 @@ def metrics_csv(groups: Iterable[tuple[str, PlayFigures]]) -> str:
             theirs = [None if one is None else getattr(one, side) for one in sides]
             shown = [values[name] for name in _CSV]
             shown += [None if percent is None else round(percent / 100, 6) for percent in theirs]
-            words = spreadsheet_text(group), row.label, side
+            words = inert(group), row.label, side
             writer.writerow((*words, *("" if value is None else value for value in shown)))
     return out.getvalue()

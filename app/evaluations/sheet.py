@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 from app.base.errors import InvalidRequest
 from app.evaluations.schemas import JudgementSpec, JudgementView, RaterSpec
 from evaluators.ground.items import make_id
+from evaluators.report.cells import inert, plain
 
-__all__ = ["FIELDS", "FLAGS", "SheetLine", "checked", "inert", "plain", "read_sheet", "write_sheet"]
+__all__ = ["FIELDS", "FLAGS", "SheetLine", "checked", "read_sheet", "write_sheet"]
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -22,7 +23,6 @@ FIELDS: Final = tuple(JudgementView.model_fields)
 """The columns in their order."""
 
 _NEEDED: Final = ("game_id", "request_id", "stage", "intention")
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _SCORE: Final = re.compile(r"[1-5](\.0+)?")
 
@@ -40,17 +40,7 @@ def write_sheet(views: Iterable[JudgementView]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
-    return inert(value)
-
-
-def inert(value: Any) -> Any:
-    """The value of a cell; with a quote before a sign that makes a spreadsheet read a text as a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
-def plain(cell: str) -> str:
-    """The cell without the quote that ``inert`` puts before it."""
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+    return inert(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True, slots=True)

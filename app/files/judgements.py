@@ -26,6 +26,7 @@ from evaluators.ground.judgements import Judgement, by_game
 from evaluators.json_faults import json_fault
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.report.builder import Answered
+from evaluators.report.cells import plain
 
 __all__ = ["JudgementFile", "UnreadableFile", "read_answers", "read_judgements"]
 
@@ -114,8 +115,7 @@ def _spoken(values: Mapping[str, Any]) -> StatementsRow:
 
 def _text(value: Any) -> str:
     """A cell without the quote that keeps spreadsheets from reading a formula."""
-    text = str(value)
-    return text[1:] if text[:1] == "'" and text[1:2] and text[1] in "=+-@\t\r" else text
+    return plain(str(value))
 
 
 def _reasonable(value: Any) -> bool | None:

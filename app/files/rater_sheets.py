@@ -1,8 +1,8 @@
 """Sheets for people who judge, as CSV and XLSX: written blank, and read back filled in.
 
-Text never becomes a formula. In CSV a leading ``=``, ``+``, ``-`` or ``@`` has a quote before it; in XLSX
-every text is stored as text. A cell holds at most 32,000 characters, since spreadsheets cut longer ones: a
-longer context goes on in further columns (``context_2``, …).
+Text never becomes a formula. In CSV a leading ``=``, ``+``, ``-`` or ``@`` has a quote before it, also behind
+white space and in its fullwidth form; in XLSX every text is stored as text. A cell holds at most 32,000
+characters, since spreadsheets cut longer ones: longer contexts go on in further columns (``context_2``, …).
 """
 
 import csv
@@ -13,8 +13,8 @@ from typing import Any, Final
 from zipfile import BadZipFile
 
 from app.base.errors import InvalidRequest
-from app.evaluations.sheet import inert, plain
 from app.files.rater_rows import ANSWERS, GUIDELINES, NOT_ASKED, Filled, RaterRow, filled, refuse
+from evaluators.report.cells import inert, plain
 
 __all__ = ["csv_sheet", "read_csv", "read_xlsx", "xlsx_sheet"]
 
@@ -67,7 +67,7 @@ def csv_sheet(tasks: Tasks, rater: str = "") -> bytes:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(header)
-    writer.writerows([[inert(cell) for cell in cells] for cells in table])
+    writer.writerows([[inert(cell) if isinstance(cell, str) else cell for cell in cells] for cells in table])
     return text.getvalue().encode("utf-8-sig")
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from engine.intentions import BY_ID, CATALOGUE
 from engine.terms import Role, Side, side_of
 from evaluators.measures.judged import ASPECTS, PARTS
+from evaluators.report.cells import inert
 from evaluators.statistics.figures import Figure, GameSet, nothing
 
 __all__ = [
@@ -451,8 +452,6 @@ COLUMNS: Final = (
     "words",
 )
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-
 
 def as_csv(report: Report) -> str:
     """A report as one long table with one line per figure; the labels of a row are joined by `` | ``. A
@@ -473,7 +472,7 @@ def as_csv(report: Report) -> str:
                     lines.append((f"{column}, with excluded games", figure.with_excluded))
                 for name, shown in lines:
                     words = " | ".join(BY_ID[label].label for label in row.labels if label in BY_ID)
-                    labels, column_ = map(spreadsheet_text, (" | ".join(row.labels), name))
+                    labels, column_ = map(inert, (" | ".join(row.labels), name))
                     writer.writerow([table.name, labels, column_, *_cells(shown), words])
     return out.getvalue()
 
@@ -481,9 +480,4 @@ def as_csv(report: Report) -> str:
 def _cells(figure: Figure) -> list[Any]:
     values = figure.as_json()
     numbers = ("" if values[name] is None else values[name] for name in COLUMNS[3:-2])
-    return [*numbers, spreadsheet_text(figure.note)]
-
-
-def spreadsheet_text(value: str) -> str:
-    """The text, with a quote before it if a spreadsheet would read it as a formula."""
-    return f"'{value}" if value.startswith(_FORMULA) else value
+    return [*numbers, inert(figure.note)]

@@ -28,7 +28,7 @@ GAME = by_hand(
 )
 ROWS = [
     [
-        replace(row, context=HOSTILE, speech=HOSTILE, reason="-2", thinking="+1")
+        replace(row, context=HOSTILE, speech=HOSTILE, reason=" ＝2", thinking="+1")
         for row in rater_rows(GAME, turn)
     ]
     for turn in ("1.1.speak.2", "1.1.speak.3")
@@ -162,7 +162,7 @@ def test_what_a_rater_fills_in_is_read_back(tmp_path: Path, form: str) -> None:
 
 def test_no_text_of_a_sheet_is_a_formula_and_none_is_lost() -> None:
     table = list(csv.DictReader(io.StringIO(csv_sheet(ROWS).decode("utf-8-sig"), newline="")))
-    assert {cell[:1] for row in table for cell in row.values()}.isdisjoint("=+-@\t\r\n")
+    assert {cell[:1] for row in table for cell in row.values()}.isdisjoint("=+-@＝ \t\r\n")
     assert table[0]["speech"] == f"'{HOSTILE}"
     assert table[4]["reasonable"] == NOT_ASKED
     sheet = load_workbook(io.BytesIO(xlsx_sheet(ROWS)))["Judgements"]
