@@ -14,6 +14,7 @@ from app.cli.arguments import DatabaseUrl
 from app.cli.database import read_settings, run_or_fail
 from app.cli.run_folders import (
     answer_lines,
+    changes,
     judgement_lines,
     judgements_in_store,
     log_lines,
@@ -202,13 +203,17 @@ def _print_taken(taken: list[ConvertedGame]) -> None:
         )
 
 
+def _differs(file: Path) -> str:
+    return f"{file} exists and holds something else: replace it (--overwrite) or name another"
+
+
 def _write(file: Path, content: bytes, overwrite: bool, what: str) -> str:
     try:
         if file.exists():
             if file.read_bytes() == content:
                 return f"{file} holds these {what} already; nothing changed"
             if not overwrite:
-                fail(f"{file} exists and holds something else: replace it (--overwrite) or name another")
+                fail(_differs(file))
         file.write_bytes(content)
     except OSError as fault:
         fail(f"cannot write {file}: {reason(fault)}")
@@ -326,6 +331,9 @@ def export(
             help="Judgements for the annotation files, one per line. If omitted: those of stored games."
         ),
     ] = None,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace files that hold something else, such as what a rater filled in.")
+    ] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write games in the authors' layout, so that their scripts run on them.
@@ -335,7 +343,7 @@ def export(
     success, 1 if a game was left out, 2 if no game could be written.
     """
     try:
-        counts = asyncio.run(_export(what, out, judgements, database_url))
+        counts = asyncio.run(_export(what, out, judgements, database_url, overwrite=overwrite))
     except FileNotFoundError as fault:
         fail(f"no such file: {fault.filename or fault}")
     except OSError as fault:
@@ -350,7 +358,7 @@ def export(
 
 
 async def _export(
-    what: list[str], out: Path, judgements: Path | None, database_url: str | None
+    what: list[str], out: Path, judgements: Path | None, database_url: str | None, *, overwrite: bool
 ) -> Counter[str]:
     """Exports one game after another, so that a batch takes no more memory than one game.
 
@@ -377,6 +385,9 @@ async def _export(
             counts["left out"] += 1
             note(f"{game_id} is left out: {fault}")
             continue
+        for file in () if overwrite else changes(out, contents):
+            if file.exists():
+                fail(_differs(file))
         counts["files"] += write_folder(out, contents)
         counts["games"] += 1
     return counts

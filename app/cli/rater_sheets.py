@@ -26,6 +26,7 @@ from app.cli.terminal import (
     install_command,
     note,
     reason,
+    refuse_existing,
     writing,
 )
 from app.evaluations.schemas import JudgementView
@@ -109,6 +110,9 @@ def sheet_command(
         typer.Option(help="For --calibrate with files: what models judged, as interintent report takes it."),
     ] = None,
     seed: Annotated[str, typer.Option(help="The seed that draws the turns.")] = "0",
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace sheets that exist, and what raters filled into them.")
+    ] = False,
     database_url: DatabaseUrl = None,
 ) -> None:
     """Write blank sheets for people who judge: a row for each chosen intention, with all that is needed.
@@ -132,6 +136,14 @@ def sheet_command(
     for name in raters:
         if _NAME.fullmatch(name) is None:
             fail(f"a rater's name begins with a letter or digit, got {name!r}")
+    sheets = [out]
+    if len(raters) > 1:
+        sheets = [out.with_name(f"{out.stem}-{_file_name(name)}{out.suffix}") for name in raters]
+    if len(set(sheets)) < len(sheets):
+        fail("two raters' names give one file name: change one of them")
+    labelling = [out.with_suffix(".xml")] if out.suffix == ".json" else []
+    for file in (*sheets, *labelling):
+        refuse_existing(file, overwrite=overwrite)
     deal = _Deal(tasks, min(shared, tasks), len(raters) or 1)
     if calibrate is not None:
         deal = _Deal(calibrate, calibrate, 1)
@@ -146,17 +158,16 @@ def sheet_command(
         calibrated = None if calibrate is None else judge or []
         rows = run_or_fail(_of_batches(batch, seed, deal, calibrated, read_settings(database_url)))
     parts = _dealt(rows, deal)
-    for place, name in enumerate(raters or [""]):
+    for place, (sheet, name) in enumerate(zip(sheets, raters or [""], strict=True)):
         part = parts[place % len(parts)]
-        named = out if len(raters) < 2 else out.with_name(f"{out.stem}-{_file_name(name)}{out.suffix}")
-        with writing(named) as file:
-            file.write(_WRITERS[out.suffix](part, name))
+        with writing(sheet) as written:
+            written.write(_WRITERS[out.suffix](part, name))
         intentions = sum(map(len, part))
-        echo(f"{len(part)} turns with {intentions} intentions to judge in {named}")
-    if out.suffix == ".json":
-        with writing(out.with_suffix(".xml")) as file:
-            file.write(CONFIG.encode())
-        echo(f"the labelling configuration for Label Studio in {out.with_suffix('.xml')}")
+        echo(f"{len(part)} turns with {intentions} intentions to judge in {sheet}")
+    for file in labelling:
+        with writing(file) as written:
+            written.write(CONFIG.encode())
+        echo(f"the labelling configuration for Label Studio in {file}")
     short = deal.turns - len(rows)
     if short > 0:
         note(f"only {len(rows)} turns can be judged, {deal.turns} were asked for")

@@ -37,6 +37,7 @@ __all__ = [
     "FORMAT",
     "StoredGames",
     "answer_lines",
+    "changes",
     "judgement_lines",
     "judgements_in_store",
     "log_lines",
@@ -83,17 +84,23 @@ def _unread(fault: OSError) -> None:
     raise fault
 
 
+def changes(folder: Path, files: Files) -> dict[Path, bytes]:
+    """The content of each file of the folder that is missing or differs. Raises OSError."""
+    places = {folder.joinpath(*PurePosixPath(path).parts): content for path, content in files.items()}
+    return {
+        file: content
+        for file, content in places.items()
+        if not file.is_file() or file.read_bytes() != content
+    }
+
+
 def write_folder(folder: Path, files: Files) -> int:
     """Writes the files that are missing or differ, and returns how many it wrote. Raises OSError."""
-    written = 0
-    for path, content in files.items():
-        file = folder.joinpath(*PurePosixPath(path).parts)
-        if file.is_file() and file.read_bytes() == content:
-            continue
+    changed = changes(folder, files)
+    for file, content in changed.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-        written += 1
-    return written
+    return len(changed)
 
 
 # --- NDJSON -----------------------------------------------------------------------------------------

@@ -301,6 +301,12 @@ def _mode(file: Path) -> int:
     return 0o666 & ~mask
 
 
+def refuse_existing(file: Path, *, overwrite: bool) -> None:
+    """Ends the command for a file that exists, unless it may be replaced."""
+    if file.exists() and not overwrite:
+        fail(f"{file} exists: name another file, or replace it (--overwrite)")
+
+
 def partial_of(folder: Path) -> Path:
     """Where a folder is written before it is whole: beside it. Ends the command for one without a name of its
     own, such as ``.`` or ``/``.

@@ -210,6 +210,23 @@ def test_without_a_server_games_and_judgements_go_to_files_and_back(folder: Path
     )
 
 
+def test_an_annotation_file_that_a_rater_filled_in_is_replaced_only_when_asked(
+    folder: Path, tmp_path: Path
+) -> None:
+    out, run = tmp_path / "games.ndjson", tmp_path / "again"
+    assert interintent("import", folder, "--out", out).exit_code == 0
+    words = ("authors", "export", out, "--out", run)
+    assert interintent(*words).exit_code == 0
+    file = next(path for path in run.rglob("*.csv") if "annotation" in path.name)
+    file.write_text("filled in")
+    refused = interintent(*words)
+    assert refused.exit_code == 2
+    assert "exists and holds something else" in refused.stderr.replace("\n", " ")
+    assert file.read_text() == "filled in"
+    assert interintent(*words, "--overwrite").exit_code == 0
+    assert file.read_text() != "filled in"
+
+
 def test_a_file_that_holds_something_else_is_kept_unless_it_may_be_replaced(
     folder: Path, tmp_path: Path
 ) -> None:

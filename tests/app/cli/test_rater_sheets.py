@@ -114,6 +114,35 @@ def test_the_ending_of_the_name_sets_the_form(tmp_path: Path, form: str) -> None
     assert (tmp_path / "sheet.xml").exists() is (form == "json")
 
 
+@pytest.mark.parametrize(
+    ("out", "raters", "names"),
+    [
+        ("sheet.csv", (), ("sheet.csv",)),
+        ("sheet.xlsx", ("ann", "bob"), ("sheet-ann.xlsx", "sheet-bob.xlsx")),
+        ("sheet.json", ("ann",), ("sheet.json", "sheet.xml")),
+    ],
+)
+def test_what_raters_filled_in_is_replaced_only_when_asked(
+    out: str, raters: tuple[str, ...], names: tuple[str, ...], tmp_path: Path
+) -> None:
+    games = write_games(tmp_path / "games.ndjson", 1)
+    words = ["sheet", games, "--out", tmp_path / out, "--tasks", 2]
+    words += [word for name in raters for word in ("--rater", name)]
+    for name in names:
+        (tmp_path / name).write_text("filled in")
+        refused = run(*words)
+        assert refused.exit_code == 2, name
+        assert f"{name} exists: name another file, or replace it" in refused.stderr.replace("\n", " ")
+        assert (tmp_path / name).read_text() == "filled in"
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["games.ndjson", name])
+        (tmp_path / name).unlink()
+    assert run(*words).exit_code == 0
+    for name in names:
+        (tmp_path / name).write_text("filled in")
+    assert run(*words, "--overwrite").exit_code == 0
+    assert not [name for name in names if (tmp_path / name).read_bytes() == b"filled in"]
+
+
 def test_a_sheet_is_taken_into_a_file_and_a_second_time_changes_nothing(tmp_path: Path) -> None:
     games = write_games(tmp_path / "games.ndjson", 1, 2)
     sheet, out = tmp_path / "sheet.csv", tmp_path / "judgements.csv"
@@ -207,7 +236,19 @@ def test_the_sample_that_calibrates_holds_only_what_a_model_judged(tmp_path: Pat
     assert run("take", sheet, "--kind", "model", "--out", judged).exit_code == 0
     turns = {tuple(row["key"].split("/")[:2]) for row in rows_in(sheet)}
     own = tmp_path / "own.csv"
-    words = ("sheet", games, "--out", own, "--calibrate", 7, "--rater", "ann", "--rater", "bob")
+    words = (
+        "sheet",
+        games,
+        "--out",
+        own,
+        "--calibrate",
+        7,
+        "--rater",
+        "ann",
+        "--rater",
+        "bob",
+        "--overwrite",
+    )
     made = run(*words, "--judgements", judged)
     assert made.exit_code == 0, made.output
     ann, bob = (rows_in(tmp_path / f"own-{name}.csv") for name in ("ann", "bob"))
@@ -230,6 +271,10 @@ def test_the_sample_that_calibrates_holds_only_what_a_model_judged(tmp_path: Pat
         (("sheet", "-", "--out", "x.csv"), "name files, not -"),
         (("sheet", "a", "--out", "x.csv", "--rater", "=a"), "a rater's name begins with a letter"),
         (("sheet", "a", "--out", "x.csv", "--judge", "j"), "go with --calibrate"),
+        (
+            ("sheet", "a", "--out", "x.csv", "--rater", "a b", "--rater", "a/b"),
+            "two raters' names give one file name",
+        ),
         (("take", "x.pdf"), "sheets end in .csv, .tsv, .txt, .xlsx, .json, got x.pdf"),
         (("take", "none.csv"), "cannot read none.csv: No such file"),
     ],
