@@ -1,6 +1,7 @@
 """People take seats in their browsers, and play to the end."""
 
 import asyncio
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -339,6 +340,60 @@ async def test_links_to_a_table_stay_with_its_host_and_say_what_to_do_when_they_
         await page.get_by_role("button", name="Play here instead").click()
         await expect(page.get_by_role("heading", name="You are")).to_be_visible()
         await expect(twin.get_by_role("heading", name="This seat is played elsewhere now")).to_be_visible()
+
+
+async def test_what_was_begun_stays_with_its_request_and_its_seat(served: Served, visit: Visits) -> None:
+    game = await new_game(
+        served,
+        seats=[{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)],
+        seeds={"from": 1},
+        guessable_seeds=True,
+        deadlines_s=dict.fromkeys(Kind, 3600),
+    )
+    async with visit(await link_to(served, game, 1)) as page:
+        asked = page.get_by_role("region", name="What is asked")
+        first, said = asked.get_by_role("checkbox").nth(0), asked.get_by_label("What you say about it")
+        why = asked.get_by_label("Why I do this")
+
+        async def is_there() -> None:
+            await expect(first).to_be_checked()
+            await expect(said).to_have_value("The two of us.")
+            await expect(why).to_have_value("We are loyal.")
+
+        await first.check()
+        await said.fill("The two of us.")
+        await asked.get_by_text("Record what I think").click()
+        await why.fill("We are loyal.")
+        await page.reload()
+        await is_there()
+        await expect(why).to_be_visible()
+        await page.evaluate("location.hash = '#/play'")
+        await expect(asked).to_have_count(0)
+        await page.go_back()
+        await is_there()
+        async with page.expect_popup() as opened:
+            await page.evaluate("window.open(location.href)")
+        twin = await opened.value
+        await expect(twin.get_by_role("heading", name="You are")).to_be_visible()
+        await page.get_by_role("button", name="Play here instead").click()
+        await is_there()
+        # What was begun for another request, or at another seat, is not shown.
+        kept = f"interintent.draft.{game}"
+        draft = json.loads(await page.evaluate("name => sessionStorage.getItem(name)", kept))
+        for other in ({"seat": 2}, {"request": "r_other"}):
+            changed = json.dumps({**draft, **other})
+            await page.evaluate("([name, text]) => sessionStorage.setItem(name, text)", [kept, changed])
+            await page.reload()
+            await expect(said).to_have_value("")
+            await expect(first).not_to_be_checked()
+            assert await page.evaluate("name => sessionStorage.getItem(name)", kept) is None
+        for place in (0, 1):
+            await asked.get_by_role("checkbox").nth(place).check()
+        await said.fill("The two of us.")
+        await asked.get_by_role("button", name="Propose this team").click()
+        await expect(asked.get_by_role("heading", name="Keep the team, or change it")).to_be_visible()
+        await expect(said).to_have_value("")
+        assert await page.evaluate("name => sessionStorage.getItem(name)", kept) is None
 
 
 async def test_a_player_comes_back_after_a_cut_and_a_restart(tmp_path: Path, visit: Visits) -> None:

@@ -6,6 +6,7 @@ import { intentionLabel } from "../game/catalogue.ts";
 import type { Table } from "../game/fold.ts";
 import { nameOf, plural } from "../game/words.ts";
 import type { SeatSource } from "./seat.ts";
+import { type Draft, draftOf, keepDraft } from "./tokens.ts";
 
 export const ASKED: Record<string, string> = {
   propose_team: "Choose a team",
@@ -86,9 +87,16 @@ const Seats = ({
   </ul>
 );
 
-const Question = ({ request, table, send, busy }: Omit<Props, "source"> & { send: Send; busy: boolean }): JSX.Element => {
-  const [text, setText] = useState("");
-  const [team, setTeam] = useState<readonly Seat[]>(request.kind === "reconsider" ? table.team : []);
+interface QuestionProps extends Omit<Props, "source"> {
+  draft: Draft;
+  change: (part: Partial<Draft>) => void;
+  send: Send;
+  busy: boolean;
+}
+
+const Question = ({ request, table, draft: { text, team }, change, send, busy }: QuestionProps): JSX.Element => {
+  const setText = (text: string): void => change({ text });
+  const setTeam = (team: readonly Seat[]): void => change({ team });
   const all = table.names.map((_, i) => i + 1);
   const size = request.team_size ?? 0;
   const legal = (request.legal ?? []) as Action[];
@@ -176,8 +184,16 @@ const Question = ({ request, table, send, busy }: Omit<Props, "source"> & { send
 export const Answer = ({ source, request, table }: Props): JSX.Element => {
   const [busy, setBusy] = useState(false);
   const [refused, setRefused] = useState("");
-  const [why, setWhy] = useState("");
-  const [meant, setMeant] = useState<readonly string[]>([]);
+  const [begun] = useState(() => draftOf(source.game, source.seat, request.request_id));
+  const [draft, setDraft] = useState<Draft>(
+    begun ?? { text: "", team: request.kind === "reconsider" ? table.team : [], meant: [], why: "" },
+  );
+  const { meant, why } = draft;
+  const change = (part: Partial<Draft>): void => {
+    const changed = { ...draft, ...part };
+    setDraft(changed);
+    keepDraft(source.game, source.seat, request.request_id, changed);
+  };
   const heading = useRef<HTMLHeadingElement>(null);
   // Who uses a keyboard or a screen reader is brought to what is asked.
   useEffect(() => heading.current?.focus({ preventScroll: true }), [request.request_id]);
@@ -203,13 +219,13 @@ export const Answer = ({ source, request, table }: Props): JSX.Element => {
         </h2>
         {source.until.value !== undefined && <Left until={source.until.value} />}
       </header>
-      <Question request={request} table={table} send={send} busy={busy} />
+      <Question request={request} table={table} draft={draft} change={change} send={send} busy={busy} />
       {refused && (
         <p class="warning" role="alert" dir="auto">
           {refused} {request.attempts_left > 0 && `You may try ${plural(request.attempts_left, "more time", "more times")}.`}
         </p>
       )}
-      <details class="thoughts">
+      <details class="thoughts" open={begun && (begun.meant.length > 0 || begun.why !== "")}>
         <summary>Record what I think (only you and the researcher see it)</summary>
         {request.menu && (
           <fieldset>
@@ -221,7 +237,7 @@ export const Answer = ({ source, request, table }: Props): JSX.Element => {
                     <input
                       type="checkbox"
                       checked={meant.includes(id)}
-                      onChange={() => setMeant(meant.includes(id) ? meant.filter((one) => one !== id) : [...meant, id])}
+                      onChange={() => change({ meant: meant.includes(id) ? meant.filter((one) => one !== id) : [...meant, id] })}
                     />
                     {intentionLabel(id)}
                   </label>
@@ -230,7 +246,7 @@ export const Answer = ({ source, request, table }: Props): JSX.Element => {
             </ul>
           </fieldset>
         )}
-        <Words name="Why I do this" text={why} setText={setWhy} rows={2} />
+        <Words name="Why I do this" text={why} setText={(why) => change({ why })} rows={2} />
       </details>
     </section>
   );

@@ -11,7 +11,7 @@ import {
 import { computed, signal } from "@preact/signals";
 import { fold } from "../game/fold.ts";
 import { key, server } from "../session.ts";
-import { tokenOf } from "./tokens.ts";
+import { draftOf, dropDraft, tokenOf } from "./tokens.ts";
 
 export class SeatSource {
   readonly seat: Seat;
@@ -31,7 +31,10 @@ export class SeatSource {
   #answered: string | undefined;
   readonly #player: SeatPlayer;
 
-  constructor(game: string, seat: Seat) {
+  constructor(
+    readonly game: string,
+    seat: Seat,
+  ) {
     const held = tokenOf(game);
     this.seat = held?.seat ?? seat;
     this.#player = new SeatPlayer(
@@ -54,6 +57,7 @@ export class SeatSource {
           if (before && before.request_id !== request?.request_id && before.request_id !== this.#answered) this.missed.value = before;
           // It was asked again after a cut.
           else if (request && request.request_id === this.missed.value?.request_id) this.missed.value = undefined;
+          if (request && !draftOf(game, this.seat, request.request_id)) dropDraft(game);
           this.request.value = request;
           this.until.value = request?.ttl_ms == null ? undefined : Date.now() + request.ttl_ms;
         },
@@ -80,10 +84,16 @@ export class SeatSource {
   act(request: Request, action: Action, thoughts: readonly Thought[]): Promise<Acknowledgement> {
     this.#answered = request.request_id;
     this.missed.value = undefined;
-    return this.#player.act(request, action, thoughts).catch((error: unknown) => {
-      this.#answered = undefined;
-      if (this.request.value?.request_id !== request.request_id) this.missed.value = request;
-      throw error;
-    });
+    return this.#player.act(request, action, thoughts).then(
+      (acknowledged) => {
+        if (draftOf(this.game, this.seat, request.request_id)) dropDraft(this.game);
+        return acknowledged;
+      },
+      (error: unknown) => {
+        this.#answered = undefined;
+        if (this.request.value?.request_id !== request.request_id) this.missed.value = request;
+        throw error;
+      },
+    );
   }
 }
