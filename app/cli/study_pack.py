@@ -25,6 +25,7 @@ import typer
 
 from app.base.clock import now_ms, timestamp
 from app.cli.study_parts import note_deviations, pilot_study, read_finished, state_of
+from app.cli.terminal import partial_of
 from app.evaluations.study_raters import rater_key
 from app.files.games import bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
@@ -288,7 +289,7 @@ def pack(
     """Writes the pack into a directory, which it replaces. Two packs of the same run are equal, byte by byte.
     Raises StudyFault.
     """
-    part = where.with_name(f".{where.name}.{os.getpid()}.part")
+    part = partial_of(where)
     shutil.rmtree(part, ignore_errors=True)
     try:
         on_step("games")
@@ -420,7 +421,7 @@ SHA256SUMS        sha256sum -c SHA256SUMS checks every file
 def archive(where: Path, out: Path) -> None:
     """Packs a directory into one file, ``.tar.gz`` or ``.zip``, the same for the same content."""
     target = Path(os.path.realpath(out))  # of a symbolic link, the file that it leads to is replaced
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    part = partial_of(target)
     try:
         if out.name.endswith(".zip"):
             _zip(where, part)

@@ -308,8 +308,9 @@ def refuse_existing(file: Path, *, overwrite: bool) -> None:
 
 
 def partial_of(folder: Path) -> Path:
-    """Where a folder is written before it is whole: beside it. Ends the command for one without a name of its
-    own, such as ``.`` or ``/``.
+    """Where a folder or an archive is written before it is whole: beside it, so that the next command for the
+    same name replaces what a killed one left. Ends the command for one without a name of its own, such as
+    ``.`` or ``/``.
     """
     if folder.name in ("", ".."):
         fail(f"{folder} cannot be made: name a folder that can, such as {folder / 'new'}")

@@ -5,8 +5,10 @@ import filecmp
 import hashlib
 import json
 import shutil
+import signal
 import sys
 import tarfile
+import time
 import zipfile
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,6 +24,7 @@ from app.cli.terminal import install_command
 from app.instruments.fake_model import FakeModel, read_fault
 from app.runner.study_folder import StudyFolder
 from evaluators.statistics.power import smallest_difference
+from tests import forked
 from tests.app.real_server import local_settings, running_server
 from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
 from tests.app.typed import interintent
@@ -449,6 +452,21 @@ def test_a_wrong_condition_is_named_once_and_not_the_question_about_it(
     assert done.exit_code == 2
     assert done.stderr.count(words) == 1
     assert "/questions" not in done.stderr
+
+
+@pytest.mark.long
+def test_what_a_killed_pack_left_is_gone_after_the_next(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s")
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    words = ["study", "pack", str(folder), "--out", str(tmp_path / "one.zip")]
+    killed = forked.start(words, cwd=tmp_path)
+    while killed.poll() is None and len(list(tmp_path.iterdir())) == 1:
+        time.sleep(0.001)
+    killed.kill()
+    assert killed.wait(60) == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2
+    assert interintent(*words).exit_code == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.zip", "s"]
 
 
 def test_a_pack_beside_the_study_is_refused_with_a_name_that_is_free(
