@@ -26,7 +26,7 @@ from app.cli.run_folders import (
     store_games,
     write_folder,
 )
-from app.cli.terminal import count_bar, echo, fail, note, reason
+from app.cli.terminal import count_bar, echo, fail, note, reason, refuse_input
 from engine.errors import AvalonError
 from engine.events import Event
 from evaluators.authors import (
@@ -121,6 +121,8 @@ def import_command(
     nothing. Oddities of the files are listed. The exit status
     is 0 on success, 1 if a game was left out, 2 if there was no game to import.
     """
+    for file in (out, judgements, answers):
+        refuse_input(file, folder)
     run = _read(folder)
     taken, broken = _taken(run)
     if not taken:

@@ -13,7 +13,16 @@ from app.base.errors import Unfinished
 from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import byte_bar, count_bar, fail, fail_reading, install_command, note, partial_of
+from app.cli.terminal import (
+    byte_bar,
+    count_bar,
+    fail,
+    fail_reading,
+    install_command,
+    note,
+    partial_of,
+    refuse_input,
+)
 from app.evaluations.rater_work import RaterWorkReader
 from app.files.games import Unusable, bundles, games_in
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
@@ -102,6 +111,7 @@ def dataset_command(
         fail(f"--reader takes drawn or all, got {reader}")
     _need_pyarrow()
     kept = partial_of(folder)
+    refuse_input(folder, *(sources or ()), judgements, answers, calls)
     _make_room(folder, kept, overwrite=overwrite)
     made = _Written(Variant(reader=reader))  # type: ignore[arg-type]
     try:

@@ -10,7 +10,7 @@ import typer
 
 from app.cli.arguments import Sources
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import byte_bar, echo, fail, fail_reading, install_command, reason
+from app.cli.terminal import byte_bar, echo, fail, fail_reading, install_command, reason, refuse_input
 from app.files.games import Unusable, bundles, games_in
 from app.files.inspect_logs import write_inspect_log
 from app.files.replays import sizes
@@ -41,6 +41,7 @@ def inspect_log_command(
         fail(f"--out ends in .eval or .json, got {out}")
     if find_spec("inspect_ai") is None:
         fail(f"this needs Inspect: {install_command('inspect')}")
+    refuse_input(out, *sources)
     named: dict[str, list[str]] = {}
 
     def usable() -> Iterator[Game]:

@@ -9,7 +9,7 @@ import typer
 from app.cli.arguments import DatabaseUrl, Sources
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
-from app.cli.terminal import Output, byte_bar, fail, fail_reading, note, writing
+from app.cli.terminal import Output, byte_bar, fail, fail_reading, note, refuse_input, writing
 from app.files.games import Unusable, bundles, games_in
 from app.files.judgements import UnreadableFile, read_judgements
 from app.files.replays import sizes
@@ -76,6 +76,7 @@ def items_command(
     ):
         if value not in known:
             fail(f"{name} takes {', '.join(known)}, got {value}")
+    refuse_input(out, *(sources or ()), judgements)
     try:
         followed = None
         if judgements is not None:

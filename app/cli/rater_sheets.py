@@ -27,6 +27,7 @@ from app.cli.terminal import (
     note,
     reason,
     refuse_existing,
+    refuse_input,
     writing,
 )
 from app.evaluations.schemas import JudgementView
@@ -144,6 +145,7 @@ def sheet_command(
     labelling = [out.with_suffix(".xml")] if out.suffix == ".json" else []
     for file in (*sheets, *labelling):
         refuse_existing(file, overwrite=overwrite)
+        refuse_input(file, *(sources or ()), judgements)
     deal = _Deal(tasks, min(shared, tasks), len(raters) or 1)
     if calibrate is not None:
         deal = _Deal(calibrate, calibrate, 1)
@@ -389,6 +391,7 @@ def take_command(
     adds what is new, and an empty cell takes nothing back. The exit status is 0 on success, 2 if nothing was
     taken.
     """
+    refuse_input(out, *files)
     mute: list[str] = []
     try:
         filled = [one for file in files for one in _read(file, rater, kind, mute)]

@@ -33,6 +33,7 @@ from app.cli.terminal import (
     note,
     print_json,
     reason,
+    refuse_input,
     writing,
 )
 from app.files.games import NO_GOLD, bundles
@@ -151,6 +152,7 @@ def report_command(
         fail(f"--format takes {', '.join(_FORMATS.values())}, got {form}")
     if bool(sources) == bool(batch):
         fail("name files with games, or a batch with --batch")
+    refuse_input(out, *(sources or ()), judgements, answers, study)
     split = read_split(group_by, where, contrast)
     described = None if study is None else _study(study)
     level = FOUND_BELOW

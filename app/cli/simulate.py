@@ -16,7 +16,7 @@ from app.base.names import check_name, check_note
 from app.base.schemas import MAX_LABEL, MAX_LABEL_NAME, MAX_LABELS, OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
-from app.cli.terminal import checked, count_bar, fail, note, print_json, reason
+from app.cli.terminal import checked, count_bar, fail, note, print_json, reason, refuse_input
 from app.runner.simulate import Plan, Result, is_of_seed, run
 from app.runner.study_folder import differences
 from app.seats.seating import seat_agents
@@ -121,6 +121,7 @@ def simulate(
         fail("--resume continues a file: name it with --out")
     if resume and seed is None:
         fail("--resume needs the --seed of the run that it continues")
+    refuse_input(out, answers)
     first_seed = secrets.randbits(48) if seed is None else seed
     kinds = [kind.strip() for kind in agents.split(",")]
     if len(kinds) not in (1, players):

@@ -31,7 +31,7 @@ from app.cli.study_parts import (
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
 from app.cli.study_server import StudyServer
 from app.cli.tables import print_table
-from app.cli.terminal import clean, echo, fail, install_command, note, print_json
+from app.cli.terminal import clean, echo, fail, install_command, note, print_json, refuse_input
 from app.evaluations.study_raters import rater_key
 from app.runner.study_folder import FILE, StudyFault, StudyFolder
 from evaluators.study.design import Design, imbalances, unpaired
@@ -462,6 +462,8 @@ def report_command(
     folder = folder_of(directory)
     study, design = opened(folder)
     where = folder.store / "gathered"
+    target = out or folder.path / "report.html"
+    refuse_input(target, folder.path / FILE, folder.path / "frozen.json", folder.store)
     answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
         _complete(folder, design, early=early)
@@ -469,7 +471,6 @@ def report_command(
         gather(folder, study, design, where)
     except StudyFault as fault:
         fail(str(fault))
-    target = out or folder.path / "report.html"
     run_report([*report_arguments(study, where), "--out", str(target)], where)
     echo(str(target))
     if not answers:

@@ -307,6 +307,24 @@ def refuse_existing(file: Path, *, overwrite: bool) -> None:
         fail(f"{file} exists: name another file, or replace it (--overwrite)")
 
 
+def refuse_input(out: Path | None, *inputs: str | Path | None) -> None:
+    """Ends the command if ``out`` is one of the files that the command reads, by whatever name, or a folder
+    that holds one. Of a directory among the inputs, these are the files that hold games, by their endings.
+    """
+    if out is None or not (out.is_file() or out.is_dir()):
+        return
+    # Imported here, since most commands read no games.
+    from app.files.replays import files_in
+
+    target = out.resolve()
+    for path in inputs:
+        named = "/dev/stdin" if path == "-" else path
+        if named is not None and Path(named).exists():
+            for file in files_in(str(named)):
+                if file.resolve().is_relative_to(target):
+                    fail(f"{out} {'is' if out.is_file() else 'holds'} {file}, which is read: name another")
+
+
 def partial_of(folder: Path) -> Path:
     """Where a folder or an archive is written before it is whole: beside it, so that the next command for the
     same name replaces what a killed one left. Ends the command for one without a name of its own, such as

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.cli.report import note_games
-from app.cli.terminal import byte_bar, fail, fail_reading, note, partial_of
+from app.cli.terminal import byte_bar, fail, fail_reading, note, partial_of, refuse_input
 from app.files.replays import sizes
 from app.files.site import LeftOut, LoggedGame, SiteWriter, logs_in
 from engine.errors import AvalonError
@@ -52,6 +52,7 @@ def view_command(
     if eyes not in ("public", "full"):
         fail(f"--eyes takes public or full, got {eyes}")
     made = partial_of(out)
+    refuse_input(out, *sources)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         if not (out / "index.html").exists() or not (out / "games").is_dir():
             fail(f"{out} is there, and no site: name another folder")

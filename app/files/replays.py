@@ -41,6 +41,7 @@ __all__ = [
     "Place",
     "Replayed",
     "documents",
+    "files_in",
     "json_fault_of",
     "log_line",
     "parse",
@@ -153,7 +154,7 @@ def sizes(paths: Iterable[str]) -> int | None:
         if path == "-":
             total = None
             continue
-        for file in _files(path):
+        for file in files_in(path):
             total = None if total is None else total + file.stat().st_size
     return total
 
@@ -177,11 +178,12 @@ def documents(
             yield from _opened(cast(IO[bytes], sys.stdin.buffer), Place("-"), False, on_read)
             continue
         discovered = Path(path).is_dir()
-        for file in _files(path):
+        for file in files_in(path):
             yield from _file(file, discovered, on_read)
 
 
-def _files(path: str) -> Iterator[Path]:
+def files_in(path: str) -> Iterator[Path]:
+    """The path itself or, of a directory, the files that ``documents`` reads in it. Raises OSError."""
     named = Path(path)
     if not named.exists():
         raise _missing(path)

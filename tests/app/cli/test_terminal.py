@@ -212,6 +212,41 @@ def games(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "games.ndjson"
 
 
+@pytest.mark.parametrize("name", ["G.ndjson", "./G.ndjson", "link.ndjson"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "items G.ndjson --dimension guessing",
+        "items .",
+        "items -",
+        "report G.ndjson --format json",
+        "report games.ndjson --format json --answers G.ndjson",
+        "simulate -n 1 --agents llm --answers G.ndjson --overwrite",
+        "annotations take G.ndjson",
+    ],
+)
+def test_a_file_that_is_read_is_not_written(command: str, name: str, games: Path, tmp_path: Path) -> None:
+    for file in (tmp_path / "G.ndjson", tmp_path / "games.ndjson"):
+        file.write_bytes(games.read_bytes())
+    (tmp_path / "link.ndjson").symlink_to("G.ndjson")
+    with (tmp_path / "G.ndjson").open("rb") as given:
+        words = [*command.split(), "--out", name]
+        status, said = ended(forked.start(words, cwd=tmp_path, stdin=given.fileno()))
+    assert status == 2, said
+    assert "which is read: name another" in said.replace("\n", " ")
+    assert (tmp_path / "G.ndjson").read_bytes() == games.read_bytes()
+    assert (tmp_path / "link.ndjson").is_symlink()
+
+
+def test_a_folder_that_holds_what_is_read_is_not_replaced(games: Path, tmp_path: Path) -> None:
+    assert interintent("view", str(games), "--out", "site", cwd=tmp_path).returncode == 0
+    (tmp_path / "site" / "games.ndjson").write_bytes(games.read_bytes())
+    done = interintent("view", "site/games.ndjson", "--out", "site", "--overwrite", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "site holds site/games.ndjson, which is read" in done.stderr.replace("\n", " ")
+    assert (tmp_path / "site" / "games.ndjson").exists()
+
+
 needs_a_full_disk = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 
 
