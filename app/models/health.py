@@ -1,14 +1,15 @@
 """Keeps track of whether a model endpoint answers.
 
 While an endpoint does not answer, its games are parked, and one call at a time tries again, after growing
-pauses. So an outage costs games nothing but time, and an endpoint that comes back is not overrun. Processes
-on one database share what they know of an endpoint (``Outages``).
+pauses. So an outage costs games nothing but time, and an endpoint that comes back is not overrun. Whoever has
+failed lets others try first, since the fault may lie in one question alone. Processes on one database share
+what they know of an endpoint (``Outages``).
 """
 
 import asyncio
 import random
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, Protocol
@@ -48,6 +49,9 @@ TOLD_FROM_S: Final = 60.0
 
 UNTRIED_S: Final = 3.0
 """So long after the time of the next try, other processes that would try have shown it in the database."""
+
+GIVES_WAY: Final = 2
+"""Who has failed waits for so many more FIRST_PAUSE_S, in which another process looks whether it may try."""
 
 _SOON_MS: Final = 50
 """The clocks of the event loop and of the database's rows need not agree to the millisecond."""
@@ -108,6 +112,13 @@ class EndpointHealth:
         """Until when only this process may try, in the time of the event loop."""
         self._tester: str | None = None
         """The game that is not parked, because its call is the next one to try the endpoint."""
+        self._tester_asks: tuple[str, ...] = ()
+        self._handed_on = False
+        """Whether the game that tried has left, and no other has been woken in its place."""
+        self._failed_at: dict[tuple[str, ...], int] = {}
+        """Whose calls have failed since the last answer: every beginning of an ``asker``, and when."""
+        self._waiting: list[tuple[str, ...]] = []
+        """The ``asker`` of each call that waits for its turn."""
         self._calls = Counter[str]()
         """For each game, the number of its calls that wait for their turn or hold it."""
         self._news = asyncio.Event()
@@ -115,28 +126,34 @@ class EndpointHealth:
         metrics.endpoints_away.labels(endpoint).set(0)
 
     @asynccontextmanager
-    async def turn(self, game: str | None = None) -> AsyncIterator[Callable[[], None]]:
+    async def turn(
+        self, game: str | None = None, asker: tuple[str, ...] = ()
+    ) -> AsyncIterator[Callable[[], None]]:
         """Holds the permission to make one call while the block lasts. Waits while the endpoint does not
-        answer, unless it is time for another try and nobody else is trying.
+        answer, unless it is time for another try, nobody else is trying, and nobody of a lower ``rank``
+        waits.
 
         A block that waits for something else before its call then calls what it was given, which raises
         Withdrawn if the permission is gone, because the endpoint has stopped answering meanwhile.
 
-        ``game``: a game that can be parked; GameParks is raised if another game is already waiting to try.
-        With None, the caller waits. A ModelUnavailable that leaves the block counts as a failure, unless its
-        kind is ``request`` or ``answer``; those, and a block that ends without an exception, count as an
-        answer.
+        ``game``: a game that can be parked; GameParks is raised if another game is waiting to try, unless
+        that is not trying yet and has a higher ``rank``. With None, the caller waits. ``asker``: owner,
+        group, game and question, each within the one before; empty: nobody gives way to others.
+
+        A ModelUnavailable that leaves the block counts as a failure, unless its kind is ``request`` or
+        ``answer``; those, and a block that ends without an exception, count as an answer.
         """
         if game is not None:
             self._calls[game] += 1
         tries = False
         try:
-            tries = await self._wait(game)
+            tries = await self._wait(game, asker)
             yield partial(self._check, tries=tries)
         except ModelUnavailable as fault:
             if fault.kind in ("request", "answer"):
                 await self._answered()
             else:
+                self._note_failure(asker)
                 await self._failed(fault, tries=tries)
             raise
         else:
@@ -170,7 +187,8 @@ class EndpointHealth:
         while self.outage is not None:
             pause = None
             if self._tester is None:
-                if self._outages is None or loop.time() >= self._due_at + UNTRIED_S:
+                if self._outages is None or self._handed_on or loop.time() >= self._due_at + UNTRIED_S:
+                    self._handed_on = False
                     break
                 pause = FIRST_PAUSE_S  # that another process tries is no news here
             with suppress(TimeoutError):
@@ -209,25 +227,53 @@ class EndpointHealth:
             # Later on the row may hold a time that this process has set itself, and knows better by now.
             self._try_at = self._due_at
 
-    async def _wait(self, game: str | None) -> bool:
+    def rank(self, asker: Sequence[str]) -> list[int]:
+        """Whose turn it is to try: the lowest comes first. Owners that have failed since the last answer come
+        after all others, in the order of their last failures; likewise each owner's groups, their games, and
+        the questions of those. ``asker``: as in ``turn``, or a beginning of that.
+        """
+        return [self._failed_at.get(tuple(asker[:n]), 0) for n in range(1, len(asker) + 1)]
+
+    def _note_failure(self, asker: tuple[str, ...]) -> None:
+        now = max(self._failed_at.values(), default=0) + 1
+        self._failed_at.update((asker[:n], now) for n in range(1, len(asker) + 1))
+        self._tell()
+
+    async def _wait(self, game: str | None, asker: tuple[str, ...]) -> bool:
         """Waits until the caller may make its call. Returns whether that call is a try during an outage, for
         which all other calls wait.
         """
-        while self.outage is not None:
-            if game is not None:
-                if self._tester not in (None, game):
-                    raise GameParks(self._endpoint, self.outage.cause, "it does not answer")
-                self._tester = game
-            left = self._try_at - asyncio.get_running_loop().time()
-            if left > 0 or self._trying:
-                try:
-                    async with asyncio.timeout(None if self._trying else left):
-                        await self._news.wait()
-                except TimeoutError:
-                    pass
-            elif await self._claimed():
-                return True
+        if self.outage is not None:
+            self._waiting.append(asker)
+            try:
+                while self.outage is not None:
+                    if await self._tries(game, asker, self.outage):
+                        return True
+            finally:
+                self._waiting.remove(asker)
+                if self.outage is not None:
+                    self._tell()  # it is somebody else's turn
         self._check(tries=False)
+        return False
+
+    async def _tries(self, game: str | None, asker: tuple[str, ...], outage: Outage) -> bool:
+        """Whether the caller may try now. If not, waits until that may have changed."""
+        if game is not None and self._tester != game:
+            if self._tester is not None and (
+                self._trying or self.rank(asker) >= self.rank(self._tester_asks)
+            ):
+                raise GameParks(self._endpoint, outage.cause, "it does not answer", asker)
+            self._tester, self._tester_asks, self._handed_on = game, asker, False
+            self._tell()
+        rank = self.rank(asker)
+        left = self._try_at - asyncio.get_running_loop().time()
+        if self._outages is not None and any(rank):
+            left += GIVES_WAY * FIRST_PAUSE_S
+        if left <= 0 and not self._trying and rank <= min(map(self.rank, self._waiting)):
+            return await self._claimed()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(left if left > 0 and not self._trying else None):
+                await self._news.wait()
         return False
 
     async def _claimed(self) -> bool:
@@ -253,7 +299,7 @@ class EndpointHealth:
         if not self._calls[game]:
             del self._calls[game]
             if self._tester == game:
-                self._tester = None
+                self._tester, self._handed_on = None, True
                 self._tell()
 
     def _tell(self) -> None:
@@ -282,6 +328,7 @@ class EndpointHealth:
 
     async def _answered(self) -> None:
         self._failures = 0
+        self._failed_at.clear()
         self.answers += 1
         if self.outage is not None:
             self._close()

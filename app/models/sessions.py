@@ -469,9 +469,18 @@ class _GameSession:
             if not flight.waiters:
                 # Its game is driven elsewhere by now, paused or over: that it was sent before is no reason.
                 raise asyncio.CancelledError
+            if health.outage is not None and self._sessions.on_wait is not None:
+                # The fault may lie in this question: the others are to try first.
+                parked[place] = tries
+                asker = self._asker(question)
+                raise GameParks(self._source.name, health.outage.cause, "it does not answer", asker)
             if health.outage is None and not health.left:  # else the call waits for its turn instead
                 with metrics.calls_parked.labels(self._source.name).track_inprogress():
                     await asyncio.sleep(health.pause_s(tries.calls))
+
+    def _asker(self, question: StoredQuestion) -> tuple[str, ...]:
+        sessions = self._sessions
+        return sessions.owner, sessions.group, self.game, repr(question.key)
 
     def _present(self) -> Source:
         """The endpoint's source, whose settings may have been mended. Raises InvalidAgent if it has none."""
@@ -493,7 +502,8 @@ class _GameSession:
         whole, account = sessions.keep_messages, sessions.account
         try:
             async with AsyncExitStack() as stack:
-                turn = source.health.turn(self.game if sessions.on_wait is not None else None)
+                parks = self.game if sessions.on_wait is not None else None
+                turn = source.health.turn(parks, self._asker(question))
                 if source.health.outage is not None and sessions.on_wait is not None:
                     sessions.on_wait()
                 with metrics.calls_parked.labels(source.name).track_inprogress():

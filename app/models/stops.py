@@ -39,7 +39,14 @@ class BatchStops(Stop):
 
 
 class GameParks(Stop):
-    """The game gives up its place while its endpoint is away. Another game keeps trying the endpoint."""
+    """The game gives up its place while its endpoint is away. Another game keeps trying the endpoint.
+
+    ``asker``: whose question waits, as in ``EndpointHealth.turn``.
+    """
+
+    def __init__(self, endpoint: str, cause: str, words: str, asker: tuple[str, ...] = ()) -> None:
+        super().__init__(endpoint, cause, words)
+        self.asker = asker
 
 
 class GameStops(Stop):

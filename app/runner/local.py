@@ -84,8 +84,10 @@ class LocalRunner:
         self._jobs: dict[str, int] = {}
         """The jobs of the games that have one."""
         self._workers: set[asyncio.Task[None]] = set()
-        self._parked: dict[str, dict[str, None]] = {}
-        """By endpoint that does not answer, the games that wait for it without a place, in their order."""
+        self._parked: dict[str, dict[str, tuple[str, ...]]] = {}
+        """By endpoint that does not answer, the games that wait for it without a place, in their order, each
+        with whose question waits.
+        """
         self._unparking: set[asyncio.Task[None]] = set()
         self._parallel = parallel
         self._stopping = False
@@ -197,7 +199,7 @@ class LocalRunner:
             )
             self._leave(game_id, False)
         elif isinstance(ended := task.result(), GameParks) and game_id not in self._jobs:
-            self._park(game_id, ended.endpoint)
+            self._park(game_id, ended)
         else:
             self._leave(game_id, ended)
         self._step_aside(game_id)
@@ -211,8 +213,9 @@ class LocalRunner:
         if waited is not None and not waited.done():
             waited.set_result(ended)
 
-    def _park(self, game_id: str, endpoint: str) -> None:
+    def _park(self, game_id: str, parks: GameParks) -> None:
         """Keeps the game out of the line until its endpoint answers, if that still exists."""
+        endpoint = parks.endpoint
         if endpoint not in self._models.endpoints.settings:
             self._queue([game_id])
             return
@@ -221,7 +224,7 @@ class LocalRunner:
             task = keep_going(partial(self._unpark, endpoint), f"parked at {endpoint}")
             self._unparking.add(task)
             task.add_done_callback(self._unparking.discard)
-        self._parked[endpoint][game_id] = None
+        self._parked[endpoint][game_id] = parks.asker
         metrics.games_parked.labels(endpoint).set(len(self._parked[endpoint]))
 
     async def _unpark(self, endpoint: str) -> None:
@@ -232,7 +235,8 @@ class LocalRunner:
         health = self._models.endpoints.source(endpoint).health
         while games:
             answers = await health.back()
-            for game_id in list(games) if answers else list(games)[:1]:
+            first = sorted(games, key=lambda one: health.rank(games[one]))
+            for game_id in first if answers else first[:1]:
                 del games[game_id]
                 self._queue([game_id])
             metrics.games_parked.labels(endpoint).set(len(games))

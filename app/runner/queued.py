@@ -86,8 +86,6 @@ PARKED_S: Final = 900.0
 TRIES_AFTER_S: Final = 1.0
 """Seconds in which a game that is woken to try an endpoint has to begin, before another one is woken."""
 
-MANY: Final = 1_000_000
-
 AGAIN_S: Final = 1.0
 """Seconds until a game goes on to which somebody else wrote."""
 
@@ -531,10 +529,12 @@ class Queued:
         while True:
             endpoints = self._models.endpoints
             gone = endpoint not in endpoints.settings
-            answers = gone or await endpoints.source(endpoint).health.back()
+            health = None if gone else endpoints.source(endpoint).health
+            answers = health is None or await health.back()
             self._just_parked.discard(endpoint)
             try:
-                await self._jobs.wake(endpoint, MANY if answers else 1)
+                first = None if health is None or answers else health.rank
+                await self._jobs.wake(endpoint, first)
                 left = await self._jobs.parked(endpoint)
             except PASSING as fault:
                 log.warning(

@@ -9,7 +9,7 @@ more.
 A game that waits for long has a job too, which begins when the wait is over at the latest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
@@ -187,8 +187,21 @@ _FORGET: Final = text(
 _WAKE_ALL: Final = text(
     "UPDATE pgqueuer SET execute_after = now() WHERE id IN ("
     "SELECT id FROM pgqueuer WHERE status = 'queued' AND execute_after > now() "
-    "AND headers ->> 'endpoint' = :endpoint ORDER BY priority DESC, id LIMIT :most FOR UPDATE SKIP LOCKED)"
+    "AND headers ->> 'endpoint' = :endpoint FOR UPDATE SKIP LOCKED)"
 )
+_WAKE_ONE: Final = text(
+    "UPDATE pgqueuer SET execute_after = now() WHERE id IN (SELECT id FROM pgqueuer "
+    "WHERE id = :id AND status = 'queued' AND execute_after > now() FOR UPDATE SKIP LOCKED)"
+)
+_PARKED_FIRST: Final = text(
+    "SELECT DISTINCT ON (games.batch_id) pgqueuer.priority, pgqueuer.id, batches.owner, games.batch_id, "
+    "games.game_id "
+    "FROM pgqueuer JOIN games ON games.job = pgqueuer.id "
+    "JOIN batches ON batches.batch_id = games.batch_id "
+    "WHERE pgqueuer.status = 'queued' AND execute_after > now() AND headers ->> 'endpoint' = :endpoint "
+    "ORDER BY games.batch_id, pgqueuer.priority DESC, pgqueuer.id"
+)
+"""Of each batch the game that has waited for the endpoint for longest."""
 _PARKED: Final = text(
     "SELECT count(*) FROM pgqueuer WHERE status = 'queued' AND execute_after > now() "
     "AND headers ->> 'endpoint' = :endpoint"
@@ -527,9 +540,24 @@ class JobStore:
 
     # --- waking -----------------------------------------------------------------------------
 
-    async def wake(self, endpoint: str, most: int) -> None:
-        """Lets games that wait for this endpoint go on, at most that many."""
-        await self._database.writer.execute(_WAKE_ALL.bindparams(endpoint=endpoint, most=most))
+    async def wake(self, endpoint: str, rank: Callable[[Sequence[str]], list[int]] | None = None) -> None:
+        """Lets games that wait for this endpoint go on: all, or with ``rank`` one whose owner, batch and game
+        have the lowest, if any waits.
+        """
+        if rank is None:
+            await self._database.writer.execute(_WAKE_ALL.bindparams(endpoint=endpoint))
+            return
+        waiting = await self._database.mappings(_PARKED_FIRST.bindparams(endpoint=endpoint))
+        if waiting:
+            first = min(
+                waiting,
+                key=lambda row: (
+                    rank((row["owner"], row["batch_id"], row["game_id"])),
+                    -row["priority"],
+                    row["id"],
+                ),
+            )
+            await self._database.writer.execute(_WAKE_ONE.bindparams(id=first["id"]))
 
     async def parked(self, endpoint: str) -> int:
         """How many games wait for this endpoint."""

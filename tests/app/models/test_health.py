@@ -356,3 +356,110 @@ async def test_what_happens_with_settings_that_were_replaced_tells_nothing_of_th
         with pytest.raises(Withdrawn):
             await call(health)
         assert (health.outage, board.known) == (None, {})
+
+
+async def _until_answered(
+    health: EndpointHealth, asker: tuple[str, ...], tried: list[str], *, poisoned: bool
+) -> None:
+    while True:
+        try:
+            async with health.turn(asker=asker):
+                tried.append(asker[-1])
+                if poisoned:
+                    raise ModelUnavailable("no", "status_500", None, "outage")
+            return
+        except ModelUnavailable:
+            pass
+
+
+async def test_a_question_that_fails_lets_those_of_others_try_first() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    tried: list[str] = []
+    bad = [("o_1", "b_1", "g_1", "bad"), ("o_1", "b_1", "g_2", "bad"), ("o_1", "b_2", "g_3", "bad")]
+    good = [("o_1", "b_1", "g_1", "good"), ("o_2", "b_3", "g_4", "good")]
+    await fail(health)
+    failing = [asyncio.create_task(_until_answered(health, one, tried, poisoned=True)) for one in bad]
+    await asyncio.sleep(310)  # between two tries
+    assert set(tried) == {"bad"}
+    del tried[:]
+    await asyncio.wait_for(_until_answered(health, good[1], tried, poisoned=False), 300)
+    assert tried[0] == "good"
+    # Of one owner, batch and game, others have their turn first.
+    await asyncio.sleep(310)
+    del tried[:]
+    await asyncio.wait_for(_until_answered(health, good[0], tried, poisoned=False), 600)
+    assert tried.index("good") <= len(bad)
+    for task in failing:
+        task.cancel()
+    await asyncio.gather(*failing, return_exceptions=True)
+
+
+async def test_where_all_questions_fail_no_more_calls_are_made_than_for_one() -> None:
+    counts = []
+    for questions in (1, 20):
+        health = EndpointHealth("m1", lambda: 1.0)
+        tried: list[str] = []
+        await fail(health)
+        failing = [
+            asyncio.create_task(
+                _until_answered(health, (f"o_{n}", f"b_{n}", f"g_{n}", str(n)), tried, poisoned=True)
+            )
+            for n in range(questions)
+        ]
+        await asyncio.sleep(3600)
+        counts.append(len(tried))
+        # Each has had its turn before any had another.
+        assert set(tried[:questions]) == {str(n) for n in range(questions)}
+        for task in failing:
+            task.cancel()
+        await asyncio.gather(*failing, return_exceptions=True)
+    assert counts[1] == counts[0]
+
+
+async def test_a_game_that_failed_leaves_the_try_to_a_game_that_comes_later() -> None:
+    health = EndpointHealth("m1", lambda: 1.0)
+    bad, good = ("o_1", "b_1", "g_1", "bad"), ("o_2", "b_2", "g_2", "good")
+    for _ in range(OPEN_AFTER):
+        with pytest.raises(ModelUnavailable):
+            async with health.turn("g_1", bad):
+                raise ModelUnavailable("no", "status_500", None, "outage")
+    assert health.rank(good[:3]) < health.rank(bad[:3])
+    waiting = asyncio.create_task(health.turn("g_1", bad).__aenter__())
+    await asyncio.sleep(0)
+    async with health.turn("g_2", good):
+        with pytest.raises(GameParks) as parks:
+            await waiting
+        assert parks.value.asker == bad
+    assert health.outage is None
+
+
+class TimedBoard(Board):
+    """The rows of two processes, by the clock of the event loop."""
+
+    due = 0.0
+
+    async def put(self, outage: Outage) -> None:
+        await super().put(outage)
+        self.due = now() + (outage.try_at - now_ms()) / 1000
+
+    async def claim(self, endpoint: str, _: int, until: int) -> bool:
+        if endpoint in self.known and now() < self.due - 0.05:
+            return False
+        self.due = now() + 60
+        return True
+
+
+async def test_a_question_that_fails_in_one_process_leaves_the_try_to_another_process() -> None:
+    board = TimedBoard()
+    one, other = (EndpointHealth("m1", lambda: 1.0, board) for _ in range(2))
+    await fail(one)
+    other.learn(one.outage)
+    tried: list[str] = []
+    bad, good = ("o_1", "e_1", "e_1", "bad"), ("o_2", "e_2", "e_2", "good")
+    failing = asyncio.create_task(_until_answered(one, bad, tried, poisoned=True))
+    await asyncio.sleep(310)
+    del tried[:]
+    await asyncio.wait_for(_until_answered(other, good, tried, poisoned=False), 600)
+    assert tried.index("good") <= 1
+    failing.cancel()
+    await asyncio.gather(failing, return_exceptions=True)

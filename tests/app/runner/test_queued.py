@@ -213,12 +213,34 @@ async def test_a_job_that_is_handed_back_begins_at_once_or_when_its_wait_is_over
         await jobs.hand_back(await begun(), after_s=1000.0, endpoint="away")
         assert await _pick(caller, 1) == []
         assert await jobs.parked("away") == 1
-        await jobs.wake("elsewhere", 5)
+        await jobs.wake("elsewhere")
         assert await _pick(caller, 1) == []
-        await jobs.wake("away", 5)
+        await jobs.wake("away")
         await jobs.hand_back(await begun(), after_s=1000.0)
         assert await _pick(caller, 1) == []
         assert await jobs.parked("away") == 0
+
+
+async def test_one_parked_game_is_woken_whose_owner_batch_and_game_come_first(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        batches = [(await caller.create(seats=RANDOM, count=2))[0] for _ in range(2)]
+        jobs = caller.services.store.jobs
+        assert jobs is not None
+        for job in await _pick(caller, 4):
+            await jobs.begin([job.id])
+            await jobs.hand_back(job, after_s=1000.0, endpoint="away")
+
+        def rank(asker: Sequence[str]) -> list[int]:
+            return [0, int(asker[1] == batches[0])]
+
+        for batch in (batches[1], batches[1], batches[0]):
+            await jobs.wake("away", rank)
+            [job] = await _pick(caller, 4)
+            [begun] = await jobs.begin([job.id])
+            assert begun.batch_id == batch
+        assert await jobs.parked("away") == 1
+        await jobs.wake("elsewhere", rank)
+        assert await jobs.parked("away") == 1
 
 
 @pytest.mark.long
