@@ -71,7 +71,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
         except ValueError:
             try:
                 until = parsedate_to_datetime(value)
-            except ValueError:
+            except (ValueError, OverflowError):
                 continue
             if until.tzinfo is None:
                 until = until.replace(tzinfo=UTC)

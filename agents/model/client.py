@@ -1,6 +1,7 @@
 """A Model over any server that speaks the OpenAI protocol, however loosely: with retries, waits and costs."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,8 @@ from agents.model.problem import CallProblem, of_body, of_status, of_transfer, w
 from agents.model.request import MORE, fitting, parameters, request_body, required_keys, sent_room, stated
 
 __all__ = ["Attempt", "Observer", "OpenAIModel"]
+
+log = logging.getLogger(__name__)
 
 BACKOFF_S: Final = 0.5
 """The first bound of a pause, in seconds. The pause is drawn from 0 to the bound (full jitter), and the bound
@@ -348,6 +351,13 @@ class _Call:
             except asyncio.CancelledError:
                 usage = self._partial(reader, prompt)
                 raise
+            except Exception:
+                if status is None and not reader.begin:
+                    raise  # there is no answer yet
+                # The fault is ours, but a provider must not be able to end games with it.
+                log.exception("an answer of %s could not be read", endpoint.name)
+                outcome = CallProblem("unreadable", status, "answer", words="unreadable answer")
+                usage = self._partial(reader, prompt)
             finally:
                 seconds = loop.time() - started
                 slot.used = usage.prompt + usage.completion

@@ -330,7 +330,7 @@ class CompletionReader:
             self.usage = usage
 
     def _fail(self, error: Any, code: Any) -> None:
-        if isinstance(code, str) and code.isdigit():
+        if isinstance(code, str) and code.isascii() and code.isdecimal() and len(code) == 3:
             code = int(code)
         status = code if isinstance(code, int) and 400 <= code <= 599 else None
         self._error = Broken("error_body", error, status, self.usage)

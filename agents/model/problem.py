@@ -281,7 +281,7 @@ def without_prompt(words: str, messages: Sequence[Message]) -> str:
     A quotation has ``_PIECE`` letters and digits in the same order as some message; blanks, line breaks,
     punctuation and escapes between them do not count.
     """
-    words = " ".join(_unescaped(clean(words[:_READ])).split())
+    words = " ".join(clean(_unescaped(words[:_READ])).split())
     asked = "\n".join(_letters(message.content)[0] for message in messages)
     letters, positions = _letters(words)
     quoted: list[tuple[int, int]] = []
