@@ -17,6 +17,7 @@ from app.base.schemas import MAX_LABEL, MAX_LABEL_NAME, MAX_LABELS, OnUnusable
 from app.cli.arguments import ApiKeyEnv, BaseUrl, Jobs, MaxCost, MaxTokens
 from app.cli.tables import print_metrics
 from app.cli.terminal import checked, count_bar, fail, note, print_json, reason, refuse_input
+from app.models.recording import CannotStore
 from app.runner.simulate import Plan, Result, is_of_seed, run
 from app.runner.study_folder import differences
 from app.seats.seating import seat_agents
@@ -174,7 +175,8 @@ def simulate(
             before = _resumed(out, plan, chosen, models, games)
         except typer.Exit:
             if models is not None:
-                models.close()
+                with suppress(CannotStore):
+                    models.close()
             raise
         note(f"{before.games} games are there already")
     started, games_before = time.perf_counter(), before.games
@@ -265,6 +267,8 @@ def _played(
             if done.games == games:
                 file.write(_export_end(out, done.games, done.events))
                 file.flush()
+    except CannotStore as fault:
+        fail(f"{fault}; its answers are kept, {again if out else f'continue with --seed {plan.seed}'}")
     except AvalonError as fault:
         fail(str(fault))
     except OSError as fault:

@@ -33,7 +33,7 @@ from app.cli.study_server import StudyServer
 from app.cli.tables import print_table
 from app.cli.terminal import clean, echo, fail, install_command, note, print_json, refuse_input
 from app.evaluations.study_raters import rater_key
-from app.runner.study_folder import FILE, StudyFault, StudyFolder
+from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder
 from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
 from evaluators.study.notes import completed, games_added, plan_cut
@@ -243,8 +243,8 @@ def run_command(
 
     A study that is not frozen yet is frozen now. A game that fails does not stop the others.
 
-    The exit status is 0 if everything is there, 1 if games failed, 2 if nothing was done, 3 if the budget is
-    spent or a model refuses, 130 after Ctrl-C, 143 after SIGTERM.
+    The exit status is 0 if everything is there, 1 if games failed, 2 if nothing was done or a file cannot be
+    written, 3 if the budget is spent or a model refuses, 130 after Ctrl-C, 143 after SIGTERM.
 
     Example: interintent study run my-study --yes
     """
@@ -272,6 +272,8 @@ def run_command(
         with folder.locked(part.number, part.of):
             result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
         state = state_of(folder, design)
+    except NotWritten as fault:
+        fail(f"{fault}; every answer is kept. Go on with: interintent study run {directory}")
     except (StudyFault, InvalidAgent) as fault:
         fail(str(fault))
     except KeyboardInterrupt:

@@ -29,9 +29,10 @@ from app.evaluations.judge_work import (
 )
 from app.models.account import Account
 from app.models.endpoints import Endpoints
+from app.models.recording import CannotStore
 from app.models.sessions import Flights, GameSessions
 from app.models.stops import BatchStops, GameFails, GameStops
-from app.runner.study_folder import StudyFault, StudyFolder
+from app.runner.study_folder import NotWritten, StudyFault, StudyFolder
 from app.runner.study_games import LAND_S
 from app.store.call import total, use_of
 from engine.errors import AvalonError
@@ -92,7 +93,8 @@ class StudyRaters:
         on_game: Callable[[str], None],
     ) -> None:
         """Asks one rater about the games that it has not done. ``read``: reads a game by its id. ``on_game``:
-        called with each game that is done. Raises InvalidAgent for an unknown endpoint.
+        called with each game that is done. Raises InvalidAgent for an unknown endpoint, and
+        NotWritten.
         """
         self.endpoints.source(str(asked.model))
         left = iter(games)
@@ -119,6 +121,10 @@ class StudyRaters:
             except BatchStops as stop:
                 self.refused[stop.endpoint] = str(stop)
                 return
+            except CannotStore as fault:
+                raise NotWritten(str(fault)) from None
+            except NotWritten:
+                raise
             except (AvalonError, StudyFault) as fault:
                 self.failures.append((game_id, str(fault)))
             except Exception as fault:

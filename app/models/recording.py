@@ -7,7 +7,9 @@ key, since ids differ from run to run; the hash of the messages shows whether th
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +17,14 @@ from agents.llm.session import CallKey
 from agents.model.model import SAMPLING, Form, Message, Reply, Sampling, Usage
 from app.base.errors import MissingAnswer
 from app.store.call import Call, besides_of, hash_of
+from engine.errors import AvalonError
 from engine.terms import Seat
 
 __all__ = [
     "END",
     "UNUSED_SESSION",
     "AnswersFile",
+    "CannotStore",
     "InvalidAnswers",
     "RecordedSession",
     "Recording",
@@ -35,6 +39,13 @@ END: Final = "answers.end"
 
 class InvalidAnswers(ValueError):
     """A file that holds no answers, or that is cut off or altered."""
+
+
+class CannotStore(AvalonError):
+    """A file that keeps what was paid for cannot be written. It still holds all that was written before."""
+
+    def __init__(self, file: Path, fault: OSError) -> None:
+        super().__init__(f"cannot write {file}: {fault.strerror or type(fault).__name__}")
 
 
 def line_of(seed: str, call: Call, about_game: Mapping[str, Any] | None = None) -> bytes:
@@ -295,21 +306,25 @@ class AnswersFile:
     def __init__(self, path: Path) -> None:
         """Opens the file with the answers of earlier runs, or creates the file. Raises InvalidAnswers."""
         exists = path.exists()
-        self.recording, self._signature, whole = read_whole(path) if exists else (Recording(), Signature(), 0)
-        self._file = path.open("r+b" if exists else "w+b")
-        # Removes the last line of an earlier run: its signature, or an incomplete line.
-        self._file.seek(whole)
-        self._file.truncate()
+        self.recording, self._signature, self._size = (
+            read_whole(path) if exists else (Recording(), Signature(), 0)
+        )
+        self._path = path
+        # It has no buffer, which would keep what could not be written and try once more.
+        self._file = FileIO(path, "r+" if exists else "w+")
+        self._cut()
 
     async def of_game(self, game: str) -> Mapping[CallKey, Call]:
         """A game's calls; ``game`` is its seed."""
         return self.recording.calls(game)
 
     async def keep(self, game: str, call: Call, owner: str = "") -> Call:
-        """Writes a call to the file, and returns it."""
+        """Writes a call to the file, unless it is there, and returns it. Raises CannotStore, and
+        InvalidAnswers if there is a different call for the same key.
+        """
+        if call.key not in self.recording.calls(game):
+            self._add(line_of(game, call))
         self.recording.add(game, call)
-        self._file.write(self._signature.add(line_of(game, call)))
-        self._file.flush()
         return call
 
     async def key_of_try(self, game: str, key: CallKey, job: int | None = None) -> CallKey:
@@ -317,14 +332,33 @@ class AnswersFile:
         return await self.recording.key_of_try(game, key)
 
     async def put_aside(self, game: str, keys: Sequence[CallKey], job: int | None = None) -> None:
-        """Writes that these answers were put aside."""
+        """Writes that these answers were put aside. Raises CannotStore."""
+        self._add(*(_json({"seed": game, "aside": asdict(key)}).encode("ascii") + b"\n" for key in keys))
         await self.recording.put_aside(game, keys)
-        for key in keys:
-            line = _json({"seed": game, "aside": asdict(key)}).encode("ascii") + b"\n"
-            self._file.write(self._signature.add(line))
-        self._file.flush()
 
     def close(self) -> None:
-        """Signs the file and closes it."""
+        """Signs the file and closes it. Raises CannotStore if there is no room for the signature."""
         with self._file:
-            self._file.write(self._signature.line())
+            self._write(self._signature.line())
+
+    def _add(self, *lines: bytes) -> None:
+        """Writes all of these lines or none, and signs them once they are written."""
+        self._write(b"".join(lines))
+        for line in lines:
+            self._size += len(self._signature.add(line))
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        try:
+            self._cut()
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError as fault:
+            with suppress(OSError):
+                self._cut()
+            raise CannotStore(self._path, fault) from None
+
+    def _cut(self) -> None:
+        """Removes what follows the last answer: an earlier run's signature, or an incomplete line."""
+        self._file.seek(self._size)
+        self._file.truncate()

@@ -21,7 +21,7 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from itertools import takewhile
 from pathlib import Path
@@ -29,7 +29,7 @@ from typing import IO, Any, Final
 
 import orjson
 
-from app.models.recording import AnswersFile, InvalidAnswers, Recording, read_whole
+from app.models.recording import AnswersFile, CannotStore, InvalidAnswers, Recording, read_whole
 from app.settings import InvalidPrompts, read_prompts
 from app.store.call import Call, Use, use_of
 from evaluators.study.design import Design, designed
@@ -40,6 +40,7 @@ __all__ = [
     "FILE",
     "Frozen",
     "GameRecord",
+    "NotWritten",
     "StudyFault",
     "StudyFolder",
     "differences",
@@ -56,6 +57,10 @@ ANEW: Final = "_anew"
 
 class StudyFault(Exception):
     """A study's folder that cannot be used as it is. The message says what to do."""
+
+
+class NotWritten(StudyFault):
+    """A file of the folder cannot be written. A run stops then: it would pay for what it cannot store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,18 +558,26 @@ def _same_game(aside: Path, record: GameRecord, log: bytes) -> bool:
 
 
 def _put(file: Path, data: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
+    """Writes a file, whole or not at all. Raises NotWritten."""
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    part.write_bytes(data)
-    part.replace(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(data)
+        part.replace(file)
+    except OSError as fault:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise NotWritten(str(CannotStore(file, fault))) from None
 
 
 def _answers(file: Path) -> AnswersFile:
-    file.parent.mkdir(parents=True, exist_ok=True)
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         return AnswersFile(file)
     except InvalidAnswers as fault:
         raise StudyFault(f"{fault}; remove the file, and its answers are asked for again") from None
+    except OSError as fault:
+        raise NotWritten(str(CannotStore(file, fault))) from None
 
 
 def _calls(file: Path) -> Iterator[Call]:

@@ -21,11 +21,11 @@ from app.base.schemas import OnUnusable
 from app.base.tasks import run_together
 from app.models.account import Account
 from app.models.endpoints import Endpoints
-from app.models.recording import UNUSED_SESSION, AnswersFile
+from app.models.recording import UNUSED_SESSION, AnswersFile, CannotStore
 from app.models.sessions import Flights, GameSessions
 from app.models.stops import BatchStops, Stop
 from app.runner.simulate import lines_of
-from app.runner.study_folder import GameRecord, StudyFault, StudyFolder, use_by_seat
+from app.runner.study_folder import GameRecord, NotWritten, StudyFault, StudyFolder, use_by_seat
 from app.seats.seating import LLM, ModelSeats, has_models, seat_agents, seated
 from app.store.call import Call, Use
 from engine.errors import AvalonError
@@ -85,7 +85,7 @@ class StudyGames:
 
     async def run(self, work: Work, on_game: Callable[[GameRecord], None]) -> None:
         """Plays the games that are not finished, ``parallel`` at the same time. ``on_game``: called with each
-        game that ends.
+        game that ends. Raises NotWritten.
         """
         left = iter(work)
         await run_together(self._work(left, on_game) for _ in range(self.parallel))
@@ -112,6 +112,10 @@ class StudyGames:
             except BatchStops as stop:
                 self.refused[stop.endpoint] = str(stop)
                 self._fail(game, str(stop))
+            except CannotStore as fault:
+                raise NotWritten(str(fault)) from None
+            except NotWritten:
+                raise
             except (Stop, AvalonError, StudyFault) as fault:
                 self._fail(game, str(fault))
             except Exception as fault:

@@ -4,6 +4,7 @@ import asyncio
 import filecmp
 import hashlib
 import json
+import resource
 import shutil
 import signal
 import sys
@@ -716,6 +717,35 @@ async def test_shards_with_models_and_raters_are_one_run_when_they_are_merged(tm
         assert len(files[0]) > 1000
     (note,) = StudyFolder(merged).notes("deviation")
     assert note["pointer"] == "/title"
+
+
+async def test_a_full_disk_stops_the_run_which_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    folder, small, large = tmp_path / "s", fake(1), fake(2)
+    study_file(folder, games=1, more=RATERS)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    async with small.serving(), large.serving():
+        models_file(folder, small=small, large=large)
+        for size in (4000, 20_000):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+            try:
+                full = await studying("run", folder, "--yes")
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            assert full.exit_code == 2, full.output
+            last = full.output.splitlines()[-1]
+            assert last.startswith(f"interintent: cannot write {folder / 'run'}"), full.output
+            assert last.endswith(f"every answer is kept. Go on with: interintent study run {folder}")
+        stored = {file: file.read_bytes() for file in (folder / "run" / "answers").rglob("*.ndjson")}
+        assert any(stored.values())
+        assert not list(folder.rglob("*.part"))
+        before = asked(small, large)
+        done = await studying("run", folder, "--yes")
+        assert done.exit_code == 0, done.output
+        assert asked(small, large) > before
+        for file, lines in stored.items():
+            *held, _ = lines.splitlines()  # the last line signs the others
+            assert file.read_bytes().splitlines()[: len(held)] == held
+        assert (await asyncio.to_thread(status, folder))["complete"]
 
 
 async def test_damaged_files_ask_nothing_again_where_their_answers_are_stored(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import resource
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from agents.llm.templates import Templates
 from agents.model.model import Form, Message, ModelUnavailable, Reply, Spent, Usage
 from app.cli.simulate_models import print_uses
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
-from app.models.recording import AnswersFile, InvalidAnswers, Recording, Signature, line_of
+from app.models.recording import AnswersFile, CannotStore, InvalidAnswers, Recording, Signature, line_of
 from app.runner.simulate import game_hash
 from app.store.call import StoredQuestion, Use, UseKey, answered, failed
 from engine.events import UtteranceMade
@@ -505,3 +506,67 @@ def test_a_run_that_stops_says_whether_its_answers_are_kept(tmp_path: Path) -> N
     assert (lost.exit_code, stored.exit_code) == (3, 3)
     assert "with --answers FILE, a run keeps what it has paid for" in " ".join(lost.output.split())
     assert f"the answers are in {kept}:" in " ".join(stored.output.split())
+
+
+@contextlib.contextmanager
+def files_up_to(size: int) -> Iterator[None]:
+    """In this block no file of this process grows beyond ``size`` bytes, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+async def test_what_a_full_disk_does_not_take_is_neither_in_the_file_nor_signed(tmp_path: Path) -> None:
+    file, key = tmp_path / "answers", CallKey("1.1.vote.3", "vote", "", 1)
+    question = StoredQuestion(key, [Message("user", "Vote.")], Form("vote", {}), 0.8, 50)
+    reply = Reply("{}", {}, Usage(1, 0, 9, True), 0, 0, "fake", "stop", 1)
+    first = answered(question, "m1", reply, whole=True)
+    second = replace(first, key=replace(key, attempt=2))
+    kept = AnswersFile(file)
+    await kept.keep("7", first)
+    before = file.read_bytes()
+    for room in (0, 20):
+        with files_up_to(len(before) + room):
+            for _ in range(2):
+                with pytest.raises(CannotStore, match=f"^cannot write {file}: File too large$"):
+                    await kept.keep("7", second)
+                with pytest.raises(CannotStore):
+                    await kept.put_aside("7", [key])
+        assert file.read_bytes() == before
+        assert set(kept.recording.calls("7")) == {key}
+    # With room again it goes on, and a call that is there is not written twice.
+    await kept.keep("7", second)
+    await kept.keep("7", second)
+    whole = file.read_bytes()
+    with files_up_to(len(whole)), pytest.raises(CannotStore):
+        kept.close()
+    assert file.read_bytes() == whole
+    AnswersFile(file).close()
+    assert file.read_bytes().count(b"\n") == 3
+    assert Recording.read(file).calls("7") == {key: first, second.key: second}
+
+
+def test_a_simulation_on_a_full_disk_says_so_and_asks_nothing_again(tmp_path: Path) -> None:
+    file, out = tmp_path / "answers.ndjson", tmp_path / "games.ndjson"
+    with fake_in_a_thread() as fake:
+        command = (
+            *("simulate", "-n", "1", "--agents", "llm,random,random,random,random", "--mechanism", "direct"),
+            *("--model", "fake", "--base-url", f"{fake.url}/v1", "--seed", "5"),
+            *("--answers", str(file), "--out", str(out)),
+        )
+        with files_up_to(6000):
+            full = interintent(*command)
+        assert full.exit_code == 2
+        assert full.stderr.splitlines()[-1] == (
+            f"interintent: cannot write {file}: File too large; its answers are kept, "
+            "continue with --resume --seed 5"
+        )
+        *held, _ = file.read_bytes().splitlines()  # the last line signs the others
+        assert 0 < len(held) == len(Recording.read(file)) < 20
+        before = fake.counts.calls
+        done(interintent(*command, "--resume"))
+        assert before + len(Recording.read(file)) - len(held) == fake.counts.calls
+        assert file.read_bytes().splitlines()[: len(held)] == held
