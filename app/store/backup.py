@@ -201,7 +201,9 @@ def _back_up_sqlite(
             while data := whole.read(_PIECE):
                 member.write(data)
     finally:
-        copy.unlink(missing_ok=True)
+        # SQLite leaves a journal where there was no room for its pages.
+        for rest in ("", "-journal", "-wal", "-shm"):
+            copy.with_name(copy.name + rest).unlink(missing_ok=True)
     return {
         "revision": revision,
         "rows": rows,

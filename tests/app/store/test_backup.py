@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import sqlite3
 import zipfile
 from contextlib import closing
@@ -270,6 +271,44 @@ async def test_a_disk_without_room_for_the_backup_is_told_and_not_blamed_on_the_
     out.parent.mkdir()
     said = await refused("backup", out, "--database-url", url)
     assert said == f"interintent: cannot write {out}: No space left on device\n"
+    assert list(out.parent.iterdir()) == []
+
+
+async def test_a_disk_that_becomes_full_leaves_nothing_of_the_backup(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    async with calling(url) as caller:
+        await caller.played(count=1)
+    with closing(sqlite3.connect(tmp_path / "games.sqlite")) as there:
+        there.execute("CREATE TABLE more AS SELECT zeroblob(4000000)")  # more than SQLite holds in memory
+        there.commit()
+    connect, limits, seen = sqlite3.connect, resource.getrlimit(resource.RLIMIT_FSIZE), set()
+
+    class Copy(sqlite3.Connection):
+        def close(self) -> None:
+            super().close()
+            seen.update(file.suffix for file in out.parent.iterdir())
+
+    def on_a_full_disk(file: object, *others: Any, **more: Any) -> sqlite3.Connection:
+        if ".interintent-" not in str(file):
+            return connect(file, *others, **more)  # type: ignore[arg-type]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+        return connect(file, *others, factory=Copy, **more)  # type: ignore[arg-type]
+
+    out = tmp_path / "made" / "b.zip"
+    out.parent.mkdir()
+    with closing(connect(tmp_path / "games.sqlite")) as reader:
+        # The file that readers share must not need more room, either.
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM games").fetchone()
+        monkeypatch.setattr(sqlite3, "connect", on_a_full_disk)
+        try:
+            done = await asyncio.to_thread(interintent, "backup", out, "--database-url", url)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert done.exit_code != 0
+    assert ".sqlite-journal" in seen
     assert list(out.parent.iterdir()) == []
 
 
