@@ -75,12 +75,16 @@ class TableWriter:
     def __enter__(self) -> "TableWriter":
         from pyarrow.parquet import ParquetWriter
 
-        for table in TABLES:
-            self._writers[table.name] = ParquetWriter(
-                self._folder / file_of(table.name), self._schemas[table.name], compression="zstd"
-            )
-            self._waiting[table.name] = []
-            self._bytes[table.name] = 0
+        try:
+            for table in TABLES:
+                self._writers[table.name] = ParquetWriter(
+                    self._folder / file_of(table.name), self._schemas[table.name], compression="zstd"
+                )
+                self._waiting[table.name] = []
+                self._bytes[table.name] = 0
+        except BaseException:
+            self._discard()
+            raise
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
@@ -90,9 +94,12 @@ class TableWriter:
                     self._flush(name)
                     writer.close()
         finally:
-            for writer in self._writers.values():
-                # pyarrow would close it once more, and print that this failed.
-                writer.is_open = False
+            self._discard()
+
+    def _discard(self) -> None:
+        for writer in self._writers.values():
+            # pyarrow would close it once more, and print that this failed.
+            writer.is_open = False
 
     def add(self, tables: Mapping[str, Iterable[Row]]) -> None:
         """Adds rows to tables, by the tables' names."""

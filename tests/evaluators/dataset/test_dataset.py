@@ -21,7 +21,7 @@ from engine.rules import Request
 from engine.state import State
 from evaluators.dataset.columns import TABLES
 from evaluators.dataset.rows import game_rows
-from evaluators.dataset.writing import TableWriter
+from evaluators.dataset.writing import TableWriter, file_of
 from evaluators.ground.turns import read_game
 from tests.app.calling import PROJECT
 from tests.app.evaluations.test_evaluations_api import deal, judged
@@ -444,23 +444,25 @@ def test_what_is_in_the_way_stays_and_a_failure_leaves_nothing(made: Made, tmp_p
     assert (done.exit_code, "full export" in done.output) == (2, True), done.output
 
 
-@pytest.mark.parametrize("raises", [False, True])
-def test_a_disk_without_room_is_told_once(
-    raises: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("at", ["opening", "closing", "another fault"])
+def test_a_disk_without_room_is_told_once(at: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", told.append)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def write() -> None:
+        if at == "opening":
+            # The last table cannot be begun, and those before it cannot be ended.
+            (tmp_path / file_of(TABLES[-1].name)).mkdir()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
         with TableWriter(tmp_path) as writer:
             resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
             writer.add({"games": [{}]})
-            if raises:
+            if at == "another fault":
                 raise ZeroDivisionError
 
     try:
-        with pytest.raises(ZeroDivisionError if raises else OSError):
+        with pytest.raises(ZeroDivisionError if at == "another fault" else OSError):
             write()
         gc.collect()
     finally:
