@@ -386,7 +386,7 @@ def bot_rows(
                     ours.speed / theirs.speed,
                     "1/8" if not where else "1/16",
                 )
-                rows += _rows(games, where, ours, beside)
+                rows += _rows(games, where, ours, beside, theirs)
             for games, rounds in at_once.items():
                 ours = play(servers, games, max(1, round(rounds * scale / 3)), http=True)
                 beside = f"sockets {alone[games]:,.0f}", ours.speed / alone[games], ""
@@ -401,15 +401,26 @@ def bot_rows(
     return rows
 
 
-def _rows(games: int, where: str, took: Round, beside: tuple[str, float, str]) -> list[Row]:
+def _rows(
+    games: int, where: str, took: Round, beside: tuple[str, float, str], bare: Round | None = None
+) -> list[Row]:
+    """``bare``: the same on the bare server, where it was measured: its bots wait for their turn, too."""
     what = f"answers of five bots in {'one game' if games == 1 else f'{games} games'}{where}"
-    waits = [1000 * percentile(took.waits, share) for share in (0.5, 0.99)]
+    waits = [
+        (
+            1000 * percentile(took.waits, share),
+            "ms",
+            "" if bare is None else f"bare {1000 * percentile(bare.waits, share):.1f}",
+            None,
+        )
+        for share in (0.5, 0.99)
+    ]
     aims = ("2 ms", "5 ms" if games == 10 else "", "40 ms") if not where else ("", "", "")
     return [
         Row(what, took.speed, "answers/s", *beside),
         Row("    server CPU an answer", took.cpu_ms, "ms", "", None, aims[0]),
-        Row("    until the acknowledgement, p50", waits[0], "ms", "", None, aims[1]),
-        Row("    p99", waits[1], "ms", "", None, aims[2]),
+        Row("    until the acknowledgement, p50", *waits[0], aims[1]),
+        Row("    p99", *waits[1], aims[2]),
     ]
 
 
