@@ -43,6 +43,7 @@ def doctor(
 
     async def run() -> list[DatabaseFinding]:
         async with on_tables(settings, looks=False) as database:
+            database.read_what_is_left()
             if mend:
                 database.writer.start()
             with count_bar("games") as tell:

@@ -17,7 +17,6 @@ from agents.llm.session import CallKey
 from agents.model.model import SAMPLING, Form, Message, Reply, Sampling, Usage
 from app.base.errors import MissingAnswer
 from app.store.call import Call, besides_of, hash_of
-from engine.errors import AvalonError
 from engine.terms import Seat
 
 __all__ = [
@@ -41,7 +40,7 @@ class InvalidAnswers(ValueError):
     """A file that holds no answers, or that is cut off or altered."""
 
 
-class CannotStore(AvalonError):
+class CannotStore(Exception):
     """A file that keeps what was paid for cannot be written. It still holds all that was written before."""
 
     def __init__(self, file: Path, fault: OSError) -> None:
