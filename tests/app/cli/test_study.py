@@ -465,6 +465,8 @@ def test_what_a_killed_pack_left_is_gone_after_the_next(tmp_path: Path) -> None:
         time.sleep(0.001)
     killed.kill()
     assert killed.wait(60) == -signal.SIGKILL
+    if killed.stderr is not None:
+        killed.stderr.close()
     assert len(list(tmp_path.iterdir())) == 2
     assert interintent(*words).exit_code == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "one.zip", "s"]

@@ -115,7 +115,7 @@ def test_the_games_of_inspect_are_games_of_ours(ran: dict[str, Any]) -> None:
         ours, theirs = (one["metadata"]["provenance"] for one in (sample["score"], score))
         assert ours["agents"] == theirs["agents"]
         assert sample["score"]["value"] == score["value"]["loyal_won"]
-    assert "llm mockllm/model direct" in ran["model"]
+    assert "llm mockllm/model@inspect direct" in ran["model"]
 
 
 def test_wrong_arguments_are_refused(ran: dict[str, Any]) -> None:
