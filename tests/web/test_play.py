@@ -185,16 +185,21 @@ async def test_five_people_at_phone_size_play_a_game(served: Served, visit: Visi
         assert "wins" in said[0]
 
 
-async def test_a_screen_reader_is_told_what_is_asked_and_what_the_seat_knows(
-    served: Served, visit: Visits
-) -> None:
-    game = await new_game(
+async def same_game(served: Served) -> str:
+    """A game whose deal is always the same, in which a person at seat 1 is asked first, without haste."""
+    return await new_game(
         served,
         seats=[{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)],
         seeds={"from": 1},
         guessable_seeds=True,
         deadlines_s=dict.fromkeys(Kind, 3600),
     )
+
+
+async def test_a_screen_reader_is_told_what_is_asked_and_what_the_seat_knows(
+    served: Served, visit: Visits
+) -> None:
+    game = await same_game(served)
     async with visit(await link_to(served, game, 1)) as page:
         asked = page.get_by_role("region", name="What is asked")
         await expect(asked).to_match_aria_snapshot(
@@ -343,13 +348,7 @@ async def test_links_to_a_table_stay_with_its_host_and_say_what_to_do_when_they_
 
 
 async def test_what_was_begun_stays_with_its_request_and_its_seat(served: Served, visit: Visits) -> None:
-    game = await new_game(
-        served,
-        seats=[{"agent": "remote" if seat == 1 else "scripted"} for seat in range(1, 6)],
-        seeds={"from": 1},
-        guessable_seeds=True,
-        deadlines_s=dict.fromkeys(Kind, 3600),
-    )
+    game = await same_game(served)
     async with visit(await link_to(served, game, 1)) as page:
         asked = page.get_by_role("region", name="What is asked")
         first, said = asked.get_by_role("checkbox").nth(0), asked.get_by_label("What you say about it")
