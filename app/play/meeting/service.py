@@ -232,7 +232,7 @@ class Meeting:
         """Stores a seek and pairs its pool. ``seats``, for the claim of an open seat: how many seeks of bots
         that are there the pool may hold. Raises AlreadyOver if none is left.
         """
-        at = self._database.writer.stamp()
+        at = now_ms()
         seek = SeekRow(
             seek_id=new_id("q"),
             owner=caller.owner,
@@ -437,7 +437,7 @@ class Meeting:
         ]
         spec.setdefault("stand_in_after", STAND_IN_AFTER)
         self._service.dealer.check(NewGames.model_validate(spec))
-        at = self._database.writer.stamp()
+        at = now_ms()
         game = OpenGameRow(
             game_id=new_id("g"),
             owner=caller.owner,
@@ -472,7 +472,7 @@ class Meeting:
             ended.clear()
             if await self._store.close_game(connection, game_id, "withdrawn"):
                 ended.extend(await self._store.waiting(connection, pool))
-                at = self._database.writer.stamp()
+                at = now_ms()
                 await self._store.expire(connection, [seek.seek_id for seek in ended], at)
                 await self._audit.add(connection, caller, "withdraw", game_id)
 
@@ -523,7 +523,7 @@ class Meeting:
         async def work(connection: AsyncConnection) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
             await self._store.lock(connection, pool)
             waiting = await self._store.waiting(connection, pool)
-            now = self._database.writer.stamp()
+            now = now_ms()
             if pool.startswith(OPEN_GAME):
                 return await self._begin_open(connection, pool.removeprefix(OPEN_GAME), waiting, now)
             if not waiting:
