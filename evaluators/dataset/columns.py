@@ -134,7 +134,7 @@ TABLES: Final = (
             DataColumn("mechanism", "string", "nobody", "the preset of its model"),
             DataColumn("opens", "bool", "everybody", "whether it opens the discussion, which the leader does"),
             DataColumn("leader", "int32", "everybody", "the seat that proposed the team"),
-            DataColumn("team", "list<int32>", "everybody", "the team that is discussed"),
+            DataColumn("team", "list<int32>", "everybody", "the team that is discussed; empty: all speak before one is proposed"),
             DataColumn("defaulted", "string", "nobody", "why the default was played; null: the seat spoke itself"),
             DataColumn("repeated", "bool", "everybody", "whether the seat had spoken in this attempt (foreign records)"),
             DataColumn("speech", "string", "everybody", "the final speech: what everybody heard"),
@@ -345,7 +345,7 @@ TABLES: Final = (
         "one rater's guess or summary",
         ("item_id", "rater"),
         (
-            DataColumn("item_id", "string", "everybody", "the item that it answers"),
+            DataColumn("item_id", "string", "everybody", "the item that it answers; items without gold are not in `items`"),
             _GAME,
             DataColumn("dimension", "string", "everybody", "guessing or summarisation"),
             DataColumn("rater", "string", "nobody", "who answered, with every setting that is not the default"),

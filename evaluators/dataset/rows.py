@@ -300,6 +300,7 @@ def _turns(read: _Reading, contexts: dict[str, Row]) -> list[Row]:
     checked = _statements(game)
     gold = {item.request_id: item for item in items(game, "guessing", Variant(), with_gold=True)}
     guesses = _guesses(game)
+    discusses_a_team = game.profile.discussion == "after_proposal"
     rows = []
     for turn in game.turns:
         item = None if turn.repeated else gold.get(turn.request_id)
@@ -326,7 +327,7 @@ def _turns(read: _Reading, contexts: dict[str, Row]) -> list[Row]:
                 "served": None if agent is None else " + ".join(agent.served) or None,
                 "opens": turn.opens,
                 "leader": attempt.leader,
-                "team": list(attempt.proposed),
+                "team": list(attempt.proposed) if discusses_a_team else [],
                 "defaulted": turn.defaulted,
                 "repeated": turn.repeated,
                 "speech": turn.text,

@@ -7,9 +7,9 @@ seeds and opponents add is normal, and all are estimated together (linear mixed 
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite, sqrt
+from math import sqrt
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
@@ -163,20 +163,34 @@ def _fitted(
         variances = {name: float(v) for name, v in zip(model.exog_vc.names, result.vcomp, strict=True)}
         nothing = min(variances, key=variances.__getitem__)
         if variances[nothing] <= 1e-6 * scale:
-            # On the edge of what is possible the standard errors fail: the part adds nothing, without it.
+            # The part adds nothing: the model is the one without it.
             del parts[nothing]
             continue
         if scale <= _NONE_LEFT * float(np.var(y)):
             return "the parts explain all, so nothing is left for an error"
-        effect, error = snapped(float(result.fe_params[1])), float(result.bse_fe[1])
-        if not isfinite(error) or error <= 0:
-            return "the standard error cannot be computed"
-        return effect, error, {**variances, "rest": scale}
+        error = _standard_error(x, parts, variances, scale)
+        return snapped(float(result.fe_params[1])), error, {**variances, "rest": scale}
     plain = OLS(y, x).fit()
     error = sqrt(float(plain.cov_params()[1, 1]))
     if error <= 1e-12 * max(1.0, abs(float(plain.params[1]))):
         return "the games of each condition do not differ"
     return snapped(float(plain.params[1])), error, {"rest": float(plain.scale)}
+
+
+def _standard_error(
+    x: Any, parts: Mapping[str, Sequence[str]], variances: Mapping[str, float], rest: float
+) -> float:
+    """Of the effect, by generalized least squares with these variances, as lme4 has it. The one that
+    statsmodels gives also holds how well it knows the variances, by the curvature at the place where its
+    search ended: between 0.4 and 2 times this one, where a part adds little.
+    """
+    import numpy as np
+
+    covariance = np.eye(len(x)) * rest
+    for name, levels in parts.items():
+        level = np.asarray(levels)
+        covariance += variances[name] * (level[:, None] == level)
+    return sqrt(float(np.linalg.inv(x.T @ np.linalg.solve(covariance, x))[1, 1]))
 
 
 def _apart(parts: dict[str, list[str]]) -> list[int]:
@@ -221,7 +235,6 @@ def _fit(y: Any, x: Any, parts: dict[str, list[str]]) -> tuple[Any, Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what they say is looked up in the result
                 result = model.fit(reml=True, method=method, maxiter=1000)
-                result.bse_fe  # noqa: B018 - computed once, here
         except np.linalg.LinAlgError as error:
             fault = str(error).lower()
             continue

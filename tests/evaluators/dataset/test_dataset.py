@@ -15,8 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from engine.actions import Reconsider, SeatAction
-from engine.events import ActionDefaulted, TeamConfirmed
+from engine.events import ActionDefaulted, TeamConfirmed, TeamProposed, UtteranceMade
 from engine.intentions import IMPACTFUL_RELEASE
+from engine.profile import make_profile
 from engine.rules import Request
 from engine.state import State
 from evaluators.dataset.columns import TABLES
@@ -28,6 +29,7 @@ from tests.app.evaluations.test_evaluations_api import deal, judged
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.typed import interintent
 from tests.evaluators.dataset.making import CELLS, Made, make, read, write
+from tests.evaluators.scripted_games import played, scripted_game
 from tests.evaluators.talk import by_hand, log_by_hand
 
 Frames = Callable[[str], pandas.DataFrame]
@@ -186,6 +188,21 @@ def test_a_team_in_another_order_is_not_changed() -> None:
 
     rows = game_rows(read_game("g", log_by_hand({}, other)))["votes"]
     assert {row["round"] for row in rows if row["changed"]} == {1}
+
+
+def test_a_turn_has_the_team_that_was_proposed_before_it() -> None:
+    game = scripted_game(5)
+    teams: list[list[int]] = []
+    last: list[int] = []
+    for event in game.log:
+        if isinstance(event, TeamProposed):
+            last = list(event.team)
+        elif isinstance(event, UtteranceMade) and event.phase == "discuss":
+            teams.append(last)
+    assert [row["team"] for row in game_rows(game)["turns"]] == teams
+    # Where all speak before the leader proposes, there is none yet.
+    before = read_game("g", played(make_profile("official", 7), 5).log)
+    assert {tuple(row["team"]) for row in game_rows(before)["turns"]} == {()}
 
 
 @pytest.mark.parametrize(("defaults", "excluded"), [(2, None), (3, "defaults")])

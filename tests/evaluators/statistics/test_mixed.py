@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.formula.api as smf
+from scipy.stats import t, ttest_rel
 from statsmodels.regression.mixed_linear_model import MixedLM
 
 from evaluators.statistics.mixed import Mixed, MixedRow, mixed
@@ -55,6 +56,53 @@ def test_it_is_the_model_that_statsmodels_makes_of_a_formula() -> None:
     assert found.p is not None
     assert found.low < found.effect < (found.high or 0)  # type: ignore[operator]
     assert (found.p < 0.05) is (found.low > 0)
+
+
+def test_one_row_of_each_condition_a_seed_gives_the_interval_of_the_paired_t_test() -> None:
+    rng = np.random.default_rng(5)
+    of_seed = rng.normal(0, 1, 14)
+    values = {name: of_seed + more + rng.normal(0, 0.5, 14) for name, more in (("paper", 0.4), ("direct", 0))}
+    made = [
+        MixedRow(float(value), condition, f"{condition} {seed}", str(seed))
+        for condition, of_condition in values.items()
+        for seed, value in enumerate(of_condition)
+    ]
+    found = mixed(made, "paper", "direct")
+    paired = ttest_rel(values["paper"], values["direct"])
+    limits = paired.confidence_interval(0.95)
+    assert (found.effect, found.low, found.high) == pytest.approx(
+        (np.mean(values["paper"] - values["direct"]), limits.low, limits.high), rel=1e-4
+    )
+    assert found.p == pytest.approx(paired.pvalue, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", [2, 45, 116])
+def test_in_a_crossed_design_with_gaps_the_interval_is_that_of_least_squares(seed: int) -> None:
+    """By Henderson's equations, which know the sum of the effects' and the parts' squares alone."""
+    rng = np.random.default_rng(seed)
+    of_seed, of_opponents = rng.normal(0, 0.2, 10), rng.normal(0, 0.2, 3)
+    made = []
+    for number in range(10):
+        for condition, more in (("paper", 0.2), ("direct", 0.0)):
+            if rng.random() >= 0.15:
+                other = int(rng.integers(3))
+                value = of_seed[number] + of_opponents[other] + more + rng.normal(0, 0.2)
+                made.append(
+                    MixedRow(float(value), condition, f"{condition} {number}", str(number), str(other))
+                )
+    found = mixed(made, "paper", "direct")
+    fixed = np.array([[1.0, row.condition == "paper"] for row in made])
+    columns, penalties = [fixed], [0.0, 0.0]
+    for part in sorted(found.variances.keys() - {"rest"}):
+        level = np.array([getattr(row, part) for row in made])
+        names = np.unique(level)
+        columns.append((level[:, None] == names).astype(float))
+        penalties += [found.variances["rest"] / found.variances[part]] * len(names)
+    every = np.hstack(columns)
+    inverse = np.linalg.inv(every.T @ every + np.diag(penalties))
+    half = t.ppf(0.975, found.df) * np.sqrt(found.variances["rest"] * inverse[1, 1])
+    assert found.effect is not None
+    assert (found.low, found.high) == pytest.approx((found.effect - half, found.effect + half))
 
 
 def test_rows_that_have_nothing_in_common_are_searched_apart(monkeypatch: pytest.MonkeyPatch) -> None:
