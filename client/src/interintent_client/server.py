@@ -223,8 +223,8 @@ class Game:
         """A seat for this program to play, with the given token, or else the one from the game's creation.
 
         Without a token, the caller itself must be allowed to play the seat, as everybody is on a server
-        without keys. ``token`` may also be a function that mints a token; it is called again when the server
-        refuses the last one. ``patience``: after this many failures in a row, the seat's iteration and
+        without keys. ``token`` may also be an async function that mints a token; it is called again when the
+        server refuses the last one. ``patience``: after this many failures in a row, the seat's iteration and
         ``act`` raise Unreachable, by default after about ten minutes; None waits for ever.
         """
         source = token or self.tokens.get(seat)

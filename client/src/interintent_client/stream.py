@@ -23,7 +23,7 @@ MAX_FRAME: Final = 16 * 2**20
 """The most bytes of a frame. A page of events has up to 256 KiB; a larger event comes alone."""
 
 TokenSource = str | Callable[[], Awaitable[str]]
-"""A token, or a function that mints one: called at the start, and again when the server refuses the token."""
+"""A token, or an async function that mints one: called first, and again whenever the server refuses one."""
 
 
 class Stream:
