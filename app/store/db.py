@@ -104,8 +104,11 @@ PASSING: Final = (
 
 
 def is_ours(fault: Exception) -> bool:
-    """Whether the fault is ours, so that trying again is useless."""
-    return isinstance(fault, IntegrityError | DataError | ProgrammingError | NotSupportedError)
+    """Whether the fault is ours, so that trying again is useless. Rights and tables that are missing are not:
+    somebody gives them back.
+    """
+    ours = isinstance(fault, IntegrityError | DataError | ProgrammingError | NotSupportedError)
+    return ours and trouble_of(fault) is None
 
 
 def passes(fault: BaseException | None) -> bool:

@@ -28,7 +28,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from agents.llm.session import CallKey
 from agents.model.model import Usage
-from app.base.clock import DAY_MS
+from app.base.clock import DAY_MS, now_ms
 from app.store.call import BUDGET_SPENT, Call, Use, UseKey
 from app.store.db import Conflict, Database
 from app.store.rows import finite, is_readable, is_text, row_name
@@ -86,8 +86,9 @@ def _spent(game: str, call: Call) -> dict[str, Any]:
     return {"of_game": game, "more_tokens": tokens, "more_cost": call.cost}
 
 
-def _spent_today(game: str, call: Call, at: int, owner: str) -> dict[str, Any]:
-    return {**_spent(game, call), "today": at // DAY_MS, "owner": owner}
+def _spent_today(game: str, call: Call, owner: str) -> dict[str, Any]:
+    # By the clock, as quotas are: stamps of the writer stay ahead of a clock that was set back.
+    return {**_spent(game, call), "today": now_ms() // DAY_MS, "owner": owner}
 
 
 def _row(game: str, call: Call) -> dict[str, Any]:
@@ -238,7 +239,7 @@ class CallStore:
         row = _row(game, call)
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
-            spent = [(_SPEND_TODAY, [_spent_today(game, call, at, owner)])] if owner else []
+            spent = [(_SPEND_TODAY, [_spent_today(game, call, owner)])] if owner else []
             return [
                 (_SPEND, [_spent(game, call)]),
                 (_INSERT, [{**row, "at": at}]),

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 import asyncpg  # type: ignore[import-untyped]
 import structlog
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, ExceptionContext, event
 from sqlalchemy.exc import (
     DataError,
     DBAPIError,
@@ -48,6 +48,8 @@ APPLICATION: Final = "interintent"
 
 CLOSES_WITHIN_S: Final = 2.0
 """Seconds that PostgreSQL may take to say farewell."""
+
+READ_ONLY: Final = asyncpg.ReadOnlySQLTransactionError.sqlstate
 
 UNHEARD_S: Final = 20
 """Seconds after which the kernel drops a connection to PostgreSQL whose other side acknowledges nothing."""
@@ -246,6 +248,12 @@ def _watch(engine: Engine, sessions: Sessions) -> None:
     @event.listens_for(engine, "checkin")
     def _on_checkin(_: Any, record: ConnectionPoolEntry) -> None:
         record.info["used"] = time.monotonic()
+
+    @event.listens_for(engine, "handle_error")
+    def _on_error(context: ExceptionContext) -> None:
+        if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
+            # A session stays read-only if the database was when it began: no other one of the pool is better.
+            context.is_disconnect = True
 
     @event.listens_for(engine, "checkout")
     def _on_checkout(raw: Any, record: ConnectionPoolEntry, _: Any) -> None:

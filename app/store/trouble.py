@@ -14,7 +14,17 @@ from app.store.schema import UnknownSchema
 __all__ = ["DatabaseAway", "DatabaseTrouble", "is_deadlock", "trouble_of"]
 
 Cause = Literal[
-    "full", "locked", "away", "failing", "crowded", "schema", "refused", "damaged", "unreadable", "slow"
+    "full",
+    "locked",
+    "away",
+    "failing",
+    "crowded",
+    "schema",
+    "refused",
+    "damaged",
+    "unreadable",
+    "slow",
+    "broken off",
 ]
 
 
@@ -70,9 +80,16 @@ _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
             _WAITING,
         ),
         DatabaseTrouble(
+            "broken off",
+            "the database breaks our statements off: somebody cancels them, or its statement_timeout is too "
+            "short; set that to 0 for our user",
+            _WAITING,
+        ),
+        DatabaseTrouble(
             "refused",
-            "the database refuses us: check the user, the password and the name in DATABASE_URL, or, of an "
-            "SQLite file, that it and its folder are there and may be written to",
+            "the database refuses us: check the user, its rights, the password and the name in DATABASE_URL, "
+            "and that it is not read-only; or, of an SQLite file, that it and its folder are there and can "
+            "be written",
         ),
         DatabaseTrouble(
             "schema",
@@ -115,9 +132,11 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "28000": "refused",
     "28P01": "refused",
     "3D000": "refused",
+    "3F000": "refused",
     "42501": "refused",
     "42703": "schema",
     "42P01": "schema",
+    "57014": "broken off",
     "57P01": "away",
     "57P02": "away",
     "57P03": "away",
@@ -126,7 +145,7 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "XX002": "damaged",
 }
 """By SQLSTATE: no room, no memory, too many connections, a deadlock, a lock, read-only, who may not, what is
-missing, shutting down, starting, input or output, damage.
+missing, a statement that was cancelled or took too long, shutting down, starting, input or output, damage.
 """
 
 _LACKS: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")

@@ -7,6 +7,7 @@ import pytest
 from app.main import Composition
 from engine.events import Event
 from tests.app.calling import WITHIN_S, calling
+from tests.app.store.test_schema import run
 from tests.postgres import Mode, PostgresServer
 
 pytestmark = pytest.mark.long
@@ -44,3 +45,50 @@ async def test_games_go_on_when_the_database_comes_back(mode: Mode) -> None:
             again, _ = await caller.create(**wish)
             await finished(services, again, 40)
             assert await logs(services, batch) == await logs(services, again)
+
+
+@pytest.mark.parametrize(
+    ("takes", "gives_back"),
+    [
+        ("REVOKE INSERT, UPDATE ON events FROM svc", "GRANT INSERT, UPDATE ON events TO svc"),
+        ("ALTER TABLE events RENAME TO gone", "ALTER TABLE gone RENAME TO events"),
+    ],
+)
+async def test_a_right_or_a_table_that_is_missing_for_a_moment_fails_no_game(
+    takes: str, gives_back: str
+) -> None:
+    with PostgresServer() as server:
+        url = server.create_database()
+        async with calling(url):
+            pass  # the schema is there
+        await run(url, "CREATE ROLE svc LOGIN", "GRANT ALL ON SCHEMA public TO svc")
+        await run(
+            url, *(f"GRANT ALL ON ALL {what} IN SCHEMA public TO svc" for what in ("TABLES", "SEQUENCES"))
+        )
+        async with calling(url.replace("postgres@", "svc@")) as caller:
+            batch, _ = await caller.create(count=40, seeds={"from": 77})
+            await finished(caller.services, batch, 5)
+            await run(url, takes)
+            await asyncio.sleep(1)
+            assert (await caller.post("/games", json={})).status_code == 503
+            await run(url, gives_back)
+            await finished(caller.services, batch, 40)
+
+
+async def test_a_database_that_was_read_only_for_a_moment_is_written_to_again() -> None:
+    with PostgresServer() as server:
+        url = server.create_database()
+        async with calling(url) as caller:
+            batch, _ = await caller.create(count=40, seeds={"from": 77})
+            await finished(caller.services, batch, 5)
+            name = url.rpartition("/")[2].partition("?")[0]
+            setting = f"""ALTER DATABASE "{name}" %s default_transaction_read_only"""
+            end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+            await run(url, setting % "SET" + " = on", f"{end} AND datname = '{name}'")
+            for _ in range(20):  # every session of the pool begins anew
+                await asyncio.gather(*(caller.get("/games") for _ in range(12)))
+            assert (await caller.post("/games", json={})).status_code == 503
+            await run(server.url("postgres"), setting % "RESET")
+            await finished(caller.services, batch, 40)
+            for _ in range(30):
+                assert (await caller.post("/games", json={})).status_code == 201
