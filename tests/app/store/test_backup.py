@@ -21,6 +21,7 @@ from app.store.audit import Audit
 from app.store.backup import CannotRestore, restore
 from app.store.db import Database
 from app.store.schema import newest, revisions
+from app.store.tables import owner_spending
 from tests.app.calling import WITHIN_S, Caller, calling, until
 from tests.app.games.test_deleting import everything
 from tests.app.modelling import DIRECT, calling_with, faking
@@ -88,6 +89,27 @@ async def test_a_backup_is_the_database_and_comes_back_as_it_was(
     async with calling(other_url) as caller:
         assert (await caller.get(f"/batches/{batch}")).json()["labels"] == {"name": hostile}
         await caller.played(count=1)
+
+
+async def test_numbers_come_back_exactly_however_the_database_shows_them(
+    postgres_url: str, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "games.zip", postgres.create_database()
+    async with calling(postgres_url):
+        pass  # the schema is there
+    spent = owner_spending.insert().values(account="g_1", day=1, owner="ann", tokens=1, cost=0.1 + 0.2)
+    name = postgres_url.rpartition("/")[2]
+    engine = create_async_engine(postgres_url)
+    async with engine.begin() as connection:
+        await connection.execute(spent)
+        await connection.execute(sa.text(f'ALTER DATABASE "{name}" SET extra_float_digits = 0'))
+    await engine.dispose()
+    await typed("backup", file, "--database-url", postgres_url)
+    await typed("restore", file, "--database-url", other)
+    engine = create_async_engine(other)
+    async with engine.connect() as connection:
+        assert (await connection.execute(sa.select(owner_spending.c.cost))).scalar_one() == 0.1 + 0.2
+    await engine.dispose()
 
 
 async def test_no_table_is_left_out(database_url: str, other_url: str, tmp_path: Path) -> None:
