@@ -184,7 +184,8 @@ class GameInbox:
         if settled is None:
             if opened_at is None:
                 opened_at = await self._reader.opened_at(self.game_id)
-            deadline = deadline_ms(self._allowed, request.kind, opened_at)
+            # A log's times stay ahead of a clock that was set back; deadlines do not.
+            deadline = deadline_ms(self._allowed, request.kind, min(opened_at, now_ms()))
             if deadline is None:
                 raise NotAnswered(f"{request.id} waits for its seat's answer")
             self._on_wait()

@@ -145,8 +145,9 @@ class RemoteSeat:
             cause = type(fault).__name__
             raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
         # Only public events open a request; a seat's own events only close one.
+        # As for deadlines, which go by the clock: a log's times stay ahead of one that was set back.
         self._opened_at = next(
-            (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
+            (min(line.at, now_ms()) for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
         )
         self._place = lines[-1].seq
 
@@ -172,7 +173,9 @@ class RemoteSeat:
 
     @property
     def opened_at(self) -> int:
-        """Commit time of the event that opened the current request, in ms since 1970."""
+        """Commit time of the event that opened the current request, in ms since 1970; not later than when it
+        was first read.
+        """
         return self._opened_at
 
     def deadline(self, request: Request) -> int | None:
