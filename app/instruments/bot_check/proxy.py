@@ -75,7 +75,8 @@ class Proxy:
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, towards_bot: bool
     ) -> None:
-        with contextlib.suppress(ConnectionError):
+        # An end that is gone is no error. Passing on that the other one has ended then gives an OSError.
+        with contextlib.suppress(OSError):
             while data := await reader.read(_BLOCK):
                 if towards_bot and self._left is not None:
                     data, left = data[: self._left], self._left - len(data)
