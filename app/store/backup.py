@@ -239,9 +239,8 @@ async def _back_up_postgres(database: Database, members: zipfile.ZipFile, meter:
         tables = await connection.run_sync(_columns)
         driver = await _driver(connection)
         revision = await driver.fetchval("SELECT version_num FROM alembic_version")
-        await driver.execute(
-            "SET LOCAL extra_float_digits = 1"
-        )  # else COPY may round, as the database is set
+        # Else COPY rounds where the database is set so.
+        await driver.execute("SET LOCAL extra_float_digits = 1")
         for table in tables:
             meter.expected += await driver.fetchval("SELECT pg_table_size($1::regclass)", f'"{table}"')
         rows, parts = {}, {}

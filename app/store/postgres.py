@@ -50,6 +50,7 @@ CLOSES_WITHIN_S: Final = 2.0
 """Seconds that PostgreSQL may take to say farewell."""
 
 READ_ONLY: Final = asyncpg.ReadOnlySQLTransactionError.sqlstate
+"""What PostgreSQL answers to a write in a session that may only read."""
 
 UNHEARD_S: Final = 20
 """Seconds after which the kernel drops a connection to PostgreSQL whose other side acknowledges nothing."""

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed
 
 from agents.llm.session import CallKey
 from agents.model.model import Form, Message, Reply, Usage
-from app.base.clock import DAY_MS, now_ms, use_clock
+from app.base.clock import DAY_MS, now_ms
 from app.base.errors import QuotaExceeded
 from app.base.off_loop import whose
 from app.base.pace import Pace
@@ -37,7 +37,7 @@ from app.store.tables import judgements, owner_spending
 from app.store.writer import Write, Writer
 from tests.app.calling import Caller, calling, problem
 from tests.app.edge.test_keys import OPERATOR, bearer, make_key, store_of
-from tests.app.evaluations.sealing import Sliding
+from tests.app.evaluations.sealing import after_a_jump
 from tests.app.real_server import local_settings, running_server
 from tests.app.seated import SHORT, Bot, HttpBot
 from tests.app.typed import interintent
@@ -485,25 +485,20 @@ async def test_what_models_cost_today_counts_and_what_they_cost_yesterday_does_n
 async def test_what_models_use_counts_today_even_if_the_clock_was_ahead_for_a_moment(
     database_url: str,
 ) -> None:
-    time = Sliding()
     question = StoredQuestion(
         CallKey("1.1.vote.3", "vote", "", 1), [Message("user", "?")], Form("vote", {}), 0, 50
     )
     reply = Reply("{}", {}, Usage(900, 0, 100, True), 0, 0, "fake", "stop", 1)
-    with use_clock(time):
-        async with calling(database_url, api_key=OPERATOR) as caller:
-            owner, headers = await limited(caller, model_cost_a_day=None, model_tokens_a_day=1000)
-            made = await caller.post("/games", json=GAME, headers=headers)
-            time.ahead_ms = DAY_MS
-            caller.services.database.writer.stamp()
-            time.ahead_ms = 0
-            store = CallStore(caller.services.database)
-            await store.keep(
-                made.json()["games"][0]["game_id"], answered(question, "m1", reply, whole=True), owner
-            )
-            assert (await mine(caller, headers))["model_tokens_a_day"]["used"] == 1000
-            with pytest.raises(QuotaExceeded, match="model_tokens_a_day"):
-                await caller.services.quotas.check_models(owner)
+    async with after_a_jump(database_url, DAY_MS, api_key=OPERATOR) as caller:
+        owner, headers = await limited(caller, model_cost_a_day=None, model_tokens_a_day=1000)
+        made = await caller.post("/games", json=GAME, headers=headers)
+        store = CallStore(caller.services.database)
+        await store.keep(
+            made.json()["games"][0]["game_id"], answered(question, "m1", reply, whole=True), owner
+        )
+        assert (await mine(caller, headers))["model_tokens_a_day"]["used"] == 1000
+        with pytest.raises(QuotaExceeded, match="model_tokens_a_day"):
+            await caller.services.quotas.check_models(owner)
 
 
 async def test_what_models_use_beside_others_is_shown_when_the_game_has_ended(caller: Caller) -> None:

@@ -51,6 +51,18 @@ class Sliding(clock.Clock):
         return super().now_ms() + self.ahead_ms
 
 
+@contextlib.asynccontextmanager
+async def after_a_jump(database_url: str, ahead_ms: int, **settings: Any) -> AsyncIterator[Caller]:
+    """A service whose clock was ahead for a moment, and is right again."""
+    time = Sliding()
+    with clock.use_clock(time):
+        async with calling(database_url, **settings) as caller:
+            time.ahead_ms = ahead_ms
+            caller.services.database.writer.stamp()
+            time.ahead_ms = 0
+            yield caller
+
+
 @functools.cache
 def scripted_log(seed: int, reveal: str = "roles") -> tuple[Event, ...]:
     """A finished game of scripted seats."""

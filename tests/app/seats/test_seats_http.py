@@ -7,13 +7,13 @@ import httpx
 import pytest
 from sqlalchemy import update
 
-from app.base.clock import timestamp, use_clock
+from app.base.clock import timestamp
 from app.seats import seats as seats_module
 from app.seats.limits import BURST, RATE
 from app.store.inbox import InboxStore, RequestState
 from app.store.tables import games
 from tests.app.calling import Caller, calling, problem, until
-from tests.app.evaluations.sealing import Sliding
+from tests.app.evaluations.sealing import after_a_jump
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
 
 TEAM = "1.1.propose_team.1"
@@ -284,18 +284,13 @@ async def test_time_runs_through_an_outage(caller: Caller) -> None:
 
 
 async def test_deadlines_go_by_the_clock_even_if_it_was_ahead_for_a_moment(database_url: str) -> None:
-    time = Sliding()
-    with use_clock(time):
-        async with calling(database_url) as caller:
-            time.ahead_ms = 3_600_000
-            caller.services.database.writer.stamp()
-            time.ahead_ms = 0
-            deadlines = {"propose_team": 0.1, "vote": 500}
-            game, tokens = await remote_game(caller, rules=SHORT, deadlines_s=deadlines, drive="auto")
+    async with after_a_jump(database_url, 3_600_000) as caller:
+        deadlines = {"propose_team": 0.1, "vote": 500}
+        game, tokens = await remote_game(caller, rules=SHORT, deadlines_s=deadlines, drive="auto")
+        vote = await asked(caller, game, tokens[1])
+        while vote["kind"] != "vote":
             vote = await asked(caller, game, tokens[1])
-            while vote["kind"] != "vote":
-                vote = await asked(caller, game, tokens[1])
-            assert vote["ttl_ms"] <= 500_000
+        assert vote["ttl_ms"] <= 500_000
 
 
 async def test_a_forks_requests_count_from_the_fork(caller: Caller) -> None:

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import and_, insert, select, update
 
 from agents.errors import InvalidAgent
-from app.base.clock import now_ms, timestamp, use_clock
+from app.base.clock import now_ms, timestamp
 from app.edge.auth import SCOPES
 from app.edge.auth import Caller as Credential
 from app.play.meeting import service as meeting_module
@@ -24,7 +24,7 @@ from app.store.rows import PlayerRow, values_of
 from app.store.tables import bots as bot_rows
 from app.store.tables import events, game_players, games, seeks
 from tests.app.calling import Caller, calling, problem
-from tests.app.evaluations.sealing import Sliding
+from tests.app.evaluations.sealing import after_a_jump
 from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown, time_is_up
 from tests.app.seated import SHORT, HttpBot
 
@@ -70,23 +70,16 @@ async def test_five_seekers_get_the_seats_of_one_game_at_once(caller: Caller) ->
 
 
 async def test_bots_meet_by_the_clock_even_if_it_was_ahead_for_a_moment(database_url: str) -> None:
-    time = Sliding()
-    with use_clock(time):
-        async with calling(database_url) as caller:
-            time.ahead_ms = 3_600_000
-            caller.services.database.writer.stamp()
-            time.ahead_ms = 0
-            wish = {"seats": [{"agent": "open"}, *[{"agent": "scripted"}] * 4], "wait_s": 60}
-            hosted = (await caller.post("/games/open", json=wish)).json()
-            soon = timestamp(now_ms() + 61_000)
-            assert hosted["starts_by"] <= soon
-            first = [await seek(caller, f"bot{number}", wait_s=60) for number in range(4)]
-            assert all(one["starts_by"] <= soon for one in first)
-            assert {(await shown(caller, one))["status"] for one in first} == {
-                "open"
-            }  # marks them as present
-            assert (await seek(caller, "bot4"))["status"] == "paired"
-            assert {(await shown(caller, one))["status"] for one in first} == {"paired"}
+    async with after_a_jump(database_url, 3_600_000) as caller:
+        wish = {"seats": [{"agent": "open"}, *[{"agent": "scripted"}] * 4], "wait_s": 60}
+        hosted = (await caller.post("/games/open", json=wish)).json()
+        soon = timestamp(now_ms() + 61_000)
+        assert hosted["starts_by"] <= soon
+        first = [await seek(caller, f"bot{number}", wait_s=60) for number in range(4)]
+        assert all(one["starts_by"] <= soon for one in first)
+        assert {(await shown(caller, one))["status"] for one in first} == {"open"}  # marks them as present
+        assert (await seek(caller, "bot4"))["status"] == "paired"
+        assert {(await shown(caller, one))["status"] for one in first} == {"paired"}
 
 
 async def test_a_seek_that_is_sent_again_is_the_same_and_can_be_withdrawn(caller: Caller) -> None:
