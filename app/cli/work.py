@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from app.base.errors import NotFound
 from app.cli.arguments import DatabaseUrl
-from app.cli.database import on_database, read_settings, run_or_fail
+from app.cli.database import read_settings, run_or_fail
 from app.cli.terminal import fail, note
 from app.main import Composition
 from app.runner.beats import end_process
@@ -18,7 +17,6 @@ from app.serving.probes import answering_probes
 from app.serving.server import CannotServe, new_loop, tune_interpreter
 from app.settings import Settings
 from app.store.db import PASSING
-from app.store.trouble import trouble_of
 
 __all__ = ["commands"]
 
@@ -96,14 +94,6 @@ async def _work(settings: Settings, port: int | None, *, until_empty: bool) -> N
         if port is not None:
             probes = answering_probes(settings.host, port, parts.lifecycle, parts.database)
             await stack.enter_async_context(probes)
-        try:
-            async with on_database(settings, writes=True, makes=True):
-                pass  # a database that cannot be used is reported in a sentence
-        except NotFound as refused:
-            trouble = None if refused.__cause__ is None else trouble_of(refused.__cause__)
-            if trouble is None or not trouble.meanwhile:
-                raise
-        # Otherwise it passes: the process waits, and says so in its log and at /readyz.
         stack.push_async_callback(parts.stop)
         await parts.start()
         while not (parts.lifecycle.ready or await _is_asked(stop)):

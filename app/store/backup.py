@@ -13,12 +13,13 @@ import os
 import sqlite3
 import tempfile
 import zipfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any, Final
 
+import asyncpg  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -333,7 +334,7 @@ def read_backup(file: Path, tell: Progress) -> BackupManifest:
 async def restore(database: Database, file: Path, tell: Progress, *, replace: bool) -> BackupManifest:
     """Puts a backup into a database, whole or not at all, and migrates it to the newest schema.
 
-    ``replace``: what the database holds is dropped. Raises CannotRestore.
+    ``replace``: what the service has in the database is dropped. Raises CannotRestore.
     """
     with _opened(file) as (members, manifest):
         kind = "sqlite" if database.is_sqlite else "postgresql"
@@ -418,6 +419,7 @@ async def _restore_postgres(
     *,
     replace: bool,
 ) -> None:
+    rights = (await connection.execute(text(_RIGHTS))).all()
     await _make_room(connection, replace=replace)
     await connection.run_sync(migrate, manifest.revision)
     driver = await _driver(connection)
@@ -429,6 +431,7 @@ async def _restore_postgres(
             raise CannotRestore(f"{table} has not the rows that the backup says it has: take another backup")
     await driver.execute(_SEQUENCES)
     await connection.run_sync(migrate)
+    await _grant(driver, rights)
     # The queue is empty: jobs and drivers of then mean nothing here, and the next service gives new ones.
     await driver.execute("UPDATE games SET job = NULL, driver = NULL WHERE job IS NOT NULL")
 
@@ -473,6 +476,40 @@ async def _make_room(connection: AsyncConnection, *, replace: bool) -> None:
     )
     if count := (await connection.execute(others)).scalar_one():
         raise CannotRestore(f"the database is in use by {count} sessions: stop the services first")
-    schema = (await connection.execute(text("SELECT quote_ident(current_schema())"))).scalar_one()
-    await connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
-    await connection.execute(text(f"CREATE SCHEMA {schema}"))
+    await _drop(connection, tables)
+
+
+async def _drop(connection: AsyncConnection, tables: Collection[str]) -> None:
+    """Drops our tables. What others have beside them stays. Raises CannotRestore if that needs them."""
+    names = ", ".join(f'"{name}"' for name in tables)
+    of_the_queue = f"DROP FUNCTION IF EXISTS fn_{_QUEUE}_changed; DROP TYPE IF EXISTS {_QUEUE}_status"
+    try:
+        await (await _driver(connection)).execute(f"DROP TABLE {names}; {of_the_queue}")
+    except asyncpg.DependentObjectsStillExistError as fault:
+        needs = "; ".join((fault.detail or str(fault)).splitlines())
+        raise CannotRestore(
+            f"the database has views of others that need our tables ({needs}): drop them first, and make "
+            "them again afterwards"
+        ) from None
+
+
+_RIGHTS: Final = """
+SELECT relname, format('GRANT %s ON %s %I TO %s%s', privilege_type,
+  CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, relname,
+  CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
+  CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+FROM pg_class, aclexplode(relacl)
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S') AND grantee <> relowner
+"""
+"""Each table or sequence on which somebody else has a right, and the statement that grants it."""
+
+
+async def _grant(driver: Any, rights: Sequence[Any]) -> None:
+    """Grants what others had, on what there still is."""
+    there = {name for (name,) in await driver.fetch(_RELATIONS)}
+    for name, statement in rights:
+        if name in there:
+            await driver.execute(statement)
+
+
+_RELATIONS: Final = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"

@@ -26,7 +26,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry
 from sqlalchemy.util import await_only
 from sqlalchemy.util.queue import Empty
 
-from app.store.trouble import DatabaseAway, trouble_of
+from app.store.trouble import READ_ONLY, DatabaseAway, trouble_of
 from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, answering, working
 
 __all__ = ["ANSWER_WITHIN_S", "APPLICATION", "PostgresCommits", "Sessions", "postgres_engine"]
@@ -49,9 +49,6 @@ APPLICATION: Final = "interintent"
 CLOSES_WITHIN_S: Final = 2.0
 """Seconds that PostgreSQL may take to say farewell."""
 
-READ_ONLY: Final = asyncpg.ReadOnlySQLTransactionError.sqlstate
-"""What PostgreSQL answers to a write in a session that may only read."""
-
 UNHEARD_S: Final = 20
 """Seconds after which the kernel drops a connection to PostgreSQL whose other side acknowledges nothing."""
 
@@ -69,6 +66,9 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
     """A connection that is closed within the time for it. asyncpg waits for ever for the end of a query that
     was given up, if nothing comes over the connection any more.
     """
+
+    opened = -math.inf
+    """When opening it began (``time.monotonic``)."""
 
     taken = -math.inf
     """When somebody last took it from a pool (``time.monotonic``)."""
@@ -99,6 +99,9 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
 
     def on_silence(self) -> None:
         """Called when the other side is silent; replaced by the connection's engine."""
+
+    def on_read_only(self) -> None:
+        """Called when the session may only read; replaced by the connection's engine."""
 
 
 def postgres_engine(url: str, sessions: "Sessions | None" = None, **options: Any) -> AsyncEngine:
@@ -143,15 +146,23 @@ class Sessions:
     def __init__(self) -> None:
         self.silent_at = -math.inf
         """When one of them was found to be silent. The others may be as silent."""
+        self.read_only_at = -math.inf
+        """When one of them was found to be read-only. It stays so if the database was when it began;
+        those that began before may be, too.
+        """
         self._open: WeakSet[_Connection] = WeakSet()
         self._ends: asyncio.Future[None] | None = None
 
     def note_silence(self) -> None:
         self.silent_at = time.monotonic()
 
+    def note_read_only(self) -> None:
+        self.read_only_at = time.monotonic()
+
     def add(self, connection: Any) -> None:
         self._open.add(connection)
         connection.on_silence = self.note_silence
+        connection.on_read_only = self.note_read_only
 
     @property
     def ends(self) -> "asyncio.Future[None]":
@@ -201,6 +212,7 @@ async def _connect(sessions: Sessions, *arguments: Any, **options: Any) -> Any:
     if sessions.ends.done():
         raise DatabaseAway("this process opens no more connections")
     options = {"timeout": CONNECT_WITHIN_S, "connection_class": _Connection, **options}
+    began = time.monotonic()
     connecting = asyncio.create_task(asyncpg.connect(*arguments, **options, server_settings=settings))
     try:
         await asyncio.wait({connecting, sessions.ends}, return_when=asyncio.FIRST_COMPLETED)
@@ -216,6 +228,7 @@ async def _connect(sessions: Sessions, *arguments: Any, **options: Any) -> Any:
     except (OSError, ValueError) as fault:
         # uvloop's socket of a connection that the server has cut already says ValueError.
         raise DatabaseAway(str(fault) or type(fault).__name__) from fault
+    connection.opened = began
     sessions.add(connection)
     return connection
 
@@ -253,19 +266,20 @@ def _watch(engine: Engine, sessions: Sessions) -> None:
     @event.listens_for(engine, "handle_error")
     def _on_error(context: ExceptionContext) -> None:
         if getattr(context.original_exception, "sqlstate", None) == READ_ONLY:
-            # A session stays read-only if the database was when it began: no other one of the pool is better.
-            context.is_disconnect = True
+            sessions.note_read_only()
 
     @event.listens_for(engine, "checkout")
     def _on_checkout(raw: Any, record: ConnectionPoolEntry, _: Any) -> None:
-        if raw.driver_connection.is_closed():
+        driver = raw.driver_connection
+        is_new = "used" not in record.info
+        if driver.is_closed() or (driver.opened <= sessions.read_only_at and not is_new):
             raise InvalidatePoolError
-        raw.driver_connection.taken = now = time.monotonic()
-        used = record.info.get("used", now)
+        driver.taken = now = time.monotonic()
+        used = now if is_new else record.info["used"]
         if used > sessions.silent_at and now - used < ASK_AFTER_S:
             return
         try:
-            await_only(raw.driver_connection.ask())
+            await_only(driver.ask())
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
             raise InvalidatePoolError from fault
 
@@ -302,6 +316,8 @@ class PostgresCommits:
             raise
         except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as fault:
             await self._drop()
+            if getattr(fault, "sqlstate", None) == READ_ONLY:
+                driver.on_read_only()
             raise _sqlalchemy_error(fault) from None
         except BaseException:
             await self._drop()

@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.store.schema import UnknownSchema
 
-__all__ = ["DatabaseAway", "DatabaseTrouble", "is_deadlock", "trouble_of"]
+__all__ = ["READ_ONLY", "DatabaseAway", "DatabaseTrouble", "is_worth_repeating", "trouble_of"]
 
 Cause = Literal[
     "full",
@@ -108,6 +108,12 @@ _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
     )
 }
 
+DEADLOCK: Final = asyncpg.DeadlockDetectedError.sqlstate
+"""What PostgreSQL answers to one of two transactions that wait for each other."""
+
+READ_ONLY: Final = asyncpg.ReadOnlySQLTransactionError.sqlstate
+"""What PostgreSQL answers to a write in a session that may only read."""
+
 _NAMED: Final = re.compile(r'database "([^"\s]+)"')
 """How PostgreSQL names the database that it does not have."""
 
@@ -126,9 +132,9 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "53100": "full",
     "53200": "away",
     "53300": "crowded",
-    "40P01": "locked",
+    DEADLOCK: "locked",
     "55P03": "locked",
-    "25006": "refused",
+    READ_ONLY: "refused",
     "28000": "refused",
     "28P01": "refused",
     "3D000": "refused",
@@ -172,11 +178,11 @@ def trouble_of(fault: BaseException) -> DatabaseTrouble | None:
     return _TROUBLES[cause]
 
 
-def is_deadlock(fault: BaseException) -> bool:
-    """Whether PostgreSQL undid this transaction because it and another one waited for each other: it can be
-    executed again at once.
+def is_worth_repeating(fault: BaseException) -> bool:
+    """Whether PostgreSQL undid this transaction, and may well execute it a moment later: it and another one
+    waited for each other, or its session began while the database was read-only.
     """
-    return getattr(_raw(fault), "sqlstate", None) == "40P01"
+    return getattr(_raw(fault), "sqlstate", None) in (DEADLOCK, READ_ONLY)
 
 
 def _raw(fault: BaseException) -> Any:

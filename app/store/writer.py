@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base import metrics
 from app.base.clock import now_ms
 from app.base.off_loop import fail, settle, whose
-from app.store.trouble import DatabaseAway, DatabaseTrouble, is_deadlock, trouble_of
+from app.store.trouble import DatabaseAway, DatabaseTrouble, is_worth_repeating, trouble_of
 
 __all__ = [
     "LOCK_WITHIN_S",
@@ -59,6 +59,11 @@ WORK_WITHIN_S: Final = 60.0
 
 LATE_S: Final = 5.0
 """Seconds after which a write that still waits counts as trouble."""
+
+PAUSES_S: Final = (0.01, 0.05, 0.2)
+"""Seconds before each further try of a transaction that is worth repeating. The other one of a deadlock goes
+first if it wakes up in time.
+"""
 
 PREPARED: Final = 100
 """The most compiled statements to keep. There are a handful, each the same object at every commit."""
@@ -203,6 +208,18 @@ def _tell(tell: Callable[[], None]) -> None:
         tell()
     except Exception:
         log.exception("what is committed could not be told")
+
+
+async def _repeated(transaction: Callable[[], Awaitable[T]]) -> T:
+    """Its result, at the first try or, if that is worth repeating, at one of a few more."""
+    for pause_s in PAUSES_S:
+        try:
+            return await transaction()
+        except Exception as fault:
+            if not is_worth_repeating(fault):
+                raise
+        await asyncio.sleep(pause_s)
+    return await transaction()
 
 
 def _take_with_earlier(append: Append, group: list[Append]) -> None:
@@ -451,7 +468,7 @@ class Writer:
     async def _run_alone(self, job: "_Alone") -> None:
         working_alone.set(True)
         try:
-            result = await self._done_alone(job.work)
+            result = await _repeated(lambda: self._commits.alone(job.work))
         except Exception as fault:
             self._failed(fault)
             fail(job.done, fault)
@@ -460,14 +477,6 @@ class Writer:
             settle(job.done, result)
         finally:
             working_alone.set(False)
-
-    async def _done_alone(self, work: Work) -> Any:
-        try:
-            return await self._commits.alone(work)
-        except Exception as fault:
-            if not is_deadlock(fault):
-                raise
-        return await self._commits.alone(work)
 
     def _failed(self, fault: Exception) -> None:
         """Notes the fault. If the database is in trouble, everything that waits fails with it: each would
@@ -478,8 +487,7 @@ class Writer:
         for job in self._waiting.take_all():
             job.fail(fault)
 
-    async def _commit(self, group: Sequence[Append], *, again: bool = False) -> None:
-        """``again``: one append alone, after a deadlock."""
+    async def _commit(self, group: Sequence[Append]) -> None:
         for append in group:
             if any(earlier.failed for earlier in append.after):
                 append.fail(Unfounded("an append that it builds on was not committed"))
@@ -488,7 +496,7 @@ class Writer:
             return
         started = time.perf_counter()
         try:
-            at = await self._write(group)
+            at = await (self._write(group) if len(group) > 1 else _repeated(lambda: self._write(group)))
         except IntegrityError:
             if len(group) == 1:
                 group[0].fail(Conflict("another writer was first"))
@@ -498,10 +506,10 @@ class Writer:
                 await self._commit([append])
             return
         except Exception as fault:
-            if is_deadlock(fault) and not again:
-                # Another process locks the same rows in another order. One append alone locks few.
+            if is_worth_repeating(fault) and len(group) > 1:
+                # Perhaps another process locks the same rows in another order. One append alone locks few.
                 for append in group:
-                    await self._commit([append], again=len(group) == 1)
+                    await self._commit([append])
                 return
             for append in group:
                 append.fail(fault)

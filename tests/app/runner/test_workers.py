@@ -22,6 +22,7 @@ from app.store.tables import games
 from tests import forked
 from tests.app.calling import WITHIN_S, Process, calling, new_batch, read_ndjson, serving_process, until
 from tests.app.modelling import DIRECT, faking, settings_file, stored_calls
+from tests.app.store.test_schema import run
 from tests.ports import steady_port
 from tests.postgres import PostgresServer, fresh_database
 
@@ -226,14 +227,30 @@ async def test_what_a_frozen_process_drove_is_driven_by_another_before_it_wakes(
 
 
 @pytest.mark.long
-async def test_a_process_waits_for_a_database_that_is_away_when_it_starts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("lacking", ["its server", "itself", "our rights"])
+async def test_a_process_waits_for_a_database_that_is_not_there_when_it_starts(
+    tmp_path: Path, lacking: str
+) -> None:
     with PostgresServer() as own, workers() as all_of_them:
-        url = own.create_database()
-        own.stop()
+        url = own.url("later") if lacking == "itself" else own.create_database()
+        if lacking == "its server":
+            own.stop()
+        elif lacking == "our rights":
+            await run(url, "CREATE ROLE svc LOGIN", "REVOKE ALL ON SCHEMA public FROM PUBLIC")
+            url = url.replace("postgres@", "svc@")
         worker = Worker(url, tmp_path)
         all_of_them.append(worker)
-        await until(lambda: any("does not answer" in one for one in worker.said) or worker._is_over())
-        own.start()
+        words = {"its server": "does not answer", "itself": "createdb later", "our rights": "refuses us"}
+        await until(lambda: any(words[lacking] in one for one in worker.said) or worker._is_over())
+        assert not worker._is_over(), worker.said
+        if lacking == "its server":
+            own.start()
+        elif lacking == "itself":
+            client = await asyncpg.connect(own.url("postgres").replace("+asyncpg", ""))
+            await client.execute("CREATE DATABASE later")
+            await client.close()
+        else:
+            await run(url.replace("svc@", "postgres@"), "GRANT ALL ON SCHEMA public TO svc")
         await worker.drives()
         assert await worker.end(signal.SIGTERM) == 0
 

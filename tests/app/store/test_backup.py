@@ -27,8 +27,9 @@ from tests.app.games.test_deleting import everything
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.real_server import local_settings
 from tests.app.store.one_of_each import TABLES, add, row
+from tests.app.store.test_schema import run
 from tests.app.typed import interintent
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, fresh_database
 
 
 async def typed(*words: object) -> str:
@@ -149,6 +150,43 @@ async def test_nothing_is_overwritten_unasked(database_url: str, other_url: str,
     await typed(*words)
     assert await everything(database_url) == before
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+async def test_what_others_have_beside_our_tables_survives_a_restore(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "games.zip"
+    with fresh_database(postgres) as url:
+        async with calling(url) as caller:
+            await caller.played(count=1)
+        await typed("backup", file, "--database-url", url)
+        role = f"analyst_{url.rpartition('/')[2]}"
+        await run(
+            url,
+            f"CREATE ROLE {role}",
+            f"GRANT SELECT ON games TO {role} WITH GRANT OPTION",
+            "GRANT SELECT ON events TO PUBLIC",
+            "CREATE VIEW notes AS SELECT 1 AS note",
+            "CREATE VIEW finished AS SELECT count(*) AS n FROM games",
+        )
+        before = await everything(url)
+        words = ("restore", file, "--replace", "--database-url", url)
+        said = await refused(*words)
+        assert "view finished depends on table games" in said
+        assert await everything(url) == before
+        await run(url, "DROP VIEW finished")
+        await typed(*words)
+        engine = create_async_engine(url)
+        async with engine.connect() as connection:
+            rights = sa.text(
+                f"""SELECT has_table_privilege('{role}', 'games', 'SELECT WITH GRANT OPTION'),
+                has_table_privilege('{role}', 'games', 'UPDATE'),
+                has_table_privilege('{role}', 'events', 'SELECT'), (SELECT note FROM notes)"""
+            )
+            assert tuple((await connection.execute(rights)).one()) == (True, False, True, 1)
+        await engine.dispose()
+        assert await everything(url) == before
+        await run(url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
 
 
 async def test_the_file_that_a_link_leads_to_is_replaced_and_not_the_link(tmp_path: Path) -> None:
