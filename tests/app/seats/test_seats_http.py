@@ -412,6 +412,7 @@ async def test_a_request_that_closes_while_its_state_is_read_is_not_shown(
     game, tokens = await remote_game(caller, rules=SHORT)
     await asked(caller, game, tokens[1])
     assert (await answer(caller, game, tokens[1], TEAM, {"team": [1, 3]})).status_code == 200
+    await asked(caller, game, tokens[3])  # all are asked to vote at once
     monkeypatch.setattr(InboxStore, "state", slowly)
     bearer = {"Authorization": f"Bearer {tokens[2]}"}
     slow = asyncio.create_task(caller.get(f"/games/{game}/requests", params={"wait_s": 5}, headers=bearer))
