@@ -250,7 +250,8 @@ def revoke(
         bool,
         typer.Option(
             "--compromised",
-            help="Somebody else may have the key: revoke every token and code that came from it, too.",
+            help="Somebody else may have the key: revoke every token and code that came from it, too, and "
+            "withdraw its seeks and open games.",
         ),
     ] = False,
     database_url: DatabaseUrl = None,

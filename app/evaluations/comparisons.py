@@ -98,6 +98,8 @@ class Comparisons:
         for row in (first, second):
             answers = await self._store.answers_of(row.evaluation_id)
             match.leave_out(answers.damaged)
+            known = (row.result or {}).get("answers", 0)
+            match.deleted += max(known - len(answers) - len(answers.damaged), 0)
             guesses.append(guesses_by_game(await off_loop(guesses_of, answers)))
         for game_id in sorted(guesses[0].keys() | guesses[1].keys()):
             with match.left_out_if_damaged(game_id):
@@ -260,6 +262,8 @@ class _Match:
     """Games whose models defaulted a larger share of their decisions are left out."""
     excluded: int = 0
     """Games of these raters that are left out, those marked as invalid too."""
+    deleted: int = 0
+    """Answers that went with their games, which were deleted."""
     damaged: dict[str, None] = field(default_factory=dict)
     """The names of rows and the ids of games that cannot be read, and are left out; in order, each once."""
     handed_in: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -317,16 +321,17 @@ class _Match:
         what = "item" if self.dimension in ANSWERED else "intention"
         if not both:
             did = "answered" if what == "item" else "judged"
-            raise NotComparable(
-                f"{names[0]} and {names[1]} {did} no {what} in common: "
-                f"{first} by the first alone, {second} by the second alone"
-                + (f"; {self.excluded} of their games are excluded" if self.excluded else "")
-                + (
-                    f"; left out, since damaged: {', '.join(list(self.damaged)[:_NAMED])}"
-                    if self.damaged
-                    else ""
-                )
-            )
+            reasons = [
+                f"{names[0]} and {names[1]} {did} no {what} in common",
+                f"{first} by the first alone, {second} by the second alone",
+            ]
+            if self.excluded:
+                reasons.append(f"{self.excluded} of their games are excluded")
+            if self.deleted:
+                reasons.append(f"{self.deleted} of their answers went with games that were deleted")
+            if self.damaged:
+                reasons.append(f"left out, since damaged: {', '.join(list(self.damaged)[:_NAMED])}")
+            raise NotComparable(": ".join((reasons[0], "; ".join(reasons[1:]))))
         pairings = {part: self.pairings.get(part, Pairing(part)) for part in self.parts}
         items = max(pairing.items for pairing in pairings.values())
         totals: Any = {part: pairing.as_json() for part, pairing in pairings.items()}

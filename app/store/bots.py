@@ -1,17 +1,17 @@
 """Bots in the database: who owns which version, and whether it passed a check."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Executable, func, insert, or_, select, update
+from sqlalchemy import Executable, Select, and_, func, insert, or_, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import Forbidden
 from app.store.cursors import newest_first
 from app.store.db import Database
 from app.store.games import ABSENT
-from app.store.rows import BotRow, is_readable, read_row, typed_row, values_of
+from app.store.rows import BotRow, SeekRow, is_readable, read_row, typed_row, values_of
 from app.store.tables import bots, game_players, games, inbox, refusals
 
 __all__ = ["BotStore", "PlayedCheck"]
@@ -30,6 +30,21 @@ class PlayedCheck:
     """Requests with a refused answer, and what was wrong with it."""
     left_out: Sequence[str]
     """Requests with an answer of which thoughts were left out."""
+
+
+def _deserted(these: Collection[tuple[str, str, str]]) -> Select[Any]:
+    """How many games that were to be rated each of these bots, by owner, name and version, has left since it
+    passed its last check. None of a bot without such games.
+    """
+    p, b = game_players.c, bots.c
+    same = and_(b.owner == p.owner, b.name == p.bot, b.version == p.version)
+    return (
+        select(func.count(), p.owner, p.bot, p.version)
+        .select_from(game_players.join(games, games.c.game_id == p.game_id).join(bots, same))
+        .where(tuple_(p.owner, p.bot, p.version).in_([*these]))
+        .where(p.absent_at > func.coalesce(b.checked_at, 0), games.c.unrated == ABSENT)
+        .group_by(p.owner, p.bot, p.version)
+    )
 
 
 class BotStore:
@@ -108,14 +123,15 @@ class BotStore:
 
     async def deserted(self, bot: BotRow) -> int:
         """How many games that were to be rated the bot has left since it passed its last check."""
-        p = game_players.c
-        query = (
-            select(func.count())
-            .select_from(game_players.join(games, games.c.game_id == p.game_id))
-            .where(p.owner == bot.owner, p.bot == bot.name, p.version == bot.version)
-            .where(p.absent_at > (bot.checked_at or 0), games.c.unrated == ABSENT)
-        )
-        return int((await self._database.column(query))[0])
+        return sum(await self._database.column(_deserted([(bot.owner, bot.name, bot.version)])))
+
+    async def deserters(
+        self, connection: AsyncConnection, seeking: Iterable[SeekRow], most: int
+    ) -> set[tuple[str, str, str]]:
+        """Which of these seeks' bots, by owner, name and version, have left ``most`` such games or more."""
+        these = {(seek.owner, seek.bot, seek.version) for seek in seeking}
+        found = await connection.execute(_deserted(these).having(func.count() >= most))
+        return {(owner, name, version) for _, owner, name, version in found}
 
     async def first_rated(self, connection: AsyncConnection, owner: str) -> dict[tuple[str, str], int]:
         """When each of an owner's bots, by name and version, began its first game to be rated; ms."""

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.db import Database
 from app.store.rows import ApiKey, Damaged, TokenSecret, is_readable, is_whole, typed_row, values_of
-from app.store.tables import api_keys, games, token_secrets, tokens
+from app.store.tables import api_keys, games, open_games, seeks, token_secrets, tokens
 
 __all__ = ["KEY", "PROJECT", "SEES_ALL", "KeyStore"]
 
@@ -88,17 +88,30 @@ class KeyStore:
         return await self._database.writer.run(work)
 
     async def revoke(self, key_id: str, at: int, *, compromised: bool = False) -> bool:
-        """Revokes a key. ``compromised``: with every token that came from it, also if the key was revoked
-        before. False if there is no key with this id, or nothing to revoke.
+        """Revokes a key. ``compromised``: with every token that came from it, and with what it has waiting
+        for players, also if the key was revoked before. False if there is no key with this id, or nothing to
+        revoke.
         """
         state = api_keys.c.compromised_at if compromised else api_keys.c.revoked_at
         values = {"revoked_at": func.coalesce(api_keys.c.revoked_at, at)}
-        revoked = await self._database.writer.execute(
+        revoke = (
             update(api_keys)
             .where(api_keys.c.key_id == key_id, state.is_(None))
             .values({**values, "compromised_at": at} if compromised else values)
         )
-        return revoked == 1
+
+        async def work(connection: AsyncConnection) -> bool:
+            revoked = await connection.execute(revoke)
+            if revoked.rowcount and compromised:
+                for table, withdrawn in (
+                    (seeks, {"status": "withdrawn", "closed_at": at}),
+                    (open_games, {"status": "withdrawn"}),
+                ):
+                    waits = (table.c.caller == f"{KEY}{key_id}", table.c.status == "open")
+                    await connection.execute(update(table).where(*waits).values(withdrawn))
+            return bool(revoked.rowcount)
+
+        return await self._database.writer.run(work)
 
     async def mark_used(self, used: Mapping[str, int]) -> None:
         """Writes the hour of the last use of each key."""

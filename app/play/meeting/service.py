@@ -10,6 +10,7 @@ import hashlib
 import random
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -529,7 +530,9 @@ class Meeting:
             if not waiting:
                 return None, [], ()
             rated = pool.endswith("/rated")
-            matched = match(waiting, seats, now, one_per_owner=rated)
+            barred = await self._deserters(connection, waiting) if rated else []
+            matched = match([seek for seek in waiting if seek not in barred], seats, now, one_per_owner=rated)
+            matched = replace(matched, expired=(*matched.expired, *barred))
             if new is None:
                 matched = Match((), tuple(waiting))  # the game that they played is gone
             await self._store.expire(connection, [seek.seek_id for seek in matched.expired], now)
@@ -546,6 +549,11 @@ class Meeting:
             return laid, paired, matched.expired
 
         return await self._database.writer.run(work)
+
+    async def _deserters(self, connection: AsyncConnection, waiting: Sequence[SeekRow]) -> list[SeekRow]:
+        """The seeks of bots that have left too many games since they sought."""
+        bots = await self._bots.deserters(connection, waiting, MOST_DESERTED)
+        return [seek for seek in waiting if (seek.owner, seek.bot, seek.version) in bots]
 
     async def _terms(self, pool: str) -> tuple[NewGames | None, int]:
         """The game that a pool waits for, with ``remote`` seats for a full one, and how many those are."""
@@ -624,7 +632,8 @@ class Meeting:
             await self._store.expire(connection, [seek.seek_id for seek in waiting], now)
             return None, [], waiting
         paired = [Paired(seek, seat) for seek, seat in zip(matched.paired, seats, strict=False)]
-        await self._store.close_game(connection, game_id, "begun")
+        if not await self._store.close_game(connection, game_id, "begun"):
+            raise Conflict(f"{game_id} was given up")
         await self._store_paired(connection, laid, paired, now)
         return laid, paired, matched.expired
 

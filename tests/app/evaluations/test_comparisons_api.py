@@ -101,6 +101,17 @@ async def test_damaged_answers_and_games_are_named_and_the_others_compared(tmp_p
         assert "left out, since damaged: the row" in body["detail"]
 
 
+async def test_raters_whose_games_were_deleted_are_told_so(tmp_path: Any) -> None:
+    async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
+        _, games = await games_of(caller, 2)
+        gold = await gold_of(caller, games, "guessing")
+        ids = [await graded(caller, name, gold) for name in ("here", "there")]
+        for game in games:
+            assert (await caller.delete(f"/games/{game}")).status_code == 200
+        body = problem(await compared(caller, *ids), 409, "not-comparable")
+        assert f"{2 * len(gold)} of their answers went with games that were deleted" in body["detail"]
+
+
 async def test_what_cannot_be_compared_says_why(tmp_path: Any) -> None:
     async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
         batch, games = await games_of(caller, 2)

@@ -270,7 +270,17 @@ async def test_a_bot_that_has_left_three_rated_games_is_checked_again_before_it_
     taken = await guarded.post("/seeks", json=wish, headers=mine)
     assert taken.status_code == 201
     await guarded.delete(f"/seeks/{taken.json()['seek_id']}", headers=mine)
+    waits = await guarded.post("/seeks", json={**wish, "players": 6}, headers=mine)
     await leave(ABSENT)
+    # What it sought before begins no game with others either.
+    for _ in range(5):
+        other = await owner(services)
+        await checked_bot(guarded, services, other, "fox")
+        last = await guarded.post(
+            "/seeks", json={"bot": "fox", "version": "1", "rated": True, "players": 6}, headers=other
+        )
+    assert last.json()["status"] == "open"
+    assert (await shown(guarded, waits.json(), headers=mine))["status"] == "expired"
     refused = problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
     assert (refused["errors"][0]["code"], refused["errors"][0]["pointer"]) == ("deserted", "/bot")
     assert (await guarded.post("/seeks", json={**wish, "rated": False}, headers=mine)).status_code == 201
@@ -354,6 +364,27 @@ async def test_seats_that_were_claimed_by_bots_that_went_away_can_be_claimed(gua
         assert answer.status_code == 201, answer.text
     assert answer.json()["game_id"] == game
     assert (await guarded.get("/seeks", headers=gone)).json()["seeks"] == []
+
+
+@pytest.mark.parametrize("compromised", [True, False])
+async def test_what_waits_for_players_is_withdrawn_with_a_key_that_somebody_else_may_have(
+    guarded: Caller, compromised: bool
+) -> None:
+    mine, other = [await owner(guarded.services, "bots:play", "games:create") for _ in range(2)]
+    wish = {"seats": [{"agent": "open"}, {"agent": "random"}, {}, {}, {}], "rules": SHORT}
+    hosted = (await guarded.post("/games/open", json=wish, headers=mine)).json()["game_id"]
+    sought = [await seek(guarded, "owl", headers=who) for who in (mine, other)]
+    key = (await guarded.services.keys.caller(mine["authorization"][7:])).key_id
+    assert await KeyStore(guarded.services.database).revoke(str(key), now_ms(), compromised=compromised)
+    claim = await guarded.post(f"/games/{hosted}/seats/open/claim", json={"bot": "fox"}, headers=other)
+    lobby = (await guarded.get("/seeks", headers=other)).json()
+    assert [one["seek_id"] for one in lobby["seeks"]] == [sought[1]["seek_id"]]
+    if compromised:
+        problem(claim, 409, "already-over")
+        assert (lobby["games"], [pool["waiting"] for pool in lobby["pools"]]) == ([], [1])
+    else:
+        assert claim.json()["status"] == "paired"
+        assert [pool["waiting"] for pool in lobby["pools"]] == [2]
 
 
 async def test_a_token_of_a_paired_seat_dies_with_the_key_that_was_given_it(guarded: Caller) -> None:
