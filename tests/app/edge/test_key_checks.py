@@ -369,3 +369,12 @@ async def test_unknown_credentials_read_no_revoked_tokens() -> None:
     assert stored.asked_revoked == 1
     await keys.refresh()
     assert stored.asked_revoked == 2
+
+
+async def test_a_read_that_an_unknown_credential_shares_reads_revoked_tokens_all_the_same() -> None:
+    stored = Stored()
+    keys = await reading(stored)
+    asked, told = stored.asked, []
+    keys.on_change = lambda: told.append("open connections check their credentials")
+    await asyncio.gather(keys.refresh(), is_refused(keys, "ik_unknown"))
+    assert (stored.asked - asked, stored.asked_revoked, len(told)) == (1, 2, 1)

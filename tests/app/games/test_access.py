@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from app.base.errors import Forbidden
 from app.edge.auth import EVERY_SCOPE, KEYLESS, OPERATOR, SCOPES, Caller
-from app.games.access import sight_of
+from app.games.access import needs_or_watches, own_seats, sight_of
+from app.edge.tokens import Grant
 from app.store.claim_codes import CLAIMED, OFFERED
 from engine.terms import FULL, PUBLIC
 
@@ -69,6 +71,33 @@ def test_a_key_that_has_a_seat_answers_for_it_only_if_it_may_mint_tokens() -> No
         for taken in ({"2": BOB.owner}, {"1": CLAIMED, "2": BOB.owner}):
             sight = sight_of(one, game(taken, 2), ANN.owner)
             assert (sight.seats, sight.answers) == ({2}, {2} if "tokens:mint" in scopes else set()), scopes
+
+
+def test_a_key_that_may_mint_has_tokens_of_every_seat_that_is_nobody_elses() -> None:
+    mints = frozenset({"tokens:mint"})
+    hosts = Caller("key:k_m", mints, ANN.owner, "k_m")
+    sight = sight_of(hosts, game({"1": ANN.owner}, 1), ANN.owner)
+    assert (sight.viewer, sight.answers, sight.is_bound) == (1, {1, 2, 3, 4, 5}, False)
+    # One that may do so everywhere is not kept from it by guests of a host that it is not.
+    everywhere = Caller("key:k_m", mints | {"tokens:mint:any"}, "key:k_m", "k_m")
+    sight = sight_of(everywhere, game({"2": BOB.owner}, 2), ANN.owner)
+    assert (sight.viewer, sight.answers, sight.is_bound) == (PUBLIC, {1, 2, 3, 4, 5}, False)
+
+
+def test_a_whole_batch_is_for_keys_with_the_scope_and_tokens_of_the_batch() -> None:
+    watches = {what: Caller("t", grant=Grant.to_watch(1, **{what: "x"})) for what in ("game", "batch")}
+    for caller in (ANN, watches["batch"]):
+        needs_or_watches("games:read", caller)
+    seat = Caller("t", grant=Grant.for_seat("x", 1, 1, 1))
+    for caller in (Caller("key:k_m", SCOPES - {"games:read"}, "key:k_m", "k_m"), watches["game"], seat):
+        with pytest.raises(Forbidden, match="games:read"):
+            needs_or_watches("games:read", caller)
+
+
+def test_a_remote_seat_that_nobody_has_taken_is_its_hosts() -> None:
+    table = game({"2": BOB.owner, "3": CLAIMED}, 4)
+    assert own_seats(table, ANN.owner) == [1, 4]
+    assert own_seats(game(None, 2), ANN.owner) == [1, 2]
 
 
 def test_a_game_that_failed_may_go_on_and_has_not_ended() -> None:
