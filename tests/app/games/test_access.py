@@ -7,8 +7,8 @@ import pytest
 
 from app.base.errors import Forbidden
 from app.edge.auth import EVERY_SCOPE, KEYLESS, OPERATOR, SCOPES, Caller
-from app.games.access import needs_or_watches, own_seats, sight_of
 from app.edge.tokens import Grant
+from app.games.access import needs_or_watches, own_seats, sight_of
 from app.store.claim_codes import CLAIMED, OFFERED
 from engine.terms import FULL, PUBLIC
 
