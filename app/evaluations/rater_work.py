@@ -1,6 +1,6 @@
 """Turns stored judgements and answers of raters into the forms that evaluators accept."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -182,7 +182,7 @@ class RaterWorkReader:
         self._store = store
         self._whose = whose
         self._shared = shared_names
-        self._variants: dict[str, tuple[bytes, RaterKind]] = {}
+        self._variants: dict[str, tuple[bytes, RaterKind] | None] = {}
 
     @classmethod
     async def about(
@@ -217,14 +217,14 @@ class RaterWorkReader:
         kinds: dict[str, RaterKind] = {}
         damaged: list[DamagedRow] = []
         for dimension in dimensions:
-            rows = await self._store.answers_about(games, dimension, self._whose)
+            rows = await self._store.answers_about(games, dimension, self._whose, self._variants_of)
             damaged += rows.damaged
             for row, name in _named(rows, self._shared):
-                try:
-                    variant, kind = await self._variant(row.evaluation_id)
-                except CorruptLog:
+                evaluation = self._variants[row.evaluation_id]
+                if evaluation is None:
                     damaged.append(DamagedRow("answers", row.game_id, name_of(row)))
                     continue
+                variant, kind = evaluation
                 by_rater.setdefault((name, dimension, variant), []).append(row)
                 if _PLACE[kind] >= _PLACE[kinds.get(name, "human")]:
                     kinds[name] = kind
@@ -237,20 +237,23 @@ class RaterWorkReader:
                 by_id.setdefault(game_id, []).append(answered)
         return by_id, damaged
 
-    async def _variant(self, evaluation_id: str) -> tuple[bytes, RaterKind]:
+    async def _variants_of(self, evaluation_ids: Collection[str]) -> Mapping[str, Hashable]:
+        for evaluation_id in evaluation_ids:
+            if evaluation_id not in self._variants:
+                self._variants[evaluation_id] = await self._variant(evaluation_id)
+        return {one: None if made is None else made[0] for one, made in self._variants.items()}
+
+    async def _variant(self, evaluation_id: str) -> tuple[bytes, RaterKind] | None:
         """How the evaluation's items were made, as JSON, and its rater's kind. The filter on what was
-        followed is left out: reports have figures with and without it. Raises CorruptLog for a missing
-        evaluation or an unreadable one.
+        followed is left out: reports have figures with and without it. None for a missing evaluation or an
+        unreadable one.
         """
-        if evaluation_id not in self._variants:
+        try:
             evaluation = await self._store.evaluation(evaluation_id)
-            if evaluation is None:
-                raise CorruptLog("an answer belongs to no evaluation")
-            try:
-                given = VariantSpec.model_validate(evaluation.spec["variant"])
-            except ValidationError:
-                raise CorruptLog("an evaluation's variant cannot be read") from None
-            variant: dict[str, Any] = {**given.model_dump(mode="json"), "followed": False}
-            made_so = orjson.dumps(variant, option=orjson.OPT_SORT_KEYS)
-            self._variants[evaluation_id] = made_so, evaluation.kind
-        return self._variants[evaluation_id]
+            given = None if evaluation is None else VariantSpec.model_validate(evaluation.spec["variant"])
+        except (CorruptLog, ValidationError):
+            return None
+        if evaluation is None or given is None:
+            return None
+        variant: dict[str, Any] = {**given.model_dump(mode="json"), "followed": False}
+        return orjson.dumps(variant, option=orjson.OPT_SORT_KEYS), evaluation.kind

@@ -1,6 +1,6 @@
 """Evaluations in the database: answers, judgements, dealt tasks, and who was shown what."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
@@ -284,17 +284,29 @@ class EvaluationStore:
         return {row["item_id"] for row in await self._where_in(query, c.item_id, items)}
 
     async def answers_about(
-        self, games: Collection[str], dimension: str, whose: Whose | None = None
+        self,
+        games: Collection[str],
+        dimension: str,
+        whose: Whose | None,
+        variants: Callable[[Collection[str]], Awaitable[Mapping[str, Hashable]]],
     ) -> Rows[AnswerRow]:
-        """The valid answers about items of these games: the last grade of each. ``whose``: None for
-        anybody's.
+        """The valid answers about items of these games: all samples that a rater last handed in to an item of
+        one variant. A damaged one is not replaced by an earlier one. ``whose``: None for anybody's;
+        ``variants``: those of evaluations, by id.
         """
-        return await self._last(
-            AnswerRow,
-            select(answers).where(answers.c.dimension == dimension, _of(whose, answers)),
-            games,
-            ("caller", "rater", "item_id", "sample"),
-        )
+        c = answers.c
+        query = select(answers).where(c.dimension == dimension, _of(whose, answers))
+        query = query.order_by(c.grade, c.evaluation_id, c.item_id, c.sample)
+        rows = await self._where_in(query, c.game_id, games)
+        variant = await variants({row["evaluation_id"] for row in rows})
+        last: dict[tuple[Hashable, ...], list[RowMapping]] = {}
+        for row in rows:
+            key = (row["caller"], row["rater"], row["item_id"], variant[row["evaluation_id"]])
+            given = last.setdefault(key, [])
+            if given and given[0]["evaluation_id"] != row["evaluation_id"]:
+                given.clear()
+            given.append(row)
+        return await _readable(AnswerRow, [row for given in last.values() for row in given])
 
     # --- judgements -------------------------------------------------------------------------
 

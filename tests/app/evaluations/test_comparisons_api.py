@@ -101,6 +101,27 @@ async def test_damaged_answers_and_games_are_named_and_the_others_compared(tmp_p
         assert "left out, since damaged: the row" in body["detail"]
 
 
+async def test_what_is_handed_in_again_replaces_every_sample_of_its_variant_and_no_other_variant(
+    database_url: str,
+) -> None:
+    async with calling(database_url) as caller:
+        batch, games = await games_of(caller, 2)
+        gold = await gold_of(caller, games, "guessing")
+        wrong = [{**one, "intentions": [], "sample": n} for one in answers(gold) for n in (1, 2, 3)]
+        first = await graded(caller, "here", {}, answers=wrong)
+        await graded(caller, "here", gold, regrade_of=first)
+        await graded(caller, "here", dict.fromkeys(gold, frozenset()), variant={"history": "round"})
+        await graded(caller, "there", gold)
+
+        async def f1(first: str, second: str) -> list[float]:
+            told = (await raters(caller, first, second, batch=batch)).json()
+            measure = told["totals"]["guessing"]["measures"]["f1"]
+            return [measure[side]["value"] for side in ("first", "second")]
+
+        assert await f1("here", "there") == [1.0, 1.0]
+        assert await f1("here", "here (round)") == [1.0, 0.0]
+
+
 async def test_raters_whose_games_were_deleted_are_told_so(tmp_path: Any) -> None:
     async with calling(f"sqlite:///{tmp_path}/games.sqlite") as caller:
         _, games = await games_of(caller, 2)
