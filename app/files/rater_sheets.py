@@ -10,7 +10,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 from app.base.errors import InvalidRequest
 from app.files.rater_rows import ANSWERS, GUIDELINES, NOT_ASKED, Filled, RaterRow, filled, refuse
@@ -19,6 +19,12 @@ from evaluators.report.cells import inert, plain
 __all__ = ["csv_sheet", "read_csv", "read_xlsx", "xlsx_sheet"]
 
 _CELL: Final = 32_000
+_ROWS: Final = 100_000
+"""The most rows of a workbook that is read."""
+
+_UNPACKED: Final = 128 << 20
+"""The most bytes of a workbook that is read, when unpacked."""
+
 _BEFORE: Final = ("key", "task", "rater", "round", "attempt", "seat", "role", "stage")
 _AFTER: Final = ("thinking", "speech", "intention", "reason", "guidelines", *ANSWERS)
 _NEEDED: Final = ("key", "reasonable", "think", "speak")
@@ -157,20 +163,35 @@ def read_xlsx(path: Path, rater: str | None, kind: str, mute: list[str]) -> Iter
     """The judgements of a filled sheet. ``mute``: as for ``read_csv``. Raises InvalidRequest, which names row
     and column, and OSError.
     """
+    yield from _rows(path, _cells_of_xlsx(path), rater, kind, mute)
+
+
+def _cells_of_xlsx(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
+    """The number and the values of each row. A small file may say that it has any number of rows and columns,
+    and hold any number of bytes: only what is there is read, up to a bound.
+    """
     from xml.etree.ElementTree import ParseError
 
     from openpyxl import load_workbook
 
     content = io.BytesIO(path.read_bytes())
     try:
+        with ZipFile(content) as parts:
+            unpacked = sum(part.file_size for part in parts.infolist())
+        if unpacked > _UNPACKED:
+            raise InvalidRequest(
+                f"{path}: {unpacked:,} bytes when unpacked, at most {_UNPACKED:,}: split it", ""
+            )
         book = load_workbook(content, read_only=True)
-        sheet = book[_SHEET] if _SHEET in book.sheetnames else book.worksheets[0]
-        table = list(sheet.iter_rows())
+        sheet: Any = book[_SHEET] if _SHEET in book.sheetnames else book.worksheets[0]
+        sheet.reset_dimensions()
+        for number, cells in enumerate(sheet.iter_rows(), 1):
+            if number > _ROWS:
+                raise InvalidRequest(f"{path}: more than {_ROWS:,} rows: split it", "")
+            yield number, [_value(path, number, cell) for cell in cells]
         book.close()
     except (BadZipFile, ParseError, IndexError, KeyError, ValueError) as fault:
         raise InvalidRequest(f"{path}: not a workbook (.xlsx): {type(fault).__name__}", "") from None
-    rows = ((number, [_value(path, number, cell) for cell in cells]) for number, cells in enumerate(table, 1))
-    yield from _rows(path, rows, rater, kind, mute)
 
 
 def _value(path: Path, row: int, cell: Any) -> Any:

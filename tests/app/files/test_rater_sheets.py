@@ -3,17 +3,20 @@
 import csv
 import io
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from openpyxl import Workbook, load_workbook
 
 from app.base.errors import InvalidRequest
+from app.files import rater_sheets
 from app.files.label_studio import CONFIG, label_studio_tasks, read_label_studio
 from app.files.rater_rows import NOT_ASKED, Filled, RaterRow, rater_rows
 from app.files.rater_sheets import csv_sheet, read_csv, read_xlsx, xlsx_sheet
@@ -49,6 +52,10 @@ def fill_csv(path: Path, content: bytes, answers: Answers) -> Path:
     csv.writer(text).writerows(table)
     path.write_bytes(text.getvalue().encode("utf-8-sig"))
     return path
+
+
+DIMENSION = b'<dimension ref="A1:XFD300"'
+"""How a small file says that it has 16,384 columns."""
 
 
 def fill_xlsx(path: Path, content: bytes, answers: Answers) -> Path:
@@ -274,6 +281,21 @@ def test_a_broken_workbook_is_refused(tmp_path: Path) -> None:
     (path := tmp_path / "sheet.xlsx").write_bytes(b"PK no zip")
     with pytest.raises(InvalidRequest, match="not a workbook"):
         list(read_xlsx(path, "ann", "human", []))
+
+
+def test_a_workbook_takes_no_more_than_it_holds_and_holds_no_more_than_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "sheet.xlsx"
+    with ZipFile(io.BytesIO(xlsx_sheet(ROWS))) as made, ZipFile(path, "w") as claims:
+        for name in made.namelist():
+            claims.writestr(name, re.sub(rb'<dimension ref="[^"]*"', DIMENSION, made.read(name)))
+    assert max(len(cells) for _, cells in rater_sheets._cells_of_xlsx(path)) < 100
+    for name, bound, words in (("_ROWS", 2, "more than 2 rows"), ("_UNPACKED", 999, "at most 999")):
+        with monkeypatch.context() as patched:
+            patched.setattr(rater_sheets, name, bound)
+            with pytest.raises(InvalidRequest, match=f"{words}: split it"):
+                list(read_xlsx(path, "ann", "human", []))
 
 
 def test_a_comment_without_a_judgement_is_told(tmp_path: Path) -> None:
