@@ -192,7 +192,7 @@ class Games:
         self._quotas.check_batch(owner, new.count)
         new = self.dealer.with_models(new)
         self.dealer.check(new)
-        await self._check_models_quota(owner, (spec.agent for spec in new.seats))
+        await self.check_models_quota(owner, (spec.agent for spec in new.seats))
         batch_id = new_id("b")
         seed = random_bits(128)
         models = self.dealer.model_seats(new)
@@ -236,7 +236,7 @@ class Games:
             games += [new_game(new, seed, position, models) for position in some]
         return games
 
-    async def _check_models_quota(self, owner: str, agents: Iterable[str]) -> None:
+    async def check_models_quota(self, owner: str, agents: Iterable[str]) -> None:
         if any(map(asks_model, agents)):
             await self._quotas.check_models(owner)
 
@@ -483,7 +483,7 @@ class Games:
                 "an imported game has no agents to continue with: name them in seats", "/seats", "missing"
             )
         self.dealer.check_models(seats, spec["models"], fork.budget)
-        await self._check_models_quota(caller.owner, (seat["agent"] for seat in seats))
+        await self.check_models_quota(caller.owner, (seat["agent"] for seat in seats))
         models = self._models.check(spec["models"])
         seat_agents(seats, "check", models, NoInbox())
         state = fold(events[:taken])
@@ -691,7 +691,7 @@ class Games:
         if row.cancelled:
             raise AlreadyOver("this batch was cancelled")
         seats = () if isinstance(row.spec, Damaged) else row.spec.get("seats") or ()
-        await self._check_models_quota(row.owner, (str(seat.get("agent")) for seat in seats))
+        await self.check_models_quota(row.owner, (str(seat.get("agent")) for seat in seats))
         return row
 
     async def _go_on(self, batch_id: str) -> None:

@@ -231,7 +231,8 @@ class Meeting:
         seats: int | None = None,
     ) -> SeekView:
         """Stores a seek and pairs its pool. ``seats``, for the claim of an open seat: how many seeks of bots
-        that are there the pool may hold. Raises AlreadyOver if none is left.
+        that are there the pool may hold. Raises AlreadyOver if none is left, and InvalidRequest where another
+        version of the bot waits.
         """
         at = now_ms()
         seek = SeekRow(
@@ -259,6 +260,13 @@ class Meeting:
             if seats is not None and len(others) >= seats:
                 return None
             added = await self._store.add(connection, seek)
+            if added.version != seek.version:
+                raise InvalidRequest(
+                    f"{bot} {added.version} waits for this game already: withdraw its seek "
+                    f"{added.seek_id} first",
+                    "/version",
+                    "other_version",
+                )
             if added is seek:
                 await self._store.lock_owner(connection, caller.owner)
                 if terms.get("rated"):
@@ -438,6 +446,7 @@ class Meeting:
         ]
         spec.setdefault("stand_in_after", STAND_IN_AFTER)
         self._service.dealer.check(NewGames.model_validate(spec))
+        await self._service.check_models_quota(caller.owner, (seat.agent for seat in specs))
         at = now_ms()
         game = OpenGameRow(
             game_id=new_id("g"),

@@ -86,6 +86,9 @@ async def test_a_seek_that_is_sent_again_is_the_same_and_can_be_withdrawn(caller
     one = await seek(caller, "owl")
     assert (await seek(caller, "owl"))["seek_id"] == one["seek_id"]
     assert (await seek(caller, "owl", players=6))["seek_id"] != one["seek_id"]
+    # What another version plays would count for this one.
+    other = await caller.post("/seeks", json={"bot": "owl", "version": "2"})
+    assert problem(other, 422, "invalid-request")["errors"][0]["code"] == "other_version"
     ended = (await caller.delete(f"/seeks/{one['seek_id']}")).json()
     assert ended["status"] == "withdrawn"
     assert (await caller.delete(f"/seeks/{one['seek_id']}")).json() == ended
@@ -569,6 +572,25 @@ async def allow(caller: Caller, **limits: float) -> None:
     """Sets quotas of whoever calls without a key."""
     await caller.services.quotas._store.change("keyless", limits, frozenset())
     await caller.services.quotas.read()
+
+
+async def test_a_host_whose_models_may_ask_no_more_today_opens_no_game_with_models(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = {"base_url": "http://127.0.0.1:9/v1", "model": "never-asked"}
+    async with calling(database_url, models={"small": model}) as caller:
+        quotas = caller.services.quotas
+
+        async def check_models(owner: str) -> None:
+            raise quotas._exceeded("model_tokens_a_day", 1.0)
+
+        monkeypatch.setattr(quotas, "check_models", check_models)
+        direct = {"agent": "llm", "model": "small", "mechanism": "direct"}
+        seats: list[Any] = [{"agent": "open"}, direct, {}, {}, {}]
+        refused = await caller.post("/games/open", json={"seats": seats})
+        assert "model_tokens_a_day" in problem(refused, 429, "quota-exceeded")["detail"]
+        seats[1] = {"agent": "scripted"}
+        assert (await caller.post("/games/open", json={"seats": seats})).status_code == 201
 
 
 async def test_an_owner_has_only_so_many_open_seeks(caller: Caller) -> None:
