@@ -380,8 +380,9 @@ class Composition:
             while not has_begun:
                 await asyncio.sleep(AGAIN_S)
                 has_begun = await self._begins()
-        except Exception:
+        except Exception as fault:
             log.exception("the service cannot start")
+            self.lifecycle.fault = fault
             signal.raise_signal(signal.SIGTERM)
 
     async def _begins(self) -> bool:

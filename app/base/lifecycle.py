@@ -13,6 +13,8 @@ class Lifecycle:
         self.draining = False
         self.reason = "it is starting"
         """Why the service is not ready."""
+        self.fault: Exception | None = None
+        """Why it stops by itself; None: it was asked to, or does not stop."""
         self.on_drain: Callable[[], None] = lambda: None
         """Called when draining begins, so that open streams end."""
 

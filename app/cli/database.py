@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import asyncpg  # type: ignore[import-untyped]
 from pydantic import ValidationError
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
@@ -131,8 +132,10 @@ def _plain_faults(settings: Settings, *, makes: bool) -> Iterator[None]:
         yield
     except UnknownSchema as fault:
         raise NotFound(str(fault)) from None
-    except (SQLAlchemyError, sqlite3.Error, ConnectionError) as fault:
+    except (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, ConnectionError) as fault:
         place, why = make_url(url), getattr(fault, "orig", None) or fault
+        if isinstance(why, asyncpg.PostgresError):
+            why = why.args[0]  # its details may quote rows
         name = place.set(drivername=place.get_backend_name()).render_as_string()
         trouble = trouble_of(fault)
         advice = "" if trouble is None else f": {trouble.advice}"

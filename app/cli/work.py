@@ -98,6 +98,8 @@ async def _work(settings: Settings, port: int | None, *, until_empty: bool) -> N
         await parts.start()
         while not (parts.lifecycle.ready or await _is_asked(stop)):
             pass
+        if parts.lifecycle.fault is not None:
+            raise parts.lifecycle.fault
         if stop.is_set():
             return
         if isinstance(parts.claims, FileClaims) and not parts.claims.held:

@@ -214,7 +214,9 @@ def _url(sock: socket.socket) -> str:
 
 
 async def serve(app: FastAPI, settings: Settings, on_bound: Callable[[str], None] = lambda url: None) -> None:
-    """Serves until SIGTERM or SIGINT. Raises CannotServe."""
+    """Serves until SIGTERM or SIGINT. Raises CannotServe, and what kept the service from starting when it had
+    waited for its database.
+    """
     await check_exposure(settings)
     sockets = listen(settings.host, settings.port)
     try:
@@ -222,6 +224,9 @@ async def serve(app: FastAPI, settings: Settings, on_bound: Callable[[str], None
     finally:
         for sock in sockets:
             sock.close()
+    composition = getattr(app.state, "composition", None)
+    if composition is not None and composition.lifecycle.fault is not None:
+        raise composition.lifecycle.fault
 
 
 def tune_interpreter() -> None:

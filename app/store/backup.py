@@ -419,7 +419,7 @@ async def _restore_postgres(
     *,
     replace: bool,
 ) -> None:
-    rights = (await connection.execute(text(_RIGHTS))).all()
+    rights = await _rights(connection)
     await _make_room(connection, replace=replace)
     await connection.run_sync(migrate, manifest.revision)
     driver = await _driver(connection)
@@ -431,7 +431,7 @@ async def _restore_postgres(
             raise CannotRestore(f"{table} has not the rows that the backup says it has: take another backup")
     await driver.execute(_SEQUENCES)
     await connection.run_sync(migrate)
-    await _grant(driver, rights)
+    await _give_back(connection, rights)
     # The queue is empty: jobs and drivers of then mean nothing here, and the next service gives new ones.
     await driver.execute("UPDATE games SET job = NULL, driver = NULL WHERE job IS NOT NULL")
 
@@ -466,17 +466,45 @@ async def _make_room(connection: AsyncConnection, *, replace: bool) -> None:
             "the database has tables already: name an empty one, or replace it with --replace"
         )
     if strange := sorted(name for name in tables if _is_stored(name) and name not in METADATA.tables):
+        await _refuse_newer(connection, tables)
         raise CannotRestore(
             f"the database has tables of another program ({', '.join(strange[:5])}): name a database that "
             "this service has to itself"
         )
-    others = text(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-    )
-    if count := (await connection.execute(others)).scalar_one():
-        raise CannotRestore(f"the database is in use by {count} sessions: stop the services first")
+    guarded = (await connection.execute(text(_GUARDED))).scalars().all()
+    if guarded := sorted(tables.intersection(guarded)):
+        raise CannotRestore(
+            f"others may see only some rows of {', '.join(guarded)} (row security), which would be lost: "
+            "name an empty database, or drop the policies first"
+        )
+    if count := (await connection.execute(text(_OTHERS))).scalar_one():
+        sessions = "1 session" if count == 1 else f"{count} sessions"
+        raise CannotRestore(f"the database is in use by {sessions}: stop the services first")
     await _drop(connection, tables)
+
+
+_OTHERS: Final = """
+SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usesysid IS NOT NULL
+  AND coalesce(backend_type, 'client backend') = 'client backend' AND pid <> pg_backend_pid()
+"""
+"""Sessions of others. Of another role's, we may not be shown more than that it is there."""
+
+_GUARDED: Final = """
+SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace
+  AND (relrowsecurity OR EXISTS (SELECT FROM pg_policy WHERE polrelid = pg_class.oid))
+"""
+
+
+async def _refuse_newer(connection: AsyncConnection, tables: Collection[str]) -> None:
+    """Raises CannotRestore if a newer release has migrated the database."""
+    if "alembic_version" not in tables:
+        return
+    found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalars().all()
+    if set(found) - {revision.name for revision in revisions()}:
+        raise CannotRestore(
+            f"the database has the schema {', '.join(found)}, to which a newer release has migrated it, and "
+            "this one does not know which tables are ours: restore into an empty database"
+        )
 
 
 async def _drop(connection: AsyncConnection, tables: Collection[str]) -> None:
@@ -488,28 +516,35 @@ async def _drop(connection: AsyncConnection, tables: Collection[str]) -> None:
     except asyncpg.DependentObjectsStillExistError as fault:
         needs = "; ".join((fault.detail or str(fault)).splitlines())
         raise CannotRestore(
-            f"the database has views of others that need our tables ({needs}): drop them first, and make "
-            "them again afterwards"
+            f"others' views, or the like, need our tables ({needs}): drop them first, and make them again "
+            "afterwards"
         ) from None
 
 
 _RIGHTS: Final = """
-SELECT relname, format('GRANT %s ON %s %I TO %s%s', privilege_type,
-  CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, relname,
+SELECT relname, format('%s %I', CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, relname),
   CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
-  CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-FROM pg_class, aclexplode(relacl)
-WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S') AND grantee <> relowner
+  privilege_type, is_grantable
+FROM pg_class LEFT JOIN LATERAL aclexplode(relacl) ON grantee <> relowner
+WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'S')
 """
-"""Each table or sequence on which somebody else has a right, and the statement that grants it."""
+"""The rights of others on each table and sequence. Without such rights: one row, without a privilege."""
 
 
-async def _grant(driver: Any, rights: Sequence[Any]) -> None:
-    """Grants what others had, on what there still is."""
-    there = {name for (name,) in await driver.fetch(_RELATIONS)}
-    for name, statement in rights:
-        if name in there:
-            await driver.execute(statement)
+async def _rights(connection: AsyncConnection) -> Sequence[Any]:
+    return (await connection.execute(text(_RIGHTS))).all()
 
 
-_RELATIONS: Final = "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+async def _give_back(connection: AsyncConnection, rights: Sequence[Any]) -> None:
+    """Gives others the rights that they had, on what there was and still is, and no others."""
+    before = {name for name, *_ in rights}
+    now = [right for right in await _rights(connection) if right[0] in before]
+    driver = await _driver(connection)
+    for _, on, grantee, privilege, _ in now:  # by default, new tables may have some
+        if privilege is not None:
+            await driver.execute(f"REVOKE {privilege} ON {on} FROM {grantee}")
+    there = {name for name, *_ in now}
+    for name, on, grantee, privilege, may_grant in rights:
+        if name in there and privilege is not None:
+            option = " WITH GRANT OPTION" if may_grant else ""
+            await driver.execute(f"GRANT {privilege} ON {on} TO {grantee}{option}")

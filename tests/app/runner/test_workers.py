@@ -256,6 +256,22 @@ async def test_a_process_waits_for_a_database_that_is_not_there_when_it_starts(
 
 
 @pytest.mark.long
+async def test_a_process_that_waited_for_a_database_and_then_cannot_start_does_not_end_as_if_all_was_done(
+    tmp_path: Path,
+) -> None:
+    with PostgresServer() as own, workers() as all_of_them:
+        url = own.create_database()
+        await run(url, "CREATE TABLE bots (of_another_program INTEGER)")
+        own.stop()
+        worker = Worker(url, tmp_path, "--until-empty")
+        all_of_them.append(worker)
+        await until(lambda: any("does not answer" in one for one in worker.said) or worker._is_over())
+        own.start()
+        assert await worker.wait() == 1
+        assert any("the service cannot start" in one for one in worker.said)
+
+
+@pytest.mark.long
 async def test_a_process_answers_its_probes_while_it_waits_for_a_migration(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ import os
 import resource
 import sqlite3
 import zipfile
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -152,41 +153,85 @@ async def test_nothing_is_overwritten_unasked(database_url: str, other_url: str,
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-async def test_what_others_have_beside_our_tables_survives_a_restore(
-    postgres: PostgresServer, tmp_path: Path
-) -> None:
-    file = tmp_path / "games.zip"
+@pytest.fixture
+async def shared(postgres: PostgresServer, tmp_path: Path) -> AsyncIterator[SimpleNamespace]:
+    """A database whose tables belong to a role without further rights, with another role that may log in."""
     with fresh_database(postgres) as url:
+        name = url.rpartition("/")[2]
+        ours, other = f"svc_{name}", f"analyst_{name}"
+        await run(url, *(f"CREATE ROLE {role} LOGIN" for role in (ours, other)))
+        await run(url, f"GRANT ALL ON SCHEMA public TO {ours}")
+        url = url.replace("postgres@", f"{ours}@")
         async with calling(url) as caller:
             await caller.played(count=1)
+        file = tmp_path / "games.zip"
         await typed("backup", file, "--database-url", url)
-        role = f"analyst_{url.rpartition('/')[2]}"
-        await run(
-            url,
-            f"CREATE ROLE {role}",
-            f"GRANT SELECT ON games TO {role} WITH GRANT OPTION",
-            "GRANT SELECT ON events TO PUBLIC",
-            "CREATE VIEW notes AS SELECT 1 AS note",
-            "CREATE VIEW finished AS SELECT count(*) AS n FROM games",
-        )
-        before = await everything(url)
         words = ("restore", file, "--replace", "--database-url", url)
-        said = await refused(*words)
-        assert "view finished depends on table games" in said
-        assert await everything(url) == before
-        await run(url, "DROP VIEW finished")
-        await typed(*words)
-        engine = create_async_engine(url)
-        async with engine.connect() as connection:
-            rights = sa.text(
-                f"""SELECT has_table_privilege('{role}', 'games', 'SELECT WITH GRANT OPTION'),
-                has_table_privilege('{role}', 'games', 'UPDATE'),
-                has_table_privilege('{role}', 'events', 'SELECT'), (SELECT note FROM notes)"""
-            )
-            assert tuple((await connection.execute(rights)).one()) == (True, False, True, 1)
-        await engine.dispose()
-        assert await everything(url) == before
-        await run(url, f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+        yield SimpleNamespace(url=url, ours=ours, other=other, words=words)
+        admin = url.replace(f"{ours}@", "postgres@")
+        await run(admin, f"DROP OWNED BY {other}", f"DROP OWNED BY {ours}", f"DROP ROLE {ours}, {other}")
+
+
+async def test_what_others_have_beside_our_tables_survives_a_restore(shared: SimpleNamespace) -> None:
+    await run(
+        shared.url,
+        f"GRANT SELECT ON games TO {shared.other} WITH GRANT OPTION",
+        "GRANT SELECT ON events TO PUBLIC",
+        # What others would be granted of every new table.
+        f"ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO {shared.other}",
+        f"ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO {shared.other}",
+        "CREATE VIEW notes AS SELECT 1 AS note",
+        "CREATE VIEW finished AS SELECT count(*) AS n FROM games",
+    )
+    before = await everything(shared.url)
+    assert "view finished depends on table games" in await refused(*shared.words)
+    await run(shared.url, "DROP VIEW finished", "ALTER TABLE games ENABLE ROW LEVEL SECURITY")
+    assert "only some rows of games" in await refused(*shared.words)
+    await run(shared.url, "ALTER TABLE games DISABLE ROW LEVEL SECURITY")
+    assert await everything(shared.url) == before
+    await typed(*shared.words)
+    assert await everything(shared.url) == before
+    engine = create_async_engine(shared.url)
+    async with engine.connect() as connection:
+        rights = sa.text(
+            """SELECT relname, acl.privilege_type, acl.is_grantable, grantee = 0
+            FROM pg_class, aclexplode(relacl) AS acl
+            WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'S') AND grantee <> relowner"""
+        )
+        assert sorted(tuple(row) for row in await connection.execute(rights)) == [
+            ("events", "SELECT", False, True),
+            ("games", "SELECT", True, False),
+        ]
+        assert (await connection.execute(sa.text("SELECT note FROM notes"))).scalar_one() == 1
+    await engine.dispose()
+
+
+async def test_no_database_is_replaced_that_another_role_uses(shared: SimpleNamespace) -> None:
+    before = await everything(shared.url)
+    engine = create_async_engine(shared.url.replace(f"{shared.ours}@", f"{shared.other}@"))
+    async with engine.connect():
+        assert "in use by 1 session:" in await refused(*shared.words)
+    await engine.dispose()
+    assert await everything(shared.url) == before
+
+
+async def test_a_restore_by_who_may_not_drop_the_tables_is_refused_in_a_sentence(
+    shared: SimpleNamespace,
+) -> None:
+    words = [str(word).replace(f"{shared.ours}@", f"{shared.other}@") for word in shared.words]
+    await run(shared.url, f"GRANT SELECT ON alembic_version TO {shared.other}")
+    said = await refused(*words)
+    assert "must be owner of table" in said
+    assert "the database refuses us" in said
+
+
+async def test_a_database_that_a_newer_release_has_migrated_is_not_replaced(shared: SimpleNamespace) -> None:
+    await run(
+        shared.url, "CREATE TABLE next_release (n INTEGER)", "UPDATE alembic_version SET version_num = 'f'"
+    )
+    said = await refused(*shared.words)
+    assert "a newer release has migrated it" in said
+    assert "restore into an empty database" in said
 
 
 async def test_the_file_that_a_link_leads_to_is_replaced_and_not_the_link(tmp_path: Path) -> None:
