@@ -195,8 +195,11 @@ class Server(uvicorn.Server):
         for server in self.servers:
             await stop_listening(server)
         # Ends open streams, which the wait for open requests would otherwise wait for.
-        self._app.state.lifecycle.drain()
+        lifecycle = self._app.state.lifecycle
+        lifecycle.drain()
         await super().shutdown(sockets)
+        if lifecycle.fault is not None:
+            raise lifecycle.fault
 
     def stop(self) -> None:
         """Makes ``serve`` return: WebSockets are closed with 1012, and open requests may finish."""
@@ -224,9 +227,6 @@ async def serve(app: FastAPI, settings: Settings, on_bound: Callable[[str], None
     finally:
         for sock in sockets:
             sock.close()
-    composition = getattr(app.state, "composition", None)
-    if composition is not None and composition.lifecycle.fault is not None:
-        raise composition.lifecycle.fault
 
 
 def tune_interpreter() -> None:

@@ -6,7 +6,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,14 @@ TAKEOVERS = 5
 class Worker:
     """``interintent work`` as an operator starts it."""
 
-    def __init__(self, database_url: str, directory: Path, *arguments: str) -> None:
-        command = ["work", "--database-url", database_url, "--max-games", str(PLACES), *arguments]
-        self.process = forked.start(command, cwd=directory)
+    def __init__(
+        self,
+        database_url: str,
+        directory: Path,
+        *arguments: str,
+        command: Sequence[str] = ("work", "--max-games", str(PLACES)),
+    ) -> None:
+        self.process = forked.start([*command, "--database-url", database_url, *arguments], cwd=directory)
         self.said: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -256,14 +261,15 @@ async def test_a_process_waits_for_a_database_that_is_not_there_when_it_starts(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("command", [("work", "--until-empty"), ("serve", "--port", "0")])
 async def test_a_process_that_waited_for_a_database_and_then_cannot_start_does_not_end_as_if_all_was_done(
-    tmp_path: Path,
+    tmp_path: Path, command: Sequence[str]
 ) -> None:
     with PostgresServer() as own, workers() as all_of_them:
         url = own.create_database()
         await run(url, "CREATE TABLE bots (of_another_program INTEGER)")
         own.stop()
-        worker = Worker(url, tmp_path, "--until-empty")
+        worker = Worker(url, tmp_path, command=command)
         all_of_them.append(worker)
         await until(lambda: any("does not answer" in one for one in worker.said) or worker._is_over())
         own.start()
