@@ -1,18 +1,21 @@
 """The command ``dataset``."""
 
+import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from agents.llm.fields import as_text
+from agents.llm.options import STEPS
 from app.base.errors import Unfinished
 from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
 from app.cli.database import finished_games, on_database, read_settings, run_or_fail
-from app.cli.report import fail_without_games, note_games
+from app.cli.report import fail_without_games, first_names, note_games
 from app.cli.terminal import (
     byte_bar,
     count_bar,
@@ -24,11 +27,12 @@ from app.cli.terminal import (
     refuse_input,
 )
 from app.evaluations.rater_work import RaterWorkReader
-from app.files.games import Unusable, bundles, games_in
+from app.files.games import NOT_OVER, Unusable, bundles, games_in
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.replays import sizes
 from app.models.recording import InvalidAnswers, Recording
 from app.store.call import Call
+from app.store.games import OPEN
 from app.store.rows import BatchRow
 from engine.errors import AvalonError, CorruptLog
 from engine.events import RolesDealt
@@ -37,7 +41,7 @@ from evaluators.dataset.rows import Row, game_rows
 from evaluators.dataset.writing import TableWriter
 from evaluators.ground.anew import KnownGames
 from evaluators.ground.items import Variant
-from evaluators.ground.provenance import package_version
+from evaluators.ground.provenance import AgentProvenance, package_version
 from evaluators.ground.turns import Game
 from evaluators.judges.statement_scores import SpeechJudgement
 from evaluators.report.builder import Answered
@@ -132,11 +136,14 @@ def dataset_command(
                                 answered.get(_id(game), ()),
                             )
                             if its is not None and recorded is not None:
-                                writer.add({"calls": recorded.of(its)})
+                                made.add_calls(its, recorded.of(its), writer)
             for name in batch or ():
                 run_or_fail(_of_batch(name, database_url, made, writer, raters_of or ()))
             made.finish(writer)
         note_games(made.left_out, made.named)
+        if made.without_calls:
+            count = len(made.without_calls)
+            note(f"without calls to models: {count} × game{first_names(made.without_calls, count)}")
         if not made.games:
             fail_without_games("write", made.left_out)
         about = About(
@@ -148,6 +155,7 @@ def dataset_command(
             sorted(made.agents),
             made.left_out,
             made.served,
+            made.without_calls,
         )
         for file, text in (
             ("README.md", card(about)),
@@ -206,6 +214,8 @@ class _Written:
         self.profiles: set[str] = set()
         self.agents: set[str] = set()
         self.served: dict[str, set[str]] = {}
+        self.without_calls: list[str] = []
+        """Games of models of which no call was found."""
         self._known = KnownGames()
         self._forks: list[Row] = []
         """Rows of ``games`` that wait until it is known whether reports count the game."""
@@ -245,6 +255,12 @@ class _Written:
             del tables["games"]
         writer.add(tables)
         return game
+
+    def add_calls(self, game: Game, rows: Sequence[Row], writer: TableWriter) -> None:
+        """Writes the calls of a game."""
+        writer.add({"calls": rows})
+        if not rows and game.provenance is not None and game.provenance.models:
+            self.without_calls.append(game.id)
 
     def finish(self, writer: TableWriter) -> None:
         """Writes what had to wait for all games."""
@@ -288,10 +304,13 @@ async def _of_batch(
                             work.answers.get(game_id, ()),
                         )
                         if its is not None:
-                            async for call in parts.models.calls.one_by_one(game_id):
-                                if call.key.attempt > 0:
-                                    writer.add({"calls": [_call(game_id, call)]})
+                            stored = parts.models.calls.one_by_one(game_id)
+                            rows = [_call(game_id, call) async for call in stored if _is_used(call)]
+                            made.add_calls(its, rows, writer)
                     advance(done, len(ids))
+        for status in (*OPEN, "failed", "cancelled"):
+            for game_id in await parts.store.ids(name, status=(status,)):
+                made.take(Unusable(game_id, NOT_OVER if status in OPEN else status), writer)
 
 
 async def _stored(parts: "Composition", game_id: str, batch: BatchRow) -> Game | Unusable:
@@ -304,37 +323,80 @@ async def _stored(parts: "Composition", game_id: str, batch: BatchRow) -> Game |
 
 
 class _Calls:
-    """Recorded calls: of one file by the games' seeds and the models that answered, of a folder by the games'
-    ids.
+    """Recorded calls: of one file by the games' seeds and what the calls say of their game, of a folder by
+    the games' ids.
     """
 
     def __init__(self, path: Path) -> None:
         self._files = {file.stem: file for file in path.rglob("*.ndjson")} if path.is_dir() else None
         self._recording = Recording() if self._files is not None else Recording.read(path)
 
-    def of(self, game: Game) -> Iterator[Row]:
+    def of(self, game: Game) -> list[Row]:
         """The calls of a game. Raises InvalidAnswers for a file of a folder that cannot be read."""
         if self._files is None:
             seed = next((event.seed for event in game.log if isinstance(event, RolesDealt)), None)
             stored = self._recording.calls(str(seed))
             if not _answered_in(game, stored.values()):
-                stored = {}  # of a game with the same seed that other models played
+                stored = {}  # of a game with the same seed that was played under another condition
         else:
             file = self._files.get(game.id)
             stored = {} if file is None else Recording.read(file).calls(game.id)
-        for key in sorted(stored, key=astuple):
-            yield _call(game.id, stored[key])
+        return [_call(game.id, stored[key]) for key in sorted(stored, key=astuple) if _is_used(stored[key])]
 
 
-def _answered_in(game: Game, calls: Iterable[Call]) -> bool:
-    """Whether these calls name the models that the game's provenance names; True where it names none."""
-    if game.provenance is None:
-        return True
-    served: dict[int, set[str]] = {}
-    for call in calls:
-        if call.text is not None:
-            served.setdefault(call.seat, set()).add(call.model)
-    return served == {agent.seat: set(agent.served) for agent in game.provenance.agents if agent.served}
+def _is_used(call: Call) -> bool:
+    """Whether the call was asked by its game as it was played: it was not put aside."""
+    return call.key.attempt > 0
+
+
+def _answered_in(game: Game, calls: Collection[Call]) -> bool:
+    """Whether these calls fit the game: its models and steps as its provenance names them, and most of the
+    speeches that they were asked for.
+    """
+    used = [call for call in calls if _is_used(call)]
+    if game.provenance is not None:
+        served: dict[int, set[str]] = {}
+        for call in calls:
+            if call.text is not None:
+                served.setdefault(call.seat, set()).add(call.model)
+        agents = {agent.seat: agent for agent in game.provenance.agents}
+        if served != {seat: set(agent.served) for seat, agent in agents.items() if agent.served}:
+            return False
+        if not all(call.seat in agents and _asks(agents[call.seat], call.key.step) for call in used):
+            return False
+    asked = {call.key.request_id for call in used}
+    texts: dict[int, set[str]] = {}
+    for call in used:
+        if call.value is not None:
+            texts.setdefault(call.seat, set()).update(_texts(json.loads(call.value)))
+    turns = [turn for turn in game.turns if turn.request_id in asked and turn.defaulted is None]
+    spoken = sum(turn.text in texts.get(turn.seat, ()) for turn in turns)
+    return not turns or 2 * spoken > len(turns)
+
+
+def _asks(agent: AgentProvenance, step: str) -> bool:
+    """Whether an agent with this mechanism asks questions of this step."""
+    match agent.mechanism:
+        case "one_pass" | "compact":
+            speaking = {"one_pass", "compact"}
+        case "two_pass":
+            speaking = {"first_pass", "second_pass"}
+        case _:
+            speaking = set(_SPEAKING if agent.steps is None else agent.steps or ("direct",))
+    return _SPEAKING.intersection(step.split("+")) <= speaking
+
+
+_SPEAKING: Final = frozenset({*STEPS, "direct", "one_pass", "compact", "first_pass", "second_pass"})
+"""The steps by which mechanisms differ: those of speaking turns."""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts of an answer as they are in logs."""
+    if isinstance(value, str):
+        yield as_text(value).strip()
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
 
 
 def _call(game_id: str, call: Call) -> Row:

@@ -59,7 +59,7 @@ from evaluators.report.tables import as_csv as as_csv_text
 from evaluators.statistics.figures import Figure
 from evaluators.study.notes import notes_of
 
-__all__ = ["commands", "fail_without_games", "note_games", "questions_of", "read_split"]
+__all__ = ["commands", "fail_without_games", "first_names", "note_games", "questions_of", "read_split"]
 
 commands = typer.Typer()
 
@@ -304,7 +304,7 @@ def _note_passed_over(builder: ReportBuilder) -> None:
     if lost:
         ending = f" is {DAMAGED}"
         rows = [why.removesuffix(ending) for _, why in builder.left_out if why.endswith(ending)]
-        note(f"left out: {lost} × judgement or answer {DAMAGED}{_first_names(rows, lost)}")
+        note(f"left out: {lost} × judgement or answer {DAMAGED}{first_names(rows, lost)}")
     if excluded := builder.exclusion_words():
         note(f"excluded: {excluded}")
     elif not builder.games:
@@ -330,7 +330,7 @@ def _check_contrasts(builder: ReportBuilder, *, of_study: bool = False) -> None:
 def note_games(reasons: Counter[str], names: Mapping[str, Sequence[str]]) -> None:
     """Prints the most common reasons why games were left out, each with the names of the first games."""
     for why, count in reasons.most_common(5):
-        note(f"passed over: {count} × {why}{_first_names(names.get(why, ()), count)}")
+        note(f"passed over: {count} × {why}{first_names(names.get(why, ()), count)}")
 
 
 def fail_without_games(purpose: str, reasons: Mapping[str, int]) -> NoReturn:
@@ -339,7 +339,7 @@ def fail_without_games(purpose: str, reasons: Mapping[str, int]) -> NoReturn:
     fail(f"no finished game to {purpose}{hint}")
 
 
-def _first_names(names: Sequence[str], count: int) -> str:
+def first_names(names: Sequence[str], count: int) -> str:
     """The first of ``count`` names, in brackets."""
     shown = ", ".join(names[:NAMED])
     return f" ({shown}{', …' if count > NAMED else ''})" if shown else ""

@@ -31,7 +31,7 @@ from evaluators.errors import Unmeasurable
 from evaluators.ground.provenance import PROVENANCE, Provenance
 from evaluators.ground.turns import Game, read_game
 
-__all__ = ["Bundle", "Unusable", "bundles", "games_in", "is_ours"]
+__all__ = ["NOT_OVER", "Bundle", "Unusable", "bundles", "games_in", "is_ours"]
 
 GAMES: Final = 25
 """Games in a bundle."""

@@ -48,7 +48,8 @@ class JudgementFile:
 
 def read_judgements(path: Path) -> JudgementFile:
     """The judgements of a file; a rater without a kind counts as a person. A row with ``statements`` is what
-    a judge found in a speech. Raises UnreadableFile, OSError.
+    a judge found in a speech. Of several rows about the same, the last counts. Raises UnreadableFile,
+    OSError.
     """
     text = _read(path)
     numbered: Iterable[tuple[int, Mapping[str, Any]]]
@@ -57,11 +58,12 @@ def read_judgements(path: Path) -> JudgementFile:
     else:
         numbered = _rows(path, text, "judgements")
     rows = []
-    spoken: list[StatementsRow] = []
+    spoken: dict[tuple[str, str, str, int], StatementsRow] = {}
     for line, values in numbered:
         try:
             if "statements" in values:
-                spoken.append(_spoken(values))
+                found = _spoken(values)
+                spoken[found.rater, found.game_id, found.request_id, found.turn] = found
                 continue
             intention = normalise(str(values["intention"])) or str(values["intention"])
             rows.append(
@@ -88,7 +90,7 @@ def read_judgements(path: Path) -> JudgementFile:
         except ValueError as fault:
             raise UnreadableFile(f"{path}:{line}: {fault}") from None
     statements: dict[str, list[SpeechJudgement]] = {}
-    for one in spoken_from(spoken):
+    for one in spoken_from(list(spoken.values())):
         statements.setdefault(one.key.game_id, []).append(one)
     try:
         return JudgementFile(by_game(judgements_from(rows)), judges_in(rows), statements)
@@ -145,10 +147,13 @@ _OF_RATER: Final = frozenset({"rater", "kind", "variant", "dimension"})
 
 def read_answers(path: Path) -> dict[str, list[Answered]]:
     """The answers of a file by game, with samples joined. A rater without a kind is a program, and one with
-    several kinds is no person. Raises UnreadableFile, OSError.
+    several kinds is no person. As over HTTP, a later body's answers take the place of those above; the lines
+    with single answers are one body. Raises UnreadableFile, also for a sample that a body gives twice;
+    OSError.
     """
     kinds: dict[str, RaterKind] = {}
-    by_rater: dict[tuple[str, str, bytes], list[AnswerRow]] = {}
+    by_rater: dict[tuple[str, str, bytes], dict[tuple[str, int], AnswerRow]] = {}
+    given: set[tuple[Any, ...]] = set()
     for line, values in _rows(path, _read(path), "answers"):
         try:
             rater, kind = values.get("rater", "answers"), values.get("kind", "program")
@@ -158,10 +163,12 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
                 raise ValueError(f"kind must be {', '.join(get_args(RaterKind))}, got {kind!r}")
             if kinds.get(str(rater), "human") == "human":
                 kinds[str(rater)] = kind
-            variant = VariantSpec.model_validate(values.get("variant", {})).model_dump(mode="json")
-            answers = values.get("answers")
+            given_variant = VariantSpec.model_validate(values.get("variant", {}))
+            # Reports have figures with and without the filter on what was followed.
+            variant = {**given_variant.model_dump(mode="json"), "followed": False}
+            answers, body = values.get("answers"), line
             if answers is None:
-                answers = [{k: v for k, v in values.items() if k not in _OF_RATER}]
+                answers, body = [{k: v for k, v in values.items() if k not in _OF_RATER}], 0
             for item in answers:
                 answer = AnswerSpec.model_validate(item)
                 parts = parse_id(answer.item_id)
@@ -177,7 +184,14 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
                     confidence=answer.confidence,
                 )
                 key = (str(rater), parts.dimension, orjson.dumps(variant))
-                by_rater.setdefault(key, []).append(row)
+                sample = (answer.item_id, answer.sample)
+                if (body, key, sample) in given:
+                    raise ValueError(
+                        f"sample {answer.sample} of {answer.item_id} by {rater} was given above: remove one, "
+                        "number samples, or put corrections into a later body of POST /evaluations"
+                    )
+                given.add((body, key, sample))
+                by_rater.setdefault(key, {})[sample] = row
         except UnknownItem as fault:
             raise UnreadableFile(f"{path}:{line}: {fault}") from None
         except ValidationError as fault:
@@ -189,7 +203,7 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
     by_id: dict[str, list[Answered]] = {}
     for (rater, dimension, variant_text), rows in by_rater.items():
         for game_id, answered in answered_by_game(
-            rater, dimension, orjson.loads(variant_text), rows, kinds[rater]
+            rater, dimension, orjson.loads(variant_text), rows.values(), kinds[rater]
         ).items():
             by_id.setdefault(game_id, []).append(answered)
     return by_id

@@ -214,7 +214,7 @@ def read_whole(file: Path) -> tuple[Recording, Signature, int]:
     """The answers of a file, their signature, and the size of their lines in bytes.
 
     An incomplete last line is ignored: the process was killed while it wrote that line. Raises
-    InvalidAnswers.
+    InvalidAnswers, also for lines after the signature: whoever goes on writing would remove them.
     """
     recording, signature, whole = Recording(), Signature(), 0
     try:
@@ -228,6 +228,12 @@ def read_whole(file: Path) -> tuple[Recording, Signature, int]:
                         if not signature.fits(values):
                             raise InvalidAnswers(
                                 f"{file} was altered: its last line does not match the others"
+                            )
+                        if any(map(bytes.strip, lines)):
+                            raise InvalidAnswers(
+                                f"{file} goes on after its end, line {number}: several files were joined. "
+                                f"Keep them apart: head -n {number} gives the first, tail -n +{number + 1} "
+                                "the rest"
                             )
                         break
                     if "aside" in values:

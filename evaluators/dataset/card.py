@@ -30,6 +30,8 @@ class About:
     """Games that were left out, by reason."""
     served: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By model as asked, the models that answered."""
+    without_calls: Sequence[str] = ()
+    """Games of models that have no row in ``calls``, though calls were given."""
 
 
 _SEEN_BY: Final[Mapping[Audience, str]] = {
@@ -116,10 +118,17 @@ def _body(about: About) -> Iterator[str]:
             yield f"- **{model} was served as {names}**: group by `served`, not by `model` alone"
     for reason, number in sorted(about.left_out.items()):
         yield f"- left out: {_number(number, 'game')}, {reason}"
+    if about.without_calls:
+        first = ", ".join(about.without_calls[:_NAMED])
+        more = ", …" if len(about.without_calls) > _NAMED else ""
+        yield f"- without calls to models: {_number(len(about.without_calls), 'game')} ({first}{more})"
     yield from _CAUTION
     for table in TABLES:
         yield from _columns(table)
 
+
+_NAMED: Final = 5
+"""The most games that are named."""
 
 _CAUTION: Final = (
     "",

@@ -420,6 +420,29 @@ def test_a_file_of_answers_that_was_changed_or_is_none_is_refused(tmp_path: Path
     assert len(Recording.read(file)) == len(lines) - 2
 
 
+@pytest.mark.parametrize("more", ["whole", "incomplete"])
+async def test_joined_files_of_answers_are_refused_and_left_as_they_are(tmp_path: Path, more: str) -> None:
+    parts = []
+    for seed in ("5", "7"):
+        part = AnswersFile(tmp_path / seed)
+        question = StoredQuestion(CallKey("1.1.vote.3", "vote", "", 1), [], Form("vote", {}), 0.8, 50)
+        reply = Reply("{}", {}, Usage(1, 0, 9, True), 0, 0, "fake", "stop", 1)
+        await part.keep(seed, answered(question, "m1", reply, whole=True))
+        part.close()
+        parts.append((tmp_path / seed).read_bytes())
+    whole = parts[0] + (parts[1] if more == "whole" else parts[1][:40])
+    file = tmp_path / "all"
+    file.write_bytes(whole)
+    for read in (Recording.read, AnswersFile):
+        with pytest.raises(InvalidAnswers, match=r"after its end, line 2: .* head -n 2 .* tail -n \+3"):
+            read(file)
+    assert file.read_bytes() == whole
+    # A blank line that an editor added is nothing to lose.
+    file.write_bytes(parts[0] + b"\n")
+    AnswersFile(file).close()
+    assert file.read_bytes() == parts[0]
+
+
 async def test_a_file_of_answers_keeps_what_was_paid_for_tries(tmp_path: Path) -> None:
     file, key = tmp_path / "answers", CallKey("1.1.vote.3", "vote", "", 1)
     question = StoredQuestion(key, [Message("user", "Vote.")], Form("vote", {}), 0.8, 50)

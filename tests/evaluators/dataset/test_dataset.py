@@ -13,7 +13,10 @@ from typing import Any
 import pandas
 import pyarrow.parquet
 import pytest
+from sqlalchemy import update
 
+from app.models.recording import AnswersFile
+from app.store.tables import games as stored_games
 from engine.actions import Reconsider, SeatAction
 from engine.events import ActionDefaulted, TeamConfirmed, TeamProposed, UtteranceMade
 from engine.intentions import IMPACTFUL_RELEASE
@@ -24,7 +27,7 @@ from evaluators.dataset.columns import TABLES
 from evaluators.dataset.rows import game_rows
 from evaluators.dataset.writing import TableWriter, file_of
 from evaluators.ground.turns import read_game
-from tests.app.calling import PROJECT
+from tests.app.calling import PROJECT, calling
 from tests.app.evaluations.test_evaluations_api import deal, judged
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.typed import interintent
@@ -417,6 +420,86 @@ async def test_the_calls_of_simulated_games_come_from_the_file_of_their_answers(
     assert pandas.read_parquet(both / "calls.parquet").game_id.tolist() == calls.game_id.tolist()
     [seat] = pandas.read_parquet(folder / "seats.parquet").query("agent == 'llm'").itertuples()
     assert (seat.mechanism, seat.model, list(seat.served)) == ("direct", "fake", ["fake"])
+
+
+TWO = {"mechanism": "two_pass"}
+
+
+async def test_games_of_the_same_deals_keep_the_calls_of_their_own_condition(tmp_path: Path) -> None:
+    async with faking() as fake:
+        for mechanism in ("direct", "one_pass"):
+            done = await asyncio.to_thread(
+                interintent,
+                *("simulate", "-n", 1, "--seed", 7, "--agents", "llm", "--mechanism", mechanism),
+                *("--model", "fake", "--base-url", f"{fake.url}/v1"),
+                *("--out", tmp_path / mechanism, "--answers", tmp_path / f"{mechanism}.answers"),
+            )
+            assert done.exit_code == 0, done.output
+    # Games of the same deal: the same agents say something else, and another mechanism says the same.
+    (game,) = read(tmp_path / "direct")
+    lines = [json.loads(line) for line in (tmp_path / "direct").read_text().splitlines()[:-1]]
+    for name, type_, change in (
+        ("g_speech", "utterance_made", lambda event: event | {"text": "No."}),
+        (
+            "g_mechanism",
+            "provenance",
+            lambda event: event | {"agents": [one | TWO for one in event["agents"]]},
+        ),
+    ):
+        changed = [change(event) if event["type"] == type_ else event for event in lines]
+        text = "".join(f"{json.dumps(event | {'game': name})}\n" for event in changed)
+        (tmp_path / name).write_text(text)
+    others = ["g_speech", "g_mechanism"]
+    (one_pass,) = read(tmp_path / "one_pass")
+    sources = [tmp_path / name for name in ("direct", "one_pass", *others)]
+    for mechanism, its, without in (
+        ("direct", game.id, [one_pass.id, *others]),
+        ("one_pass", one_pass.id, [game.id, *others]),
+    ):
+        folder = tmp_path / f"{mechanism}.data"
+        done = interintent("dataset", folder, *sources, "--calls", tmp_path / f"{mechanism}.answers")
+        assert done.exit_code == 0, done.output
+        assert set(pandas.read_parquet(folder / "calls.parquet").game_id) == {its}
+        assert f"without calls to models: 3 × game ({', '.join(without)})" in " ".join(done.stderr.split())
+        assert (
+            f"- without calls to models: 3 games ({', '.join(without)})" in (folder / "README.md").read_text()
+        )
+
+
+async def test_calls_that_were_put_aside_are_in_no_table(tmp_path: Path) -> None:
+    games, answers, folder = tmp_path / "games.ndjson", tmp_path / "answers.ndjson", tmp_path / "data"
+    agents = "llm,scripted,scripted,scripted,scripted"
+    async with faking() as fake:
+        done = await asyncio.to_thread(
+            interintent,
+            *("simulate", "-n", 1, "--seed", 7, "--agents", agents, "--mechanism", "direct", "--out", games),
+            *("--model", "fake", "--base-url", f"{fake.url}/v1", "--answers", answers),
+        )
+    assert done.exit_code == 0, done.output
+    kept = AnswersFile(answers)
+    calls = kept.recording.calls("7")
+    used = len(calls)
+    first = next(iter(calls.values()))
+    await kept.keep("7", replace(first, key=await kept.key_of_try("7", first.key)))
+    kept.close()
+    assert interintent("dataset", folder, games, "--calls", answers).exit_code == 0
+    attempts = pandas.read_parquet(folder / "calls.parquet").attempt
+    assert len(attempts) == used
+    assert attempts.min() == 1
+
+
+async def test_games_of_a_batch_that_did_not_finish_are_left_out_by_name(tmp_path: Path) -> None:
+    url, folder = f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path / "data"
+    async with calling(url) as caller:
+        batch, [stays, goes] = await caller.played(count=2)
+        async with caller.services.database.write_engine.begin() as connection:
+            query = update(stored_games).where(stored_games.c.game_id == goes)
+            await connection.execute(query.values(status="cancelled"))
+    done = await asyncio.to_thread(interintent, "dataset", folder, "--batch", batch, "--database-url", url)
+    assert done.exit_code == 0, done.output
+    assert f"passed over: 1 × cancelled ({goes})" in " ".join(done.stderr.split())
+    assert "- left out: 1 game, cancelled" in (folder / "README.md").read_text()
+    assert list(pandas.read_parquet(folder / "games.parquet").game_id) == [stays]
 
 
 def test_older_exports_and_foreign_records_give_what_they_have_and_nulls_for_the_rest(tmp_path: Path) -> None:
