@@ -147,13 +147,12 @@ _OF_RATER: Final = frozenset({"rater", "kind", "variant", "dimension"})
 
 def read_answers(path: Path) -> dict[str, list[Answered]]:
     """The answers of a file by game, with samples joined. A rater without a kind is a program, and one with
-    several kinds is no person. As over HTTP, a later body's answers take the place of those above; the lines
-    with single answers are one body. Raises UnreadableFile, also for a sample that a body gives twice;
-    OSError.
+    several kinds is no person. As over HTTP, a later body's answers to an item take the place of all those
+    above; the lines with single answers are one body. Raises UnreadableFile, also for a sample that a body
+    gives twice; OSError.
     """
     kinds: dict[str, RaterKind] = {}
-    by_rater: dict[tuple[str, str, bytes], dict[tuple[str, int], AnswerRow]] = {}
-    given: set[tuple[Any, ...]] = set()
+    by_rater: dict[tuple[str, str, bytes], dict[str, tuple[int, dict[int, AnswerRow]]]] = {}
     for line, values in _rows(path, _read(path), "answers"):
         try:
             rater, kind = values.get("rater", "answers"), values.get("kind", "program")
@@ -184,14 +183,16 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
                     confidence=answer.confidence,
                 )
                 key = (str(rater), parts.dimension, orjson.dumps(variant))
-                sample = (answer.item_id, answer.sample)
-                if (body, key, sample) in given:
+                of_rater = by_rater.setdefault(key, {})
+                given_in, samples = of_rater.get(answer.item_id, (body, {}))
+                if given_in != body:
+                    samples = {}
+                if answer.sample in samples:
                     raise ValueError(
                         f"sample {answer.sample} of {answer.item_id} by {rater} was given above: remove one, "
                         "number samples, or put corrections into a later body of POST /evaluations"
                     )
-                given.add((body, key, sample))
-                by_rater.setdefault(key, {})[sample] = row
+                of_rater[answer.item_id] = (body, {**samples, answer.sample: row})
         except UnknownItem as fault:
             raise UnreadableFile(f"{path}:{line}: {fault}") from None
         except ValidationError as fault:
@@ -203,7 +204,11 @@ def read_answers(path: Path) -> dict[str, list[Answered]]:
     by_id: dict[str, list[Answered]] = {}
     for (rater, dimension, variant_text), rows in by_rater.items():
         for game_id, answered in answered_by_game(
-            rater, dimension, orjson.loads(variant_text), rows.values(), kinds[rater]
+            rater,
+            dimension,
+            orjson.loads(variant_text),
+            [row for _, samples in rows.values() for row in samples.values()],
+            kinds[rater],
         ).items():
             by_id.setdefault(game_id, []).append(answered)
     return by_id

@@ -71,6 +71,7 @@ def test_a_later_body_of_answers_takes_the_place_of_an_earlier_one(tmp_path: Pat
         (
             [_body(first), _body(second)],
             [_body(first), _body(second, regrade_of="e_1")],
+            [_body(first, {**first, "sample": 2}, {**first, "sample": 3}), _body(second)],
             [_body(first), _body(second, variant={"followed": True})],
             [{**first, "kind": "human"}, _body(second)],
         )
