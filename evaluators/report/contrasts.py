@@ -686,11 +686,11 @@ def _sentence(difference: Difference, p: float, unit: Unit, level: float) -> str
     """What the difference says, in words."""
     if not difference.defined:
         return "nothing to compare: a level has no counts"
-    if isnan(difference.low):
-        return "one game in a level, or no spread: no interval and no test"
-    span = f"{_shown(difference.low, unit)} to {_shown(difference.high, unit)}{_points(unit)}"
     if isnan(p):
-        return f"no test: {span}"
+        return "one game or deal in a level: no interval and no test"
+    span = f"{_shown(difference.low, unit)} to {_shown(difference.high, unit)}{_points(unit)}"
+    if isnan(difference.low):
+        span = "no interval, since the difference has no spread"
     if level <= 0:
         return f"{SPENT}: {span} ({_p_shown(p)})"
     if p > level:

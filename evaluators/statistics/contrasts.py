@@ -129,8 +129,8 @@ def contrast(
     weights = _WEIGHTS[len(cells)]
     value = snapped(sum(weight * level for weight, level in zip(weights, levels, strict=True)))
     units = tuple(int(table.any(axis=1).sum()) for table in tables)
-    if isnan(value):
-        return Difference(levels, nan, nan, nan, nan, units, paired, "none")
+    if isnan(value) or min(units) < 2:
+        return Difference(levels, value, nan, nan, nan, units, paired, "none")
     errors = [shape.influence(table) for table in tables]
     low, high = _interval(kind, levels, tables, errors, weights, paired=paired, confidence=confidence)
     if len(cells) == 4:
@@ -311,17 +311,14 @@ def _interval(
     import numpy as np
 
     value = float(np.dot(weights, levels))
-    counted = [table.any(axis=1) for table in tables]
-    if min(int(there.sum()) for there in counted) < 2:
-        return nan, nan
     if kind in MEANS:
-        return _students(value, errors, weights, paired=paired, confidence=confidence)
+        return _students(levels, errors, weights, paired=paired, confidence=confidence)
     if not paired and len(tables) == 2 and all(map(_single, tables)):
         trials = [(int(table[:, 0].sum()), len(table)) for table in tables]
         return _score_limits(*trials[0], *trials[1], confidence)
     reach: list[tuple[float, float]] = []
-    for level, table, there in zip(levels, tables, counted, strict=True):
-        low, high = _of_level(kind, table[there], confidence)
+    for level, table in zip(levels, tables, strict=True):
+        low, high = _of_level(kind, table[table.any(axis=1)], confidence)
         reach.append((max(level - low, 0.0), max(high - level, 0.0)))
     down = [below if weight > 0 else above for weight, (below, above) in zip(weights, reach, strict=True)]
     up = [above if weight > 0 else below for weight, (below, above) in zip(weights, reach, strict=True)]
@@ -377,22 +374,26 @@ def _score(won: int, n: int, other: int, m: int, apart: float) -> float:
 
 
 def _students(
-    value: float, errors: "Sequence[Array]", weights: Sequence[int], *, paired: bool, confidence: float
+    levels: Sequence[float],
+    errors: "Sequence[Array]",
+    weights: Sequence[int],
+    *,
+    paired: bool,
+    confidence: float,
 ) -> tuple[float, float]:
-    """Student's interval: over pairs, or with Welch's degrees of freedom."""
+    """Student's interval: over pairs, or with Welch's degrees of freedom; nan where nothing differs."""
+    import numpy as np
     from scipy.special import stdtrit
 
-    if paired:
-        moved = sum(weight * error for weight, error in zip(weights, errors, strict=True))
-        variance, freedom = _spread(moved), moved.size - 1.0  # type: ignore[arg-type, union-attr]
-    else:
-        spreads = [_spread(error) for error in errors]
-        variance = sum(spreads)
-        below = sum(spread**2 / (error.size - 1) for spread, error in zip(spreads, errors, strict=True))
-        freedom = variance**2 / below if below else nan
-    if not variance > 0:
+    moved = [np.dot(weights, errors)] if paired else errors
+    # Games that do not differ may do so by rounding.
+    if max(float(np.abs(one).max()) for one in moved) <= 1e-12 * max(1.0, *map(abs, levels)):
         return nan, nan
-    half = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
+    spreads = [_spread(one) for one in moved]
+    variance = sum(spreads)
+    below = sum(spread**2 / (one.size - 1) for spread, one in zip(spreads, moved, strict=True))
+    half = float(stdtrit(variance**2 / below, (1 + confidence) / 2)) * sqrt(variance)
+    value = float(np.dot(weights, levels))
     return value - half, value + half
 
 
@@ -503,8 +504,6 @@ def _between(first: "Array", second: "Array", shape: _Shape, seed: int, drawn: i
     pooled = np.vstack([first, second])
     if _single(pooled):
         return _two_shares(int(first[:, 0].sum()), n, int(second[:, 0].sum()), m), "exact"
-    if n < 2 or m < 2:
-        return nan, "none"
     exact = comb(n + m, n) <= _WAYS
     deals = _every_deal(n + m, n) if exact else _deals(n + m, n, seed, drawn)
     squares = np.einsum("ij,ik->ijk", pooled, pooled).reshape(n + m, -1)
@@ -585,9 +584,7 @@ def _within_pairs(
     differing = np.abs(moves).any(axis=1)
     n = int(differing.sum())
     if n == 0:
-        return (1.0, "exact") if len(first) > 1 else (nan, "none")
-    if len(first) < 2:
-        return nan, "none"
+        return 1.0, "exact"
     if _single(first) and _single(second):
         return _mcnemar(int((moves[:, 0] < 0).sum()), n, len(first)), "exact"
     exact = n <= _EXACT
@@ -641,8 +638,6 @@ def _residuals(
 
     weights = np.array(_WEIGHTS[4], float)
     sizes = [len(error) for error in errors]
-    if min(sizes) < 2:
-        return nan, "none"
     if paired:
         n = sizes[0]
         given = value + n * (weights @ np.array(errors))

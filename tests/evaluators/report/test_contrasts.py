@@ -1,7 +1,7 @@
 """Contrasts of a report: the games' own counts, paired by deals, with and without excluded games."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -362,6 +362,26 @@ def test_a_question_is_answered_by_the_figure_that_decides_it() -> None:
         for game in games:
             builder.add(game)
         assert re.match(f".*{says}", make_report(builder).notes_on_gold[0])
+
+
+def test_a_difference_without_an_interval_says_why_and_keeps_its_p() -> None:
+    def scored(mood: str, seeds: Sequence[int]) -> Iterator[ReportedGame]:
+        for seed in seeds:
+            every = judged(replace(scripted_game(seed), id=f"{mood} {seed}"))
+            score = 4 if mood == "calm" else 2
+            judgements = [replace(one, think=score, speak=score) for one in every if one.rater == "ann"]
+            yield labelled(seed, mood, judgements=judgements)
+
+    def sentence(calm: Sequence[int], wild: Sequence[int]) -> str:
+        report = reported([*scored("calm", calm), *scored("wild", wild)], "mood=calm,wild")
+        told = row(report, "mean following score (think, both stages)", "all", "all", name="contrast_means")
+        assert told["difference"].low is None
+        return str(told["difference"].note)
+
+    assert sentence(CALM, WILD) == "+2.00: no interval, since the difference has no spread (p < 0.001)"
+    assert sentence(CALM, CALM) == "+2.00: no interval, since the difference has no spread (p 0.004)"
+    assert sentence(CALM, (9,)) == "one game or deal in a level: no interval and no test"
+    assert sentence(CALM, (1,)) == "one game or deal in a level: no interval and no test"
 
 
 def test_at_an_early_look_less_counts_as_found() -> None:

@@ -374,6 +374,15 @@ def test_what_cannot_be_told_is_nan() -> None:
     assert (single.value, single.units) == (pytest.approx(1 / 6), (1, 1))
     assert isnan(single.low)
     assert isnan(single.p_value)
+    # One game tells nothing of others, neither of who won nor beside many pairs.
+    for kind, one, many in (
+        ("share", (1, 1), (0, 1)),
+        ("share", (9, 10), (2, 10)),
+        ("mean", (4.0, 1), (2.0, 1)),
+    ):
+        for paired in (False, True):
+            alone = contrast((cell(one), cell(*[many] * 12)), kind, paired=paired)
+            assert (alone.units, isnan(alone.low), isnan(alone.p_value)) == ((1, 12), True, True)
     with pytest.raises(ValueError, match="sum"):
         contrast((cell((1,)), cell((2,))), "sum", paired=False)
     with pytest.raises(ValueError, match="got 3"):
@@ -388,6 +397,19 @@ def test_games_that_do_not_differ_claim_no_certainty() -> None:
     same = contrast((cell(*[(5, 10)] * 16), cell(*[(5, 10)] * 16)), "share", paired=True)
     assert same.low < 0 < same.high
     assert same.p_value == 1.0
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(("high", "low"), [(4.0, 2.0), (3.3, 2.1), (0.7, 0.2), (1e6 + 0.1, 0.3)])
+def test_means_of_games_that_do_not_differ_have_no_interval(high: float, low: float, paired: bool) -> None:
+    sizes = np.random.RandomState(1).randint(3, 41, (2, 16))
+    cells = [cell(*((mean * n, n) for n in row)) for mean, row in zip((high, low), sizes, strict=True)]
+    told = contrast(cells, "mean", paired=paired)
+    assert told.value == pytest.approx(high - low)
+    assert isnan(told.low)
+    assert isnan(told.high)
+    # That every game of one level is above those of the other is no chance.
+    assert told.p_value < 0.001
 
 
 def test_levels_that_differ_by_rounding_alone_do_not_differ() -> None:
