@@ -16,7 +16,7 @@ from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.columns import columns_of, pooled, read_conditions, read_contrasts, rule_set
-from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, range_of
+from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, is_compared, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, public_part
@@ -472,8 +472,13 @@ def test_a_plan_knows_every_figure_that_a_report_contrasts_by_its_name_and_range
         for mood in ("calm", "wild"):
             game = scripted_game(seed)
             games.append(labelled(seed, mood, judgements=judged(game), answers=[guessed(game, "r")]))
-    builder = ReportBuilder(contrasts=read_contrasts(["mood=calm,wild"]))
+    contrasts = read_contrasts(
+        ["mood=calm,wild", "mood=calm,wild where side=evil,loyal and role=merlin,assassin"]
+    )
+    builder = ReportBuilder(contrasts=contrasts[:1])
+    both = ReportBuilder(contrasts=contrasts)
     for game_ in games:
+        both.add(game_)
         builder.add(game_)
     planned = list(figures_of_cells(builder.contrasts[0]))
     report = make_report(builder)
@@ -486,6 +491,15 @@ def test_a_plan_knows_every_figure_that_a_report_contrasts_by_its_name_and_range
     assert all(one.paired for one in planned)
     for one in planned:
         assert range_of(one.name) == (one.unit, one.limits), one.name
+    of_games, of_seats = ({one.name for one in figures_of_cells(counts)} for counts in both.contrasts)
+    assert {name for name in of_games | of_seats if is_compared(name, of_seats=False)} >= of_games
+    assert {name for name in of_games | of_seats if is_compared(name, of_seats=True)} >= of_seats
+    # Of the whole table alone, and of seats alone.
+    assert not any(is_compared(name, of_seats=True) for name in ("win rate, loyal", "quest played, 2"))
+    assert not any(
+        is_compared(name, of_seats=True) for name in of_games if name.startswith("evil above loyal")
+    )
+    assert not is_compared("seats won, evil", of_seats=False)
     for name in ("joy", "win rate", "win rate, evil", "seats won"):
         assert range_of(name) is None, name
     assert range_of("seats won, evil") == ("share", (0, 1))
