@@ -12,7 +12,9 @@ Test. Unpaired: whole games are exchanged between the levels, and the difference
 error in each exchange (a studentised permutation test: exact if the levels are alike, and right for many
 games if only the means are; Janssen, Statistics & Probability Letters 36 (1997); Chung and Romano, Annals of
 Statistics 41 (2013)). Paired: the two levels are exchanged within units. Interactions exchange residuals (ter
-Braak 1992). Exchanges that give the same difference count half (mid-p; Lancaster, JASA 56 (1961)).
+Braak 1992). Exchanges that give the same difference count half (mid-p; Lancaster, JASA 56 (1961)). Where some
+units have no partner, exchanges mix levels of different size, as if the smaller one were known as well as the
+larger: p is then at least Student's, with the degrees of freedom of the smallest level.
 
 Where games are single trials (who won), no exchanges are drawn: every result is counted that could have come
 with the shares that were seen, and of pairs with as many that differ (Lloyd, Biometrics 64 (2008)). Exchanges
@@ -139,6 +141,8 @@ def contrast(
         p, test = _within_pairs(tables[0], tables[1], shape, seed, drawn)
     else:
         p, test = _between(tables[0], tables[1], shape, seed, drawn)
+    if paired and min(units) < len(names[0]):
+        p = max(p, _students_p(value, np.dot(weights, errors), min(units) - 1))
     # The interval holds what was seen, whatever rounding does.
     if not np.isnan(low):
         low, high = min(low, value), max(high, value)
@@ -312,7 +316,7 @@ def _interval(
 
     value = float(np.dot(weights, levels))
     if kind in MEANS:
-        return _students(levels, errors, weights, paired=paired, confidence=confidence)
+        return _students(levels, tables, errors, weights, paired=paired, confidence=confidence)
     if not paired and len(tables) == 2 and all(map(_single, tables)):
         trials = [(int(table[:, 0].sum()), len(table)) for table in tables]
         return _score_limits(*trials[0], *trials[1], confidence)
@@ -375,13 +379,16 @@ def _score(won: int, n: int, other: int, m: int, apart: float) -> float:
 
 def _students(
     levels: Sequence[float],
+    tables: "Sequence[Array]",
     errors: "Sequence[Array]",
     weights: Sequence[int],
     *,
     paired: bool,
     confidence: float,
 ) -> tuple[float, float]:
-    """Student's interval: over pairs, or with Welch's degrees of freedom; nan where nothing differs."""
+    """Student's interval: over pairs, with as many degrees of freedom as the smallest level's units give, or
+    with Welch's; nan where nothing differs.
+    """
     import numpy as np
     from scipy.special import stdtrit
 
@@ -391,7 +398,9 @@ def _students(
         return nan, nan
     spreads = [_spread(one) for one in moved]
     variance = sum(spreads)
-    below = sum(spread**2 / (one.size - 1) for spread, one in zip(spreads, moved, strict=True))
+    sizes = [int(table.any(axis=1).sum()) for table in tables]
+    sizes = [min(sizes)] if paired else sizes
+    below = sum(spread**2 / (size - 1) for spread, size in zip(spreads, sizes, strict=True))
     half = float(stdtrit(variance**2 / below, (1 + confidence) / 2)) * sqrt(variance)
     value = float(np.dot(weights, levels))
     return value - half, value + half
@@ -626,6 +635,14 @@ def _mcnemar(more: int, n: int, pairs: int) -> float:
         ways = np.diff(bdtr(ahead.astype(float), int(size), 0.5), prepend=0.0)
         p += float(chance) * float((ways * ((beyond > 0) + 0.5 * (beyond == 0))).sum())
     return min(p, 1.0)
+
+
+def _students_p(value: float, moved: "Array", freedom: int) -> float:
+    """Student's p value of a difference over units, from what each moves it by; 0 without any spread."""
+    from scipy.special import stdtr
+
+    variance = _spread(moved)
+    return 2 * float(stdtr(freedom, -abs(value) / sqrt(variance))) if variance > 1e-18 else 0.0
 
 
 def _residuals(

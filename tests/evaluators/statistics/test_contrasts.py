@@ -427,6 +427,20 @@ def test_pairs_without_a_partner_stay_in() -> None:
     assert told.levels == (pytest.approx(16 / 30), pytest.approx(7 / 22))
 
 
+def test_a_level_of_few_deals_is_known_no_better_for_the_many_of_the_other() -> None:
+    rng = np.random.RandomState(1)
+    found, held = 0, 0
+    for study in range(400):
+        deals = rng.normal(size=60)
+        few, many = ({f"deal {at}": (deals[at] + rng.normal(), 1) for at in range(size)} for size in (8, 60))
+        told = contrast((few, many), "mean", paired=True, seed=study, drawn=199)
+        found += told.p_value <= 0.05
+        held += told.low <= 0 <= told.high
+    # 5 and 95 %, give or take two standard errors; with the degrees of freedom of 60 deals 9 and 91.
+    assert found <= 28
+    assert held >= 372
+
+
 def test_the_worst_case_counts_excluded_games_against_the_difference() -> None:
     one, two = cell((8, 10), (8, 10)), cell((6, 10), (6, 10))
     out: Mapping[str, Counts] = {"x": (4, 10), "y": (0, 0)}
