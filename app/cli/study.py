@@ -179,8 +179,11 @@ def _ask(*, yes: bool) -> None:
     typer.confirm("Go on?", default=True, abort=True, err=True)
 
 
-def _check_seats(folder: StudyFolder, design: Design, endpoints: Any) -> None:
-    """Raises StudyFault for options that no seat can have."""
+def _check_seats(folder: StudyFolder, design: Design, endpoints: Any, *, plays: bool = True) -> None:
+    """Raises StudyFault for a question that its figure cannot decide, and for options that no seat can have
+    (``plays``: here, not on a server).
+    """
+    from app.cli.study_figures import check_figures
     from app.models.account import Account, Budget
     from app.models.endpoints import Endpoints
     from app.runner.study_games import StudyGames
@@ -189,9 +192,11 @@ def _check_seats(folder: StudyFolder, design: Design, endpoints: Any) -> None:
     prompts = read_prompts({name: folder.path / where for name, where in design.study.prompts.items()})
     games = StudyGames(folder, "", Endpoints(lambda: endpoints), Account(Budget(), {}), prompts, 1)
     try:
-        games.check(design.all_games())
+        if plays:
+            games.check(design.all_games())
     except InvalidAgent as fault:
         raise StudyFault(f"{folder.path / FILE}: a seat cannot be made: {fault} ({fault.pointer})") from None
+    check_figures(design, games.seated)
 
 
 @study_app.command("freeze")
@@ -259,8 +264,7 @@ def run_command(
     try:
         state = state_of(folder, design)
         check_endpoints(folder, design, state, endpoints, plays=remote is None)
-        if remote is None:
-            _check_seats(folder, design, endpoints)
+        _check_seats(folder, design, endpoints, plays=remote is None)
         expected = expectation(folder, state, endpoints, part.part(design))
         note(_announced(state, expected, study))
         _note_looks(folder, design)

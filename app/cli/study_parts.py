@@ -1,7 +1,7 @@
 """What the commands of a study share: its folder, its endpoints, and what there is of it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -30,7 +30,6 @@ from evaluators.ground.turns import Game
 from evaluators.report.columns import (
     GAME_COLUMNS,
     SEAT_COLUMNS,
-    Condition,
     Contrast,
     UnknownColumn,
     read_conditions,
@@ -45,6 +44,7 @@ __all__ = [
     "RECORDED",
     "CellState",
     "StudyState",
+    "cells_of",
     "deviations",
     "endpoints_of",
     "folder_of",
@@ -121,7 +121,7 @@ def _check_questions(folder: StudyFolder, design: Design) -> None:
             for factor in (contrast.factor, contrast.by):
                 if factor is not None:
                     _check_levels(folder, design, at, factor.column, (factor.first, factor.second))
-            _check_cells(design, at, contrast, (*where, *contrast.where))
+            _check_cells(design, at, contrast._replace(where=(*where, *contrast.where)))
 
 
 _AND: Final = re.compile(r"\s+and\s+")
@@ -165,22 +165,31 @@ def _check_levels(folder: StudyFolder, design: Design, at: str, column: str, lev
             raise StudyFault(f"{at}: no {whose} has {name}={level}; they have {', '.join(sorted(values))}")
 
 
-def _check_cells(design: Design, at: str, contrast: Contrast, where: Sequence[Condition]) -> None:
+def _check_cells(design: Design, at: str, contrast: Contrast) -> None:
     """Raises StudyFault if a level has no cell that meets the conditions, since exclusions leave it out."""
-    factors = [one for one in (contrast.factor, contrast.by) if one is not None]
-    held = [(condition.column, condition.values) for condition in where]
-    for levels in product(*((factor.first, factor.second) for factor in factors)):
-        asked = [*((one.column, (level,)) for one, level in zip(factors, levels, strict=True)), *held]
-        of_cells = [(column.removeprefix("label:"), values) for column, values in asked]
-        if not any(all(_may_have(cell, *one) for one in of_cells) for cell in design.cells):
-            words = " and ".join(f"{name}={','.join(values)}" for name, values in of_cells)
+    for words, cells in cells_of(design, contrast):
+        if not cells:
             raise StudyFault(f"{at}: no cell has {words}, so there would be nothing to compare")
 
 
-def _may_have(cell: StudyCell, name: str, values: Sequence[str]) -> bool:
+def cells_of(design: Design, contrast: Contrast) -> Iterator[tuple[str, list[StudyCell]]]:
+    """Each combination of levels that is compared, with the contrast's conditions: in words, and the cells
+    whose games may meet it, which are all cells where only seats differ in it.
+    """
+    for levels in product(*contrast.levels.values()):
+        asked = [(column, (level,)) for column, level in zip(contrast.levels, levels, strict=True)]
+        of_cells = [(column.removeprefix("label:"), values) for column, values in (*asked, *contrast.where)]
+        words = " and ".join(f"{name}={','.join(values)}" for name, values in of_cells)
+        yield words, [cell for cell in design.cells if all(_may_have(design, cell, *one) for one in of_cells)]
+
+
+def _may_have(design: Design, cell: StudyCell, name: str, values: Sequence[str]) -> bool:
     """Whether games of the cell may have one of these values: always, of what is no condition."""
-    known = cell.labels.get(name)
-    return known is None or name == "steps" or (f"{known} players" if name == "players" else known) in values
+    known = {"cell": cell.id, **cell.labels}.get(name)
+    if name == "steps" and all(one.labels.get(name) not in values for one in design.cells):
+        # Seats have their steps in the order of a turn, whatever the file's order.
+        return True
+    return known is None or (f"{known} players" if name == "players" else known) in values
 
 
 def _models_asked(folder: StudyFolder, study: Study) -> set[str]:

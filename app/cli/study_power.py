@@ -3,12 +3,13 @@
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from app.cli.report import questions_of
 from app.cli.study_pack import builder_of, pilots_of
+from app.cli.study_parts import cells_of
 from app.runner.study_folder import StudyFault, StudyFolder
 from evaluators.report.columns import Contrast
 from evaluators.report.contrasts import ContrastCounts, FigureOfCells, figures_of_cells, range_of
@@ -120,7 +121,7 @@ def _finds(
             )
     else:
         decides = measured[:1]
-    assumed = _assumed(design, asked.measure, arm, alphas)
+    assumed = _assumed(design, asked.measure, arm, alphas, differences=len(asked.cells) // 2)
     return _difference(asked.question, str(asked), asked.measure, decides or assumed, measured)
 
 
@@ -150,7 +151,7 @@ def _measured(
             continue
         # As large a share of the deals has the figure as in the pilot.
         deals = min(arm.deals, max(1, round(known.units * design.study.design.games / per_cell)))
-        widest = None if one.limits is None else one.limits[1] - one.limits[0]
+        widest = None if one.limits is None else (one.limits[1] - one.limits[0]) * len(one.cells) / 2
         differences = [
             _possible(
                 smallest_difference(
@@ -185,8 +186,13 @@ def _measured(
         )
 
 
-def _assumed(design: Design, measure: str, arm: _Arm, alphas: Sequence[float]) -> list[_Smallest]:
-    """The worst case: half of the games at one end of the figure and half at the other, pairs not alike."""
+def _assumed(
+    design: Design, measure: str, arm: _Arm, alphas: Sequence[float], *, differences: int = 1
+) -> list[_Smallest]:
+    """The worst case: half of the games at one end of the figure and half at the other, pairs not alike.
+
+    ``differences``: 2 for an interaction, a difference of two, with twice the variance and twice the range.
+    """
     if measure:
         unit, limits = range_of(measure) or ("share", None)
         ranges = [] if limits is None else [(measure, unit, limits)]
@@ -196,34 +202,30 @@ def _assumed(design: Design, measure: str, arm: _Arm, alphas: Sequence[float]) -
             ranges.append((_SCORES, "number", (1.0, 5.0)))
     found = []
     for name, unit, (low, high) in ranges:
-        sd = WORST_SD * (high - low)
-        differences = [
-            _possible(smallest_difference(arm.deals, sd=sd, alpha=alpha).difference, high - low)
+        sd = WORST_SD * (high - low) * sqrt(differences)
+        widest = (high - low) * differences
+        smallest = [
+            _possible(smallest_difference(arm.deals, sd=sd, alpha=alpha).difference, widest)
             for alpha in alphas
         ]
         needed = arm.games_in(games_for(_TEN_POINTS, sd=sd, alpha=alphas[-1])) if unit == "share" else None
         sizes = arm.games, arm.deals
-        found.append(_Smallest(name, True, unit, *sizes, differences[0], differences[-1], needed, sd, 0.0, 0))
+        found.append(_Smallest(name, True, unit, *sizes, smallest[0], smallest[-1], needed, sd, 0.0, 0))
     return found
 
 
 def _possible(difference: float | None, widest: float | None) -> float | None:
-    """No difference is larger than the figure's range."""
+    """No difference is larger than ``widest``, by the figure's range; None: it has none."""
     if difference is None or (widest is not None and difference > widest):
         return None
     return difference
 
 
 def _arm(design: Design, asked: Contrast) -> _Arm:
-    """The smaller condition: its cells, or all cells where the conditions share their games, as models do
-    that sit at one table.
+    """The smallest condition: of all cells where the conditions share their games, as models do that sit at
+    one table.
     """
-    factor = asked.factor
-    arms = [
-        _arm_of(design, [cell for cell in design.cells if cell.labels.get(factor.column) == level])
-        for level in (factor.first, factor.second)
-    ]
-    return min(arms) if all(arm.games for arm in arms) else _arm_of(design, design.cells)
+    return min(_arm_of(design, cells) for _, cells in cells_of(design, asked) if cells)
 
 
 def _arm_of(design: Design, cells: Sequence[StudyCell]) -> _Arm:

@@ -30,6 +30,7 @@ from app.seats.seating import LLM, ModelSeats, has_models, seat_agents, seated
 from app.store.call import Call, Use
 from engine.errors import AvalonError
 from engine.rules import create
+from engine.seated import SeatedAgent
 from engine.state import State
 from engine.terms import Seat
 from evaluators.ground.provenance import Provenance, catalogue_digest, package_version, provenance_of
@@ -82,6 +83,10 @@ class StudyGames:
             if list(game.seats) not in known:
                 known.append(list(game.seats))
                 seat_agents(game.seats, "check", self._seats(None))
+
+    def seated(self, cell: StudyCell, game: PlannedGame) -> tuple[SeatedAgent, ...]:
+        """What the game's log will say of its agents."""
+        return seated(game.seats, str(game.seed), cell.profile, self._seats(None))
 
     async def run(self, work: Work, on_game: Callable[[GameRecord], None]) -> None:
         """Plays the games that are not finished, ``parallel`` at the same time. ``on_game``: called with each

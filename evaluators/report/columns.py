@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from engine.events import AgentsSeated, RolesDealt
 from engine.profile import PROFILES, RULES, Profile, make_profile
 from engine.seated import SeatedAgent
-from engine.terms import Role, Seat, Side
+from engine.terms import Role, Seat, Side, side_of
 from evaluators.ground.provenance import AgentProvenance
 from evaluators.ground.turns import Game
 
@@ -40,6 +40,7 @@ __all__ = [
     "columns_of",
     "model_seats",
     "no_column",
+    "planned_columns",
     "pooled",
     "read_conditions",
     "read_contrasts",
@@ -240,14 +241,32 @@ def columns_of(
     if known is not None:
         labels = {**known.labels, **(labels or {})}
         batch = batch or known.batch_id or ""
-    for name, value in (labels or {}).items():
-        taken = name in GAME_COLUMNS or name in SEAT_COLUMNS or name in _OTHER_NAMES
-        of_game[f"label:{name}" if taken else name] = value
+    of_game |= _of_labels(labels or {})
     if batch:
         of_game["batch"] = batch
-    of_seats["role"] = tuple(role.value for role in game.roles)
-    of_seats["side"] = tuple(game.side(seat).value for seat in range(1, players + 1))
-    return GameColumns(players, of_game, of_seats)
+    return GameColumns(players, of_game, {**of_seats, **_of_roles(game.roles)})
+
+
+def planned_columns(
+    profile: Profile, roles: Sequence[Role], agents: Sequence[SeatedAgent], labels: Mapping[str, str]
+) -> GameColumns:
+    """The columns of a game before it is played; what will serve its models is not known."""
+    of_game = {"profile": profile.name, "rules": rule_set(profile), "players": f"{len(roles)} players"}
+    return GameColumns(
+        len(roles), {**of_game, **_of_labels(labels)}, {**_of_agents(agents, {}), **_of_roles(roles)}
+    )
+
+
+def _of_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    taken = {*GAME_COLUMNS, *SEAT_COLUMNS, *_OTHER_NAMES}
+    return {f"label:{name}" if name in taken else name: value for name, value in labels.items()}
+
+
+def _of_roles(roles: Sequence[Role]) -> dict[str, tuple[str, ...]]:
+    return {
+        "role": tuple(role.value for role in roles),
+        "side": tuple(side_of(role).value for role in roles),
+    }
 
 
 def _of_agents(

@@ -47,6 +47,7 @@ __all__ = [
     "contrasted",
     "figure_names",
     "figures_of_cells",
+    "is_compared",
     "range_of",
 ]
 
@@ -180,32 +181,57 @@ def range_of(name: str) -> tuple[Unit, tuple[float, float] | None] | None:
     """The unit and the limits of the figure of this name, as a question names it; limits None: it has none.
     None: no report has a figure of this name.
     """
-    for words, measure in _names_of_figures():
-        wild = re.escape(words).replace("…", ".+")
-        if re.fullmatch(wild if words.endswith("…") else f"{wild}(, .+)?", name):
+    for _, words, measure in _names_of_figures():
+        if _is_called(words, name):
             return measure.unit, measure.limits
     return None
 
 
-def figure_names() -> tuple[str, ...]:
-    """What figures are called; ``…`` stands for a rater, a role or another part of a name."""
-    return tuple(dict.fromkeys(words for words, _ in _names_of_figures()))
+def is_compared(name: str, *, of_seats: bool) -> bool:
+    """Whether contrasts of some seats of each game (``of_seats``), or of whole games, have the figure of this
+    name; False for a name that no figure has.
+    """
+    return any(_is_called(words, name) for words in figure_names(of_seats=of_seats))
 
 
-def _names_of_figures() -> Iterator[tuple[str, _Measure]]:
+def figure_names(*, of_seats: bool | None = None) -> tuple[str, ...]:
+    """What figures are called; ``…`` stands for a rater, a role or another part of a name. ``of_seats``: in
+    contrasts of some seats of each game alone, or of whole games alone.
+    """
+    return tuple(
+        dict.fromkeys(
+            words
+            for table, words, _ in _names_of_figures()
+            if of_seats is None or not (_is_of_games(table, words) if of_seats else table == "seats")
+        )
+    )
+
+
+def _is_called(words: str, name: str) -> bool:
+    wild = re.escape(words).replace("…", ".+")
+    return re.fullmatch(wild if words.endswith("…") else f"{wild}(, .+)?", name) is not None
+
+
+def _is_of_games(table: str, words: str) -> bool:
+    """Whether a figure is of the whole table, never of some of its seats."""
+    return table in ("rounds", "link") or (table == "play" and words.startswith(_OF_ONE_SIDE))
+
+
+def _names_of_figures() -> Iterator[tuple[str, str, _Measure]]:
+    """Each figure's table, what it is called, and how it is contrasted."""
     for (table, _), measures in _MEASURES.items():
         for measure in measures:
             if table == OWN_METRICS:
-                yield from ((name, measure) for name in installed_metrics())
+                yield from ((table, name, measure) for name in installed_metrics())
             elif table == "play":
                 for metric in _METRICS:
                     kind: Kind = "mean_of_shares" if metric == "quest engagement" else "share"
                     sides = ["loyal"] if metric in _OF_ONE_SIDE else ["loyal", "evil"]
-                    yield from ((f"{metric}, {side}", measure._replace(kind=kind)) for side in sides)
+                    yield from ((table, f"{metric}, {side}", measure._replace(kind=kind)) for side in sides)
             else:
                 words = measure.words.replace("{of}", "…").replace("{group}", "…")
                 of_labels = {"seats": ", …", "judges": ", …", "correction_sets": " …"}
-                yield words + of_labels.get(table, ""), measure
+                yield table, words + of_labels.get(table, ""), measure
 
 
 # --- counting ---------------------------------------------------------------------------------------
@@ -686,11 +712,11 @@ def _sentence(difference: Difference, p: float, unit: Unit, level: float) -> str
     """What the difference says, in words."""
     if not difference.defined:
         return "nothing to compare: a level has no counts"
-    if isnan(difference.low):
-        return "one game in a level, or no spread: no interval and no test"
-    span = f"{_shown(difference.low, unit)} to {_shown(difference.high, unit)}{_points(unit)}"
     if isnan(p):
-        return f"no test: {span}"
+        return "one game or deal in a level: no interval and no test"
+    span = f"{_shown(difference.low, unit)} to {_shown(difference.high, unit)}{_points(unit)}"
+    if isnan(difference.low):
+        span = "no interval, since the difference has no spread"
     if level <= 0:
         return f"{SPENT}: {span} ({_p_shown(p)})"
     if p > level:

@@ -12,7 +12,9 @@ Test. Unpaired: whole games are exchanged between the levels, and the difference
 error in each exchange (a studentised permutation test: exact if the levels are alike, and right for many
 games if only the means are; Janssen, Statistics & Probability Letters 36 (1997); Chung and Romano, Annals of
 Statistics 41 (2013)). Paired: the two levels are exchanged within units. Interactions exchange residuals (ter
-Braak 1992). Exchanges that give the same difference count half (mid-p; Lancaster, JASA 56 (1961)).
+Braak 1992). Exchanges that give the same difference count half (mid-p; Lancaster, JASA 56 (1961)). Where some
+units have no partner, exchanges mix levels of different size, as if the smaller one were known as well as the
+larger: p is then at least Student's, with the degrees of freedom of the smallest level.
 
 Where games are single trials (who won), no exchanges are drawn: every result is counted that could have come
 with the shares that were seen, and of pairs with as many that differ (Lloyd, Biometrics 64 (2008)). Exchanges
@@ -129,8 +131,8 @@ def contrast(
     weights = _WEIGHTS[len(cells)]
     value = snapped(sum(weight * level for weight, level in zip(weights, levels, strict=True)))
     units = tuple(int(table.any(axis=1).sum()) for table in tables)
-    if isnan(value):
-        return Difference(levels, nan, nan, nan, nan, units, paired, "none")
+    if isnan(value) or min(units) < 2:
+        return Difference(levels, value, nan, nan, nan, units, paired, "none")
     errors = [shape.influence(table) for table in tables]
     low, high = _interval(kind, levels, tables, errors, weights, paired=paired, confidence=confidence)
     if len(cells) == 4:
@@ -139,6 +141,8 @@ def contrast(
         p, test = _within_pairs(tables[0], tables[1], shape, seed, drawn)
     else:
         p, test = _between(tables[0], tables[1], shape, seed, drawn)
+    if paired and min(units) < len(names[0]):
+        p = max(p, _students_p(value, np.dot(weights, errors), min(units) - 1))
     # The interval holds what was seen, whatever rounding does.
     if not np.isnan(low):
         low, high = min(low, value), max(high, value)
@@ -311,17 +315,14 @@ def _interval(
     import numpy as np
 
     value = float(np.dot(weights, levels))
-    counted = [table.any(axis=1) for table in tables]
-    if min(int(there.sum()) for there in counted) < 2:
-        return nan, nan
     if kind in MEANS:
-        return _students(value, errors, weights, paired=paired, confidence=confidence)
+        return _students(levels, tables, errors, weights, paired=paired, confidence=confidence)
     if not paired and len(tables) == 2 and all(map(_single, tables)):
         trials = [(int(table[:, 0].sum()), len(table)) for table in tables]
         return _score_limits(*trials[0], *trials[1], confidence)
     reach: list[tuple[float, float]] = []
-    for level, table, there in zip(levels, tables, counted, strict=True):
-        low, high = _of_level(kind, table[there], confidence)
+    for level, table in zip(levels, tables, strict=True):
+        low, high = _of_level(kind, table[table.any(axis=1)], confidence)
         reach.append((max(level - low, 0.0), max(high - level, 0.0)))
     down = [below if weight > 0 else above for weight, (below, above) in zip(weights, reach, strict=True)]
     up = [above if weight > 0 else below for weight, (below, above) in zip(weights, reach, strict=True)]
@@ -377,22 +378,31 @@ def _score(won: int, n: int, other: int, m: int, apart: float) -> float:
 
 
 def _students(
-    value: float, errors: "Sequence[Array]", weights: Sequence[int], *, paired: bool, confidence: float
+    levels: Sequence[float],
+    tables: "Sequence[Array]",
+    errors: "Sequence[Array]",
+    weights: Sequence[int],
+    *,
+    paired: bool,
+    confidence: float,
 ) -> tuple[float, float]:
-    """Student's interval: over pairs, or with Welch's degrees of freedom."""
+    """Student's interval: over pairs, with as many degrees of freedom as the smallest level's units give, or
+    with Welch's; nan where nothing differs.
+    """
+    import numpy as np
     from scipy.special import stdtrit
 
-    if paired:
-        moved = sum(weight * error for weight, error in zip(weights, errors, strict=True))
-        variance, freedom = _spread(moved), moved.size - 1.0  # type: ignore[arg-type, union-attr]
-    else:
-        spreads = [_spread(error) for error in errors]
-        variance = sum(spreads)
-        below = sum(spread**2 / (error.size - 1) for spread, error in zip(spreads, errors, strict=True))
-        freedom = variance**2 / below if below else nan
-    if not variance > 0:
+    moved = [np.dot(weights, errors)] if paired else errors
+    # Games that do not differ may do so by rounding.
+    if max(float(np.abs(one).max()) for one in moved) <= 1e-12 * max(1.0, *map(abs, levels)):
         return nan, nan
-    half = float(stdtrit(freedom, (1 + confidence) / 2)) * sqrt(variance)
+    spreads = [_spread(one) for one in moved]
+    variance = sum(spreads)
+    sizes = [int(table.any(axis=1).sum()) for table in tables]
+    sizes = [min(sizes)] if paired else sizes
+    below = sum(spread**2 / (size - 1) for spread, size in zip(spreads, sizes, strict=True))
+    half = float(stdtrit(variance**2 / below, (1 + confidence) / 2)) * sqrt(variance)
+    value = float(np.dot(weights, levels))
     return value - half, value + half
 
 
@@ -503,8 +513,6 @@ def _between(first: "Array", second: "Array", shape: _Shape, seed: int, drawn: i
     pooled = np.vstack([first, second])
     if _single(pooled):
         return _two_shares(int(first[:, 0].sum()), n, int(second[:, 0].sum()), m), "exact"
-    if n < 2 or m < 2:
-        return nan, "none"
     exact = comb(n + m, n) <= _WAYS
     deals = _every_deal(n + m, n) if exact else _deals(n + m, n, seed, drawn)
     squares = np.einsum("ij,ik->ijk", pooled, pooled).reshape(n + m, -1)
@@ -585,9 +593,7 @@ def _within_pairs(
     differing = np.abs(moves).any(axis=1)
     n = int(differing.sum())
     if n == 0:
-        return (1.0, "exact") if len(first) > 1 else (nan, "none")
-    if len(first) < 2:
-        return nan, "none"
+        return 1.0, "exact"
     if _single(first) and _single(second):
         return _mcnemar(int((moves[:, 0] < 0).sum()), n, len(first)), "exact"
     exact = n <= _EXACT
@@ -631,6 +637,14 @@ def _mcnemar(more: int, n: int, pairs: int) -> float:
     return min(p, 1.0)
 
 
+def _students_p(value: float, moved: "Array", freedom: int) -> float:
+    """Student's p value of a difference over units, from what each moves it by; 0 without any spread."""
+    from scipy.special import stdtr
+
+    variance = _spread(moved)
+    return 2 * float(stdtr(freedom, -abs(value) / sqrt(variance))) if variance > 1e-18 else 0.0
+
+
 def _residuals(
     value: float, errors: "Sequence[Array]", *, paired: bool, seed: int, drawn: int
 ) -> tuple[float, Test]:
@@ -641,8 +655,6 @@ def _residuals(
 
     weights = np.array(_WEIGHTS[4], float)
     sizes = [len(error) for error in errors]
-    if min(sizes) < 2:
-        return nan, "none"
     if paired:
         n = sizes[0]
         given = value + n * (weights @ np.array(errors))

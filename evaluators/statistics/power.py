@@ -201,6 +201,9 @@ def _values(
     weight = len(rows) + (len(added) / items if added else 0.0)
     values = [float(one) * weight for one in moved]
     variance = sum(value * value for value in values) / (weight - 1)
+    # Units that do not differ may do so by rounding.
+    if max(map(abs, values)) <= 1e-12 * max(1.0, *(abs(count) for row in rows for count in row)):
+        variance = 0.0
     if limits is not None and not isnan(variance):
         variance = min(variance, ((limits[1] - limits[0]) / 2) ** 2)
     return dict(zip(names, values[: len(names)], strict=True)), variance

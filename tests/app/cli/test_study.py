@@ -12,6 +12,7 @@ import tarfile
 import time
 import zipfile
 from contextlib import AsyncExitStack
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from app.cli.study_running import RunProgress
 from app.cli.terminal import install_command
 from app.instruments.fake_model import FakeModel, read_fault
 from app.runner.study_folder import StudyFolder
-from evaluators.statistics.power import smallest_difference
+from evaluators.statistics.power import games_for, smallest_difference
 from tests import forked
 from tests.app.real_server import local_settings, running_server
 from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
@@ -497,6 +498,43 @@ def test_a_figure_with_a_wrong_name_is_answered_with_those_that_may_be_meant(tmp
     assert then.startswith("there are seats won")
 
 
+@pytest.mark.parametrize("command", [["plan"], ["freeze"], ["run", "--yes"]])
+@pytest.mark.parametrize(
+    ("question", "measure", "words"),
+    [
+        (
+            "agent=scripted,random",
+            "quest win rate, loyal",
+            "games, but the question compares seats of one table; there are seats won, …; quest engagement,",
+        ),
+        (
+            "approval=strict_majority,at_least_half where side=evil",
+            "quest succeeded, 3",
+            "games, but the question compares seats of one table; there are seats won",
+        ),
+        (
+            "approval=strict_majority,at_least_half",
+            "seats won, evil",
+            "seats, but the question compares whole games; there are win rate, loyal; quest win rate, loyal",
+        ),
+    ],
+)
+def test_a_figure_that_no_report_of_the_question_has_is_refused_before_anything_is_played(
+    tmp_path: Path, question: str, measure: str, words: str, command: list[str]
+) -> None:
+    text = f'{SCRIPTED.split("contrast")[0]}contrast = "{question}"\nmeasure = '
+    folder = scripted(tmp_path / "s", f'{text}"{measure}"')
+    done = interintent("study", command[0], folder, *command[1:])
+    assert done.exit_code == 2
+    assert f"/questions/0/measure: {measure!r} is a figure of " in done.stderr
+    assert words in done.stderr
+    assert not list(StudyFolder(folder).games())
+    # A figure of both is refused in neither.
+    folder = scripted(tmp_path / "both", f'{text}"quest engagement, evil"')
+    done = interintent("study", command[0], folder, *command[1:])
+    assert done.exit_code == 0, done.output
+
+
 def test_models_that_are_a_condition_are_contrasted_by_their_names_in_the_study(tmp_path: Path) -> None:
     folder = scripted(tmp_path / "s", MODELS_COMPARED)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
@@ -553,6 +591,79 @@ def test_a_plan_counts_deals_where_a_deal_is_played_in_several_seatings(tmp_path
     assert (found["games"], found["deals"]) == (30, 15)
     assert found["difference"] == pytest.approx(smallest_difference(15).difference)
     assert "30 (15 deals)" in interintent("study", "plan", folder).output
+
+
+CROSSED = """\
+title = "Crossed"
+[models.clever]
+agent = "scripted"
+[table]
+seats = "clever"
+[design]
+games = 40
+[conditions]
+approval = ["strict_majority", "at_least_half"]
+max_rejections = [3, 5]
+[[questions]]
+text = "Everywhere?"
+contrast = "approval=strict_majority,at_least_half"
+measure = "win rate, loyal"
+[[questions]]
+text = "In some games?"
+contrast = "approval=strict_majority,at_least_half where max_rejections=3"
+measure = "win rate, loyal"
+[[questions]]
+text = "In others?"
+contrast = "approval=strict_majority,at_least_half"
+where = "max_rejections=5"
+measure = "win rate, loyal"
+[[questions]]
+text = "In evil seats?"
+contrast = "approval=strict_majority,at_least_half where side=evil"
+measure = "seats won, evil"
+[[questions]]
+text = "Does one change the other?"
+contrast = "approval=strict_majority,at_least_half x max_rejections=3,5"
+measure = "win rate, loyal"
+"""
+"""Two crossed conditions of forty games a cell."""
+
+
+def test_a_plan_counts_the_games_that_each_question_compares(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", CROSSED)
+    sizes = [(80, 40), (40, 40), (40, 40), (80, 40), (40, 40)]
+    found = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert [(one["games"], one["deals"]) for one in found] == sizes
+    everywhere, some, others, *_ = (one["games_for_10_points"] for one in found)
+    assert everywhere == 2 * some == 2 * others, "as many deals, each with two games or with one"
+    interintent("study", "run", folder, "--yes", "--pilot", "8")
+    found = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert not any(one["assumed"] for one in found)
+    assert [(one["games"], one["deals"]) for one in found] == sizes
+
+
+def test_an_interaction_is_planned_with_twice_the_variance_and_twice_the_range(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", CROSSED)
+    plan = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    main, crossed = plan[1], plan[-1]
+    alphas = (0.05, 0.05 / 5)
+    for one, sd in ((main, 0.5), (crossed, 0.5 * sqrt(2))):
+        assert one["sd"] == pytest.approx(sd)
+        found = [smallest_difference(40, sd=sd, alpha=alpha).difference for alpha in alphas]
+        assert [one["difference"], one["difference_corrected"]] == pytest.approx(found)
+        assert one["games_for_10_points"] == games_for(0.1, sd=sd, alpha=alphas[1])
+    # A difference of two rates may be as large as two.
+    (folder / "study.toml").write_text(CROSSED.replace("games = 40", "games = 8"))
+    plan = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"]
+    assert plan[-1]["difference"] == pytest.approx(smallest_difference(8, sd=0.5 * sqrt(2)).difference)
+    assert plan[-1]["difference"] > 1
+    interintent("study", "run", folder, "--yes", "--pilot", "8")
+    (folder / "study.toml").write_text(CROSSED.replace("games = 40", "games = 4"))
+    measured = json.loads(interintent("study", "plan", folder, "--json").stdout)["finds"][-1]
+    assert not measured["assumed"]
+    expected = smallest_difference(4, sd=measured["sd"], alpha=alphas[1]).difference
+    assert measured["difference_corrected"] == pytest.approx(expected)
+    assert expected > 1
 
 
 def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:

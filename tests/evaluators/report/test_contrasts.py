@@ -1,7 +1,7 @@
 """Contrasts of a report: the games' own counts, paired by deals, with and without excluded games."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ from evaluators.measures.judged import CorrectionScores
 from evaluators.measures.play import PlayMetrics
 from evaluators.report.builder import ReportBuilder, ReportedGame
 from evaluators.report.columns import columns_of, pooled, read_conditions, read_contrasts, rule_set
-from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, range_of
+from evaluators.report.contrasts import NO_MIXED, figure_names, figures_of_cells, is_compared, range_of
 from evaluators.report.page import as_html
 from evaluators.report.sections import make_report
 from evaluators.report.tables import Report, ReportTable, public_part
@@ -364,6 +364,26 @@ def test_a_question_is_answered_by_the_figure_that_decides_it() -> None:
         assert re.match(f".*{says}", make_report(builder).notes_on_gold[0])
 
 
+def test_a_difference_without_an_interval_says_why_and_keeps_its_p() -> None:
+    def scored(mood: str, seeds: Sequence[int]) -> Iterator[ReportedGame]:
+        for seed in seeds:
+            every = judged(replace(scripted_game(seed), id=f"{mood} {seed}"))
+            score = 4 if mood == "calm" else 2
+            judgements = [replace(one, think=score, speak=score) for one in every if one.rater == "ann"]
+            yield labelled(seed, mood, judgements=judgements)
+
+    def sentence(calm: Sequence[int], wild: Sequence[int]) -> str:
+        report = reported([*scored("calm", calm), *scored("wild", wild)], "mood=calm,wild")
+        told = row(report, "mean following score (think, both stages)", "all", "all", name="contrast_means")
+        assert told["difference"].low is None
+        return str(told["difference"].note)
+
+    assert sentence(CALM, WILD) == "+2.00: no interval, since the difference has no spread (p < 0.001)"
+    assert sentence(CALM, CALM) == "+2.00: no interval, since the difference has no spread (p 0.004)"
+    assert sentence(CALM, (9,)) == "one game or deal in a level: no interval and no test"
+    assert sentence(CALM, (1,)) == "one game or deal in a level: no interval and no test"
+
+
 def test_at_an_early_look_less_counts_as_found() -> None:
     games = [*(labelled(seed, "calm") for seed in CALM), *(labelled(seed, "wild") for seed in WILD)]
     notes = [reported(games, "mood=calm,wild", level=level).notes_on_gold[0] for level in (0.9, 1e-9, 0)]
@@ -452,8 +472,13 @@ def test_a_plan_knows_every_figure_that_a_report_contrasts_by_its_name_and_range
         for mood in ("calm", "wild"):
             game = scripted_game(seed)
             games.append(labelled(seed, mood, judgements=judged(game), answers=[guessed(game, "r")]))
-    builder = ReportBuilder(contrasts=read_contrasts(["mood=calm,wild"]))
+    contrasts = read_contrasts(
+        ["mood=calm,wild", "mood=calm,wild where side=evil,loyal and role=merlin,assassin"]
+    )
+    builder = ReportBuilder(contrasts=contrasts[:1])
+    both = ReportBuilder(contrasts=contrasts)
     for game_ in games:
+        both.add(game_)
         builder.add(game_)
     planned = list(figures_of_cells(builder.contrasts[0]))
     report = make_report(builder)
@@ -466,6 +491,15 @@ def test_a_plan_knows_every_figure_that_a_report_contrasts_by_its_name_and_range
     assert all(one.paired for one in planned)
     for one in planned:
         assert range_of(one.name) == (one.unit, one.limits), one.name
+    of_games, of_seats = ({one.name for one in figures_of_cells(counts)} for counts in both.contrasts)
+    assert {name for name in of_games | of_seats if is_compared(name, of_seats=False)} >= of_games
+    assert {name for name in of_games | of_seats if is_compared(name, of_seats=True)} >= of_seats
+    # Of the whole table alone, and of seats alone.
+    assert not any(is_compared(name, of_seats=True) for name in ("win rate, loyal", "quest played, 2"))
+    assert not any(
+        is_compared(name, of_seats=True) for name in of_games if name.startswith("evil above loyal")
+    )
+    assert not is_compared("seats won, evil", of_seats=False)
     for name in ("joy", "win rate", "win rate, evil", "seats won"):
         assert range_of(name) is None, name
     assert range_of("seats won, evil") == ("share", (0, 1))

@@ -374,6 +374,15 @@ def test_what_cannot_be_told_is_nan() -> None:
     assert (single.value, single.units) == (pytest.approx(1 / 6), (1, 1))
     assert isnan(single.low)
     assert isnan(single.p_value)
+    # One game tells nothing of others, neither of who won nor beside many pairs.
+    for kind, one, many in (
+        ("share", (1, 1), (0, 1)),
+        ("share", (9, 10), (2, 10)),
+        ("mean", (4.0, 1), (2.0, 1)),
+    ):
+        for paired in (False, True):
+            alone = contrast((cell(one), cell(*[many] * 12)), kind, paired=paired)
+            assert (alone.units, isnan(alone.low), isnan(alone.p_value)) == ((1, 12), True, True)
     with pytest.raises(ValueError, match="sum"):
         contrast((cell((1,)), cell((2,))), "sum", paired=False)
     with pytest.raises(ValueError, match="got 3"):
@@ -390,6 +399,19 @@ def test_games_that_do_not_differ_claim_no_certainty() -> None:
     assert same.p_value == 1.0
 
 
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(("high", "low"), [(4.0, 2.0), (3.3, 2.1), (0.7, 0.2), (1e6 + 0.1, 0.3)])
+def test_means_of_games_that_do_not_differ_have_no_interval(high: float, low: float, paired: bool) -> None:
+    sizes = np.random.RandomState(1).randint(3, 41, (2, 16))
+    cells = [cell(*((mean * n, n) for n in row)) for mean, row in zip((high, low), sizes, strict=True)]
+    told = contrast(cells, "mean", paired=paired)
+    assert told.value == pytest.approx(high - low)
+    assert isnan(told.low)
+    assert isnan(told.high)
+    # That every game of one level is above those of the other is no chance.
+    assert told.p_value < 0.001
+
+
 def test_levels_that_differ_by_rounding_alone_do_not_differ() -> None:
     one, two = cell((0.1, 1), (0.2, 1), (0.3, 1)), cell((0.3, 1), (0.2, 1), (0.1, 1))
     told = contrast((one, two), "mean", paired=False)
@@ -403,6 +425,20 @@ def test_pairs_without_a_partner_stay_in() -> None:
     told = contrast((one, two), "share", paired=True)
     assert told.units == (4, 3)
     assert told.levels == (pytest.approx(16 / 30), pytest.approx(7 / 22))
+
+
+def test_a_level_of_few_deals_is_known_no_better_for_the_many_of_the_other() -> None:
+    rng = np.random.RandomState(1)
+    found, held = 0, 0
+    for study in range(400):
+        deals = rng.normal(size=60)
+        few, many = ({f"deal {at}": (deals[at] + rng.normal(), 1) for at in range(size)} for size in (8, 60))
+        told = contrast((few, many), "mean", paired=True, seed=study, drawn=199)
+        found += told.p_value <= 0.05
+        held += told.low <= 0 <= told.high
+    # 5 and 95 %, give or take two standard errors; with the degrees of freedom of 60 deals 9 and 91.
+    assert found <= 28
+    assert held >= 372
 
 
 def test_the_worst_case_counts_excluded_games_against_the_difference() -> None:

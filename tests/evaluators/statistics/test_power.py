@@ -124,6 +124,8 @@ def test_scores_f1_and_interactions_have_their_own_range() -> None:
     assert known.sd == pytest.approx(np.std([s / n for s, n in scores[0].values()]), rel=0.1)
     assert known.correlation == 0
     assert variation([{f"g{at}": (0.0, 1) for at in range(9)}] * 2, "mean", paired=False, limits=None) is None
+    alike = {f"g{at}": (3.3 * at, at) for at in range(3, 20)}
+    assert variation([alike] * 2, "mean", paired=False, limits=None) is None, "they differ by rounding alone"
     matched = [{f"g{at}": (int(random.integers(0, 9)), 8, 8) for at in range(40)} for _ in range(4)]
     assert (f1 := variation(matched[:2], "f1", paired=True)) is not None
     assert f1.sd == pytest.approx(np.std([m / 8 for m, _, _ in matched[0].values()]), rel=0.15)
