@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.util import find_spec
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -35,6 +36,7 @@ MISSING: Final = "ratings need numpy and scipy, which this server lacks: its ope
 
 UNRATED: Final = "not rated"
 SEVERAL: Final = "several bots of one owner at the table"
+OFF_LADDER: Final = f"{SEVERAL}, with bots or rules that are not on the ladder"
 DAMAGED: Final = "damaged where it was stored"
 
 router = APIRouter(route_class=BodyRoute)
@@ -98,10 +100,11 @@ class RulesOfRatings(Shown):
 
 class FavourView(Shown):
     """Whether players of one owner play better together, or let each other win. Rated games have one bot of
-    an owner, so this is estimated from the paired games that are not rated for that reason.
+    an owner, so this is estimated from the paired games that are not rated for that reason, if all their bots
+    and their rules are on the ladder.
     """
 
-    games: int = Field(description="Games with several bots of one owner.")
+    games: int = Field(description="The games with several bots of one owner that this is estimated from.")
     together: Limited | None = Field(
         description="What a pair of one owner on one side adds to its side's log odds, beyond both skills. "
         "Null: no such game."
@@ -136,7 +139,7 @@ class _Ready(NamedTuple):
     rated: list[RatedGame]
     deserted: list[Desertion]
     known: list[RatedGame]
-    """The rated ones, and those with several bots of one owner."""
+    """The rated ones, and those that tell of favour."""
     bots: dict[str, PlayerRow]
     """A seat of each player that is a bot."""
     decisions: dict[str, SeatDecisions]
@@ -168,10 +171,9 @@ class StoredRatings:
 
 def _made(paired: Sequence[PairedGame]) -> RatingsView:
     ready = _ready(paired)
-    owners = {player: row.owner for player, row in ready.bots.items()}
+    owners = frozenset((player, row.owner) for player, row in ready.bots.items())
     return view_of(
-        rate(ready.rated, ready.deserted),
-        favour(ready.known, owners),
+        *_fitted(tuple(ready.rated), tuple(ready.deserted), tuple(ready.known), owners),
         ready.left_out,
         bots={
             player: BotOfRating(owner=row.owner, name=row.bot, version=row.version)
@@ -181,8 +183,21 @@ def _made(paired: Sequence[PairedGame]) -> RatingsView:
     )
 
 
+@lru_cache(maxsize=1)  # most games are casual and change nothing here
+def _fitted(
+    rated: tuple[RatedGame, ...],
+    deserted: tuple[Desertion, ...],
+    known: tuple[RatedGame, ...],
+    owners: frozenset[tuple[str, str]],
+) -> tuple[RatingLadder, Favour]:
+    """``owners``: of each player that is a bot."""
+    return rate(rated, deserted), favour(known, dict(owners))
+
+
 def _ready(paired: Iterable[PairedGame]) -> _Ready:
     ready = _Ready([], [], [], {}, {}, Counter())
+    several: list[tuple[RatedGame, set[str]]] = []
+    """With the names of their bots."""
     for game in paired:
         try:
             known = _rated_game(game)
@@ -200,7 +215,10 @@ def _ready(paired: Iterable[PairedGame]) -> _Ready:
             why = SEVERAL
         elif why is None and not game.rated:
             why = ABSENT if game.unrated == ABSENT else UNRATED
-        if why is not None:
+        absent = any(row.absent_at is not None for row in game.players.values())
+        if why == SEVERAL and not absent:
+            several.append((known, {_name(row) for row in game.players.values()}))
+        elif why is not None:
             ready.left_out[why] += 1
         if why == ABSENT:
             for seat, row in game.players.items():
@@ -208,17 +226,23 @@ def _ready(paired: Iterable[PairedGame]) -> _Ready:
                     side = side_of(known.played.roles[seat - 1])
                     ready.deserted.append(Desertion(game.game_id, _name(row), side, known.rules))
                     ready.bots[_name(row)] = row
-        absent = any(row.absent_at is not None for row in game.players.values())
-        if why not in (None, SEVERAL) or absent:
+        if why is not None or absent:
             continue
+        ready.rated.append(known)
         ready.known.append(known)
         for row in game.players.values():
             ready.bots[_name(row)] = row
-        if why is None:
-            ready.rated.append(known)
-            for seat, player in enumerate(known.played.agents, 1):
-                decisions = ready.decisions.setdefault(player, SeatDecisions())
-                decisions.add(decided.seats.get(seat, SeatDecisions()))
+        for seat, player in enumerate(known.played.agents, 1):
+            decisions = ready.decisions.setdefault(player, SeatDecisions())
+            decisions.add(decided.seats.get(seat, SeatDecisions()))
+    # Anybody may play casual games under any number of names and rules, and each adds an effect to the fit,
+    # whose cost grows with the cube of their number. Of what is on the ladder, each owner brings few.
+    rules = {game.rules for game in ready.rated}
+    for known, bots in several:
+        tells = known.rules in rules and bots <= ready.bots.keys()
+        ready.left_out[SEVERAL if tells else OFF_LADDER] += 1
+        if tells:
+            ready.known.append(known)
     return ready
 
 

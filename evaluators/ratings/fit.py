@@ -31,8 +31,9 @@ penalised fits.
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import exp, log, sqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -165,25 +166,29 @@ def rate(games: Iterable[RatedGame], deserted: Iterable[Desertion] = ()) -> Rati
     model = _Model(rated, deserted=left)
     fits = model.fits()
     names = model.players
-    usual = model.rules[0]
-    favours = model.intercept(usual)
-    loyal_seats, evil_seats = model.seats[usual]
-    evil_share = evil_seats / (loyal_seats + evil_seats)
+    favours = model.intercept(model.rules[0])
+    skills, loyals, evils, slopes = [], [], [], []
+    for name in names:
+        s, d = model.mean_skill(name), model.difference(name)
+        skills.append(model.skill(name))
+        loyals.append({favours: 1.0, s: 1.0, d: 1.0})
+        evils.append({favours: -1.0, s: 1.0, d: -1.0})
+        slopes.append(_slopes(fits, loyals[-1], evils[-1], model.evil_share))
+    balances: list[Mapping[int, float]] = [{model.intercept(rules): 1.0} for rules in model.rules]
+    limits, ranks = fits.read([*skills, *loyals, *evils, *slopes, *balances], skills)
+    estimates = iter(limits)
+    skill, loyal, evil, slope = (list(itertools.islice(estimates, len(names))) for _ in range(4))
     counts = _counted(rated)
     left_by = Counter(one.player for one in left)
-    skills = [{model.mean_skill(name): 1.0, model.difference(name): 1.0 - 2.0 * evil_share} for name in names]
-    ranks = fits.ranks(skills)
     found = []
-    for name, skill, (best, worst) in zip(names, skills, ranks, strict=True):
-        s, d = model.mean_skill(name), model.difference(name)
-        loyal, evil = {favours: 1.0, s: 1.0, d: 1.0}, {favours: -1.0, s: 1.0, d: -1.0}
+    for at, (name, (best, worst)) in enumerate(zip(names, ranks, strict=True)):
         found.append(
             PlayerRating(
                 player=name,
-                rating=_overall(fits, loyal, evil, evil_share),
-                as_loyal=_share(fits, loyal),
-                as_evil=_share(fits, evil),
-                skill=fits.estimate(skill),
+                rating=_overall(loyal[at], evil[at], slope[at], model.evil_share),
+                as_loyal=_share(loyal[at]),
+                as_evil=_share(evil[at]),
+                skill=skill[at],
                 best_rank=best,
                 worst_rank=worst,
                 games=counts.games[name],
@@ -197,8 +202,8 @@ def rate(games: Iterable[RatedGame], deserted: Iterable[Desertion] = ()) -> Rati
         games=len(rated),
         players=tuple(found),
         rules=tuple(
-            RulesBalance(one, _share(fits, {model.intercept(one): 1.0}), model.games_by[one])
-            for one in model.rules
+            RulesBalance(one, _share(balance), model.games_by[one])
+            for one, balance in zip(model.rules, estimates, strict=True)
         ),
         deviation=fits.deviation,
         deviation_of_sides=fits.deviation_of_sides,
@@ -217,8 +222,7 @@ def favour(games: Iterable[RatedGame], owners: Mapping[str, str]) -> Favour:
     with_mates = sum(bool(pairs) for _, pairs in mates)
     if not with_mates:
         return Favour(0, None, None)
-    apart = rate(game for game, pairs in mates if not pairs)
-    strength = {one.player: one.skill.value for one in apart.players}
+    strength = _strengths([game for game, pairs in mates if not pairs])
     together, across = [], []
     for game, pairs in mates:
         sides = dict(_sides(game.played))
@@ -235,12 +239,17 @@ def favour(games: Iterable[RatedGame], owners: Mapping[str, str]) -> Favour:
         across.append(gap)
     model = _Model(known, [together, across])
     fits = model.fits()
-    first, second = model.extra
-    return Favour(
-        with_mates,
-        fits.estimate({first: 1.0}) if any(together) else None,
-        fits.estimate({second: 1.0}) if any(across) else None,
-    )
+    (on_one_side, on_both), _ = fits.read([{at: 1.0} for at in model.extra])
+    return Favour(with_mates, on_one_side if any(together) else None, on_both if any(across) else None)
+
+
+def _strengths(games: Sequence[RatedGame]) -> dict[str, float]:
+    """The skill of everybody who played these games, as in ``PlayerRating``, without limits."""
+    if not games:
+        return {}
+    model = _Model(games)
+    fits = model.fits()
+    return {name: fits.mean(model.skill(name)) for name in model.players}
 
 
 def _usual_odds(games: Sequence[RatedGame]) -> dict[str, float]:
@@ -315,21 +324,25 @@ def _chance(odds: float) -> float:
     return 1 / (1 + exp(-odds)) if odds > -700 else 0.0
 
 
-def _share(fits: "_Fits", odds: Mapping[int, float]) -> WithLimits:
+def _share(odds: WithLimits) -> WithLimits:
     """The share of wins with these log odds."""
-    return WithLimits(*(_chance(value) for value in fits.estimate(odds)))
+    return WithLimits(*(_chance(value) for value in odds))
 
 
-def _overall(
+def _slopes(
     fits: "_Fits", loyal: Mapping[int, float], evil: Mapping[int, float], evil_share: float
-) -> WithLimits:
-    """The share of wins over both sides, its limits by the delta method on the scale of log odds."""
+) -> dict[int, float]:
+    """By how much each effect changes the share of wins over both sides (the delta method)."""
     as_loyal, as_evil = _chance(fits.mean(loyal)), _chance(fits.mean(evil))
-    share = (1 - evil_share) * as_loyal + evil_share * as_evil
     slope_loyal = (1 - evil_share) * as_loyal * (1 - as_loyal)
     slope_evil = evil_share * as_evil * (1 - as_evil)
-    _, low, high = fits.estimate({at: slope_loyal * loyal[at] + slope_evil * evil[at] for at in loyal})
-    half = (high - low) / 2 / (share * (1 - share))
+    return {at: slope_loyal * loyal[at] + slope_evil * evil[at] for at in loyal}
+
+
+def _overall(loyal: WithLimits, evil: WithLimits, slope: WithLimits, evil_share: float) -> WithLimits:
+    """The share of wins over both sides. Its limits are those of its slopes, on the scale of log odds."""
+    share = (1 - evil_share) * _chance(loyal.value) + evil_share * _chance(evil.value)
+    half = (slope.high - slope.low) / 2 / (share * (1 - share))
     odds = log(share / (1 - share))
     return WithLimits(share, _chance(odds - half), _chance(odds + half))
 
@@ -418,6 +431,16 @@ class _Model:
         """The column of half the difference of the player's two skills."""
         return self._player_at[player] + len(self.players)
 
+    @property
+    def evil_share(self) -> float:
+        """The share of evil seats, by the rules of most games."""
+        loyal, evil = self.seats[self.rules[0]]
+        return evil / (loyal + evil)
+
+    def skill(self, player: str) -> dict[int, float]:
+        """The player's skill in a seat that is dealt at random, by the rules of most games."""
+        return {self.mean_skill(player): 1.0, self.difference(player): 1.0 - 2.0 * self.evil_share}
+
     def fits(self) -> "_Fits":
         """A fit for each pair of deviations, with its weight."""
         import numpy as np
@@ -439,7 +462,7 @@ class _Model:
         centring = self._centring()
         return _Fits(
             [
-                (weight, centring @ fit.effects, *self._covariances(fit, centring))
+                (weight, centring @ fit.effects, partial(self._covariances, fit, centring))
                 for weight, fit, _, _ in kept
             ],
             sum(weight * of_s for weight, _, of_s, _ in kept),
@@ -501,7 +524,7 @@ class _Model:
             effects, value = effects + size * step, next_
         determinant = 2 * float(np.log(np.diag(factor[0])).sum())
         evidence = value + float(np.log(penalty).sum()) / 2 - determinant / 2
-        return _Fit(effects, penalty, factor, evidence)
+        return _Fit(effects, penalty, evidence)
 
     def _chances(self, effects: "Numbers") -> "Numbers":
         from scipy.special import expit
@@ -525,10 +548,11 @@ class _Model:
     def _covariances(self, fit: "_Fit", centring: "Numbers") -> tuple["Numbers", "Numbers"]:
         """That of the posterior, and the sandwich, both centred."""
         import numpy as np
-        from scipy.linalg import cho_solve
+        from scipy.linalg import cho_factor, cho_solve
 
-        inverse = cho_solve(fit.factor, np.eye(len(fit.effects)))
         chances = self._chances(fit.effects)
+        factor = cho_factor(self._hessian(chances, fit.penalty), lower=True)
+        inverse = cho_solve(factor, np.eye(len(fit.effects)))
         leverage = np.empty(len(chances))
         for first in range(0, len(chances), _ROWS):
             some = self._design[first : first + _ROWS]
@@ -548,8 +572,6 @@ _ROWS: Final = 4096
 class _Fit(NamedTuple):
     effects: "Numbers"
     penalty: "Numbers"
-    factor: Any
-    """Cholesky's, of the Hessian."""
     evidence: float
     """The logarithm of the marginal likelihood, but for a constant."""
 
@@ -557,53 +579,54 @@ class _Fit(NamedTuple):
 class _Fits(NamedTuple):
     """Fits for several deviations."""
 
-    weighted: Sequence[tuple[float, "Numbers", "Numbers", "Numbers"]]
-    """Weight, effects, and two covariances."""
+    weighted: Sequence[tuple[float, "Numbers", Callable[[], tuple["Numbers", "Numbers"]]]]
+    """Weight, effects, and what computes two covariances: each is as large as the effects squared, so those
+    of one fit are held at a time."""
     deviation: float
     deviation_of_sides: float
 
     def mean(self, combination: Mapping[int, float]) -> float:
         return sum(
             weight * sum(factor * float(effects[at]) for at, factor in combination.items())
-            for weight, effects, _, _ in self.weighted
+            for weight, effects, _ in self.weighted
         )
 
-    def estimate(self, combination: Mapping[int, float]) -> WithLimits:
-        """This combination of effects, with its limits."""
-        import numpy as np
-
-        at = np.array(list(combination))
-        factors = np.array(list(combination.values()), float)
-        mean = self.mean(combination)
-        variance = 0.0
-        for weight, effects, posterior, sandwich in self.weighted:
-            within = max(
-                float(factors @ covariance[np.ix_(at, at)] @ factors) for covariance in (posterior, sandwich)
-            )
-            variance += weight * (within + (float(factors @ effects[at]) - mean) ** 2)
-        half = _Z * sqrt(variance)
-        return WithLimits(mean, mean - half, mean + half)
-
-    def ranks(self, combinations: Sequence[Mapping[int, float]]) -> list[tuple[int, int]]:
-        """The best and the worst place of each of these combinations among them, as in ``PlayerRating``."""
+    def read(
+        self, combinations: Sequence[Mapping[int, float]], ranked: Sequence[Mapping[int, float]] = ()
+    ) -> tuple[list[WithLimits], list[tuple[int, int]]]:
+        """These combinations of effects, with their limits; and of each of the ranked ones, the best and the
+        worst place among them, as in ``PlayerRating``.
+        """
         import numpy as np
         from scipy.special import ndtri
 
-        count = len(combinations)
+        parts = [(np.array(list(one)), np.array(list(one.values()), float)) for one in combinations]
+        means = [self.mean(one) for one in combinations]
+        variances = [0.0] * len(parts)
+        count = len(ranked)
         which = np.zeros((count, len(self.weighted[0][1])))
-        for row, combination in enumerate(combinations):
+        for row, combination in enumerate(ranked):
             which[row, list(combination)] = list(combination.values())
-        values = sum(weight * (which @ effects) for weight, effects, _, _ in self.weighted)
+        values = sum((weight * (which @ effects) for weight, effects, _ in self.weighted), np.zeros(count))
         apart = np.subtract.outer(values, values)
         variance = np.zeros((count, count))
-        for weight, effects, *covariances in self.weighted:
-            within = np.zeros((count, count))
+        for weight, effects, compute in self.weighted:
+            covariances = compute()
+            for number, (at, factors) in enumerate(parts):
+                within = max(float(factors @ each[np.ix_(at, at)] @ factors) for each in covariances)
+                variances[number] += weight * (within + (float(factors @ effects[at]) - means[number]) ** 2)
+            between = np.zeros((count, count))
             for covariance in covariances:
-                between = which @ covariance @ which.T
-                own = np.diag(between)
-                within = np.maximum(within, own[:, None] + own[None, :] - 2 * between)
+                product = which @ covariance @ which.T
+                own = np.diag(product)
+                between = np.maximum(between, own[:, None] + own[None, :] - 2 * product)
             here = which @ effects
-            variance += weight * (within + (np.subtract.outer(here, here) - apart) ** 2)
+            variance += weight * (between + (np.subtract.outer(here, here) - apart) ** 2)
+        halves = [_Z * sqrt(one) for one in variances]
+        limits = [
+            WithLimits(mean, mean - half, mean + half) for mean, half in zip(means, halves, strict=True)
+        ]
         pairs = max(count * (count - 1) // 2, 1)
         certain = apart > -float(ndtri(0.025 / pairs)) * np.sqrt(variance) + 1e-12
-        return [(1 + int(certain[:, at].sum()), count - int(certain[at, :].sum())) for at in range(count)]
+        ranks = [(1 + int(certain[:, at].sum()), count - int(certain[at, :].sum())) for at in range(count)]
+        return limits, ranks

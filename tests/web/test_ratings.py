@@ -19,6 +19,7 @@ async def test_the_ladder_shows_whom_a_bot_cannot_be_told_apart_from(served: Ser
         await expect(page.get_by_role("heading", name="No rated game has finished yet")).to_be_visible()
     owl, cub, fox = ("key:k_a", "owl"), ("key:k_a", "cub"), ("key:k_b", "fox")
     await paired(served.services, [owl, fox], 12)
+    await paired(served.services, [cub, fox])
     await paired(served.services, [owl, cub, fox], 3, rated=False)
     for game_id in await paired(served.services, [owl, fox], 2, rated=False, unrated=ABSENT):
         left = (game_players.c.game_id == game_id) & (game_players.c.bot == "owl")

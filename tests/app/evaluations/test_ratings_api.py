@@ -14,6 +14,7 @@ from app.store.games import ABSENT
 from app.store.rows import PlayerRow, values_of
 from app.store.tables import game_players, games
 from engine.terms import FULL, side_of
+from evaluators.ratings.fit import _Fits, _Model
 from tests.app.calling import Caller, calling
 from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown, time_is_up
 from tests.app.seated import HttpBot
@@ -26,13 +27,19 @@ async def caller(database_url: str) -> AsyncIterator[Caller]:
 
 
 async def paired(
-    services: Composition, players: list[tuple[str, str]], number: int = 1, **row: Any
+    services: Composition, bots: list[tuple[str, str]], number: int = 1, players: int = 5, **row: Any
 ) -> list[str]:
     """Finished games as pairing leaves them: these owners' bots in the first seats. Who wins is set, since
     scripted seats played: the first bot's side.
     """
     wish = NewGames.model_validate(
-        {"count": number, "drive": "manual", "seats": [{"agent": "random"}], "profile": "official"}
+        {
+            "count": number,
+            "drive": "manual",
+            "seats": [{"agent": "random"}],
+            "profile": "official",
+            "players": players,
+        }
     )
     created = await services.games.create(wish, by=Checked("test", owner="server"))
     ids = [game.game_id for game in created.games]
@@ -51,7 +58,7 @@ async def paired(
                 version="1",
                 seek_id=f"s_{seat}",
             )
-            for seat, (owner, bot) in enumerate(players, 1)
+            for seat, (owner, bot) in enumerate(bots, 1)
         ]
 
         async def work(connection: Any, game_id: str = game_id, rows: Any = rows, won: str = won) -> None:
@@ -160,19 +167,53 @@ async def test_a_game_for_which_two_strangers_were_paired_is_rated(database_url:
 
 
 async def test_games_with_several_bots_of_one_owner_only_tell_of_favour(caller: Caller) -> None:
-    await paired(caller.services, [("key:k_a", "owl"), ("key:k_b", "fox")], 2)
+    await paired(caller.services, [("key:k_a", "owl"), ("key:k_b", "fox")])
+    await paired(caller.services, [("key:k_a", "cub"), ("key:k_b", "fox")])
     await paired(
         caller.services, [("key:k_a", "owl"), ("key:k_a", "cub"), ("key:k_b", "fox")], 4, rated=False
     )
     ladder = await ratings(caller)
     assert (ladder["games"], ladder["left_out"]) == (2, {"several bots of one owner at the table": 4})
-    assert {one["bot"]["name"] for one in ladder["players"] if one["bot"]} == {"owl", "fox"}
+    assert {one["bot"]["name"]: one["games"] for one in ladder["players"] if one["bot"]} == {
+        "owl": 1,
+        "cub": 1,
+        "fox": 2,
+    }
     favour = ladder["favour"]
     assert favour["games"] == 4
     assert any(favour[part] is not None for part in ("together", "across"))
     for part in ("together", "across"):
         if favour[part] is not None:
             assert favour[part]["low"] < favour[part]["value"] < favour[part]["high"]
+
+
+async def test_casual_games_bring_no_bots_and_no_rules_into_the_fits(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted: list[_Model] = []
+
+    class Watched(_Model):
+        def fits(self) -> _Fits:
+            fitted.append(self)
+            return super().fits()
+
+    monkeypatch.setattr("evaluators.ratings.fit._Model", Watched)
+    both = [("key:k_a", "owl"), ("key:k_a", "cub")]
+    for owner_, bot in both:
+        await paired(caller.services, [(owner_, bot), ("key:k_b", "fox")])
+    before = await ratings(caller)
+    await paired(caller.services, [("key:k_c", "new"), ("key:k_c", "newer")], rated=False)
+    await paired(caller.services, [*both, ("key:k_b", "unseen")], rated=False)
+    await paired(caller.services, both, rated=False, players=6)
+    ladder = await ratings(caller)
+    reason = "several bots of one owner at the table, with bots or rules that are not on the ladder"
+    assert ladder == before | {"left_out": {reason: 3}}
+    assert len(fitted) == 1  # the games that count are the same
+    await paired(caller.services, both, rated=False)
+    ladder = await ratings(caller)
+    assert ladder["favour"]["games"] == ladder["left_out"]["several bots of one owner at the table"] == 1
+    on_ladder = [one["player"] for one in ladder["players"]]
+    assert all(sorted(on_ladder) == one.players and len(one.rules) == 1 for one in fitted)
 
 
 async def test_a_game_that_cannot_be_read_is_named_and_hides_no_other(caller: Caller) -> None:

@@ -1,11 +1,11 @@
 """Ratings on simulated ladders whose truth is known."""
 
+import tracemalloc
 from collections import Counter
 from random import Random
 
 import numpy as np
 import pytest
-from scipy.linalg import cho_factor
 
 from bench.ladders import ROLES, RULES, chance, covered, simulated, tells_nobody_apart
 from engine.terms import Role, Side, side_of
@@ -196,8 +196,9 @@ def test_leaving_costs_more_where_ones_side_usually_wins() -> None:
 def test_a_place_is_certain_only_at_the_bound_for_all_pairs() -> None:
     # The difference of two has the variance 1/2 + 1/2. Three pairs: certain from 2.394 on, not from 1.960.
     half = np.eye(3) / 2
-    fits = _Fits([(1.0, np.array([0.0, 2.3, 4.8]), half, half)], 0.0, 0.0)
-    assert fits.ranks([{0: 1.0}, {1: 1.0}, {2: 1.0}]) == [(2, 3), (2, 3), (1, 1)]
+    fits = _Fits([(1.0, np.array([0.0, 2.3, 4.8]), lambda: (half, half))], 0.0, 0.0)
+    _, ranks = fits.read([], [{0: 1.0}, {1: 1.0}, {2: 1.0}])
+    assert ranks == [(2, 3), (2, 3), (1, 1)]
 
 
 def test_the_sandwich_divides_each_game_by_what_it_does_not_decide_itself() -> None:
@@ -206,9 +207,24 @@ def test_the_sandwich_divides_each_game_by_what_it_does_not_decide_itself() -> N
     winners = (Side.LOYAL, Side.EVIL, Side.EVIL)
     games = [RatedGame(RULES, Played(f"g{at}", ("x",) * 5, ROLES, won)) for at, won in enumerate(winners)]
     penalty = np.array([0.25, 1e12, 1e12])
-    fit = _Fit(np.zeros(3), penalty, cho_factor(np.diag([1.0, 1e12, 1e12]), lower=True), 0.0)
+    fit = _Fit(np.zeros(3), penalty, 0.0)
     posterior, sandwich = _Model(games)._covariances(fit, np.eye(3))
     assert (posterior[0, 0], sandwich[0, 0]) == pytest.approx((1, 3 * (2 / 3) ** 2 + 0.25))
+
+
+def test_a_large_ladder_holds_the_covariances_of_one_fit_at_a_time() -> None:
+    skills = equal(60)
+    games = simulated(Random(8), 100, skills, skills)
+    effects = 2 * len(skills) + 1
+    rate(games[:10])  # loads numpy and scipy
+    tracemalloc.start()
+    try:
+        rate(games)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # 36 fits, each with a factor and two covariances, would be 108 matrices.
+    assert most < 25 * effects**2 * 8
 
 
 @pytest.mark.parametrize(

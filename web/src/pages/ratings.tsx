@@ -76,7 +76,7 @@ const Favour = ({ favour }: { favour: Ratings["favour"] }): JSX.Element => {
       <h2 id="favour">Do bots of one owner favour each other?</h2>
       <p>
         A rated game has one bot of an owner, so that nobody gains by it. What it would do is estimated from other paired games:{" "}
-        {favour.games ? `${plural(favour.games, "game")} had several bots of one owner.` : "so far no game had several bots of one owner."}
+        {favour.games ? `${plural(favour.games, "game")} had several bots of one owner, all of them on this ladder.` : "so far no game had several bots of one owner that are all on this ladder."}
       </p>
       <ul>
         {parts.map(
