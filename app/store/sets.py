@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.cursors import newest_first
 from app.store.db import Database, in_parts
-from app.store.games import ENDED
+from app.store.games import ENDED, still_there
 from app.store.rows import (
     SetAnswersRow,
     SetEntryRow,
@@ -70,15 +70,6 @@ class SetStore:
             await connection.execute(
                 select(func.pg_advisory_xact_lock(func.hashtextextended(f"set/{name}", 0)))
             )
-
-    async def keep_games(self, connection: AsyncConnection, wanted: Collection[str]) -> set[str]:
-        """Those of these games that are there. Nobody deletes them before the caller's transaction ends."""
-        found: set[str] = set()
-        for some in in_parts(wanted):
-            # In their order, as they are deleted: nobody waits for each other in a circle.
-            query = select(games.c.game_id).where(games.c.game_id.in_(some)).order_by(games.c.game_id)
-            found.update((await connection.execute(query.with_for_update(read=True))).scalars())
-        return found
 
     async def find(self, set_id: str) -> SetRow | None:
         """The set's row; None for an unknown id."""
@@ -241,16 +232,21 @@ class SetStore:
     # --- who has seen what ------------------------------------------------------------------
 
     async def mark_views(self, owner: str, views: Iterable[tuple[str, int]]) -> None:
-        """Records that the owner was shown the views of these seats, as (game, seat)."""
+        """Records that the owner was shown the views of these seats, as (game, seat). Deleted games are left
+        out.
+        """
         shown = set(views)
         known = await self.views_seen(owner, {game for game, _ in shown})
-        rows = [{"owner": owner, "game_id": game, "seat": seat} for game, seat in sorted(shown - known)]
-        if not rows:
+        new = sorted(shown - known)
+        if not new:
             return
         dialect = sqlite if self._database.is_sqlite else postgresql
 
         async def work(connection: AsyncConnection) -> None:
-            await connection.execute(dialect.insert(seen_views).on_conflict_do_nothing(), rows)
+            there = await still_there(connection, {game for game, _ in new})
+            rows = [{"owner": owner, "game_id": game, "seat": seat} for game, seat in new if game in there]
+            if rows:
+                await connection.execute(dialect.insert(seen_views).on_conflict_do_nothing(), rows)
 
         await self._database.writer.run(work)
 
