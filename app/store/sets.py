@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import RowMapping, Select, Subquery, delete, func, insert, or_, select, update
+from sqlalchemy import RowMapping, Select, Subquery, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -39,7 +39,7 @@ from app.store.tables import (
     tokens,
 )
 
-__all__ = ["SetStore"]
+__all__ = ["SetStore", "who_held"]
 
 R = TypeVar("R")
 
@@ -261,31 +261,37 @@ class SetStore:
 
     async def seats_held(self, owner: str, keys: Collection[str], game_id: str) -> set[int]:
         """The seats of this game for which the owner was given a token, whether or not it is valid now, those
-        whose codes it used, or made and somebody has used, and those that it sought. ``keys``: the public
-        names of its keys.
+        whose codes it used, or made and somebody has used, and those that it sought; also those that it so
+        held in a fork that was deleted. ``keys``: the public names of its keys.
         """
-        held = _held(owner, keys)
-        return set(await self._database.column(select(held.c.seat).where(held.c.game_id == game_id)))
+        c = who_held().c
+        held = select(c.seat).where(c.holder.in_([owner, *keys]), c.game_id == game_id)
+        return set(await self._database.column(held))
 
     def games_held(self, owner: str, keys: Collection[str], *, still_open: bool = False) -> Select[Any]:
         """A query of the games in which ``seats_held`` finds a seat. ``still_open``: without those that have
         ended.
         """
-        held = select(_held(owner, keys).c.game_id)
+        c = who_held().c
+        held = select(c.game_id).where(c.holder.in_([owner, *keys]))
         if not still_open:
             return held
         return select(games.c.game_id).where(games.c.game_id.in_(held), games.c.status.not_in(ENDED))
 
 
-def _held(owner: str, keys: Collection[str]) -> Subquery:
-    """Each seat that the owner held, whoever has it now. ``keys``: the public names of its keys."""
-    token, code, player = tokens.c, claim_codes.c, game_players.c
-    minted = select(token.game_id, token.seat).where(token.owner == owner, token.seat.is_not(None))
-    used = select(code.game_id, code.seat).where(
-        code.used_at.is_not(None), or_(code.used_by == owner, code.by.in_(keys))
+def who_held() -> Subquery:
+    """Who held which seat of which game, whoever has it now: ``game_id``, ``seat``, and ``holder``, an owner
+    or the public name of a key. Null: unknown.
+    """
+    token, code, player, view = tokens.c, claim_codes.c, game_players.c, seen_views.c
+    minted = select(token.game_id, token.seat, token.owner.label("holder")).where(token.seat.is_not(None))
+    used = (
+        select(code.game_id, code.seat, holder).where(code.used_at.is_not(None))
+        for holder in (code.used_by, code.by)
     )
-    sought = select(player.game_id, player.seat).where(player.owner == owner)
-    return minted.union(used, sought).subquery()
+    sought = select(player.game_id, player.seat, player.owner)
+    in_deleted_forks = select(view.game_id, view.seat, view.owner).where(view.held)
+    return minted.union_all(*used, sought, in_deleted_forks).subquery()
 
 
 def _readable(kind: type[R], rows: Iterable[RowMapping]) -> list[R]:
