@@ -19,9 +19,8 @@ from app.cli.export import export_lines
 from app.evaluations.rater_work import judgements_from
 from app.files.replays import FileFault, NotJson, PassedOver, documents, log_line, parse
 from app.settings import Settings
-from app.store.games import NewGame, new_id
+from app.store.games import NewGame, new_id, still_there
 from app.store.rows import BatchRow, JudgementRow, typed_row
-from app.store.tables import games as game_table
 from app.store.tables import judgements as judgement_table
 from engine.events import Event, payload, type_name
 from evaluators.authors.conversion import ConvertedGame
@@ -213,8 +212,7 @@ async def _store(parts: "Composition", taken: Sequence[ConvertedGame]) -> Stored
 
     async def write(connection: AsyncConnection) -> None:
         ids = [game.game_id for game in taken]
-        query = select(game_table.c.game_id).where(game_table.c.game_id.in_(ids))
-        known = set((await connection.execute(query)).scalars())
+        known = await still_there(connection, ids)
         new[:] = [game for game in taken if game.game_id not in known]
         if new:
             row = BatchRow(batch, at, len(new), "0", {"origin": "import"})

@@ -38,6 +38,7 @@ __all__ = [
     "ScoreCount",
     "Turn",
     "check_answers",
+    "no_such_game",
     "scored_item",
     "why_excluded",
 ]
@@ -243,9 +244,7 @@ class Items:
             try:
                 game = await self._games.by_id(game_id)
             except NotFound:
-                raise InvalidRequest(
-                    "no such game for this caller", f"/answers/{asked[0][0]}/item_id", "unknown_item"
-                ) from None
+                raise no_such_game(asked[0][0]) from None
             known = await off_loop(_ids, game, dimension, Variant.scored(variant))
             for place, item_id in asked:
                 if item_id not in known:
@@ -293,6 +292,11 @@ class Items:
                 continue
             scored |= await off_loop(_scored_items, game, dimension, filtered, of_game)
         return [scored[item_id] for item_id in guesses if item_id in scored], damaged
+
+
+def no_such_game(place: int) -> InvalidRequest:
+    """The refusal of the answer at this place: its game is none, or out of the caller's reach."""
+    return InvalidRequest("no such game for this caller", f"/answers/{place}/item_id", "unknown_item")
 
 
 def check_answers(dimension: Dimension, answers: Sequence[AnswerSpec]) -> None:

@@ -36,6 +36,7 @@ from app.runner.claims import Claims
 from app.store.call import BUDGET_SPENT, Call
 from app.store.db import PASSING, Database, is_ours, passes
 from app.store.evaluations import EvaluationStore
+from app.store.games import still_there
 from app.store.rows import Damaged, EvaluationRow
 from engine.errors import AvalonError
 
@@ -451,7 +452,7 @@ class Judges:
         async def write(connection: AsyncConnection) -> _Progress:
             after = progress.after(outcome)
             quoted = {_game_of(sample) for sample in after.samples}
-            there = await self._store.still_there(connection, {outcome.game_id, *quoted})
+            there = await still_there(connection, {outcome.game_id, *quoted})
             is_there = outcome.game_id in there
             if not is_there:
                 await self._store.forget_calls(connection, row.evaluation_id, outcome.game_id)

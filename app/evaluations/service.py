@@ -22,7 +22,7 @@ from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
 from app.evaluations.comparisons import Comparisons
 from app.evaluations.gold import PRACTICE_OR_SET, Gold
-from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems, check_answers
+from app.evaluations.items import SHOWING, FinishedGames, Items, PagedItems, check_answers, no_such_game
 from app.evaluations.judge_scores import Corrections, RuleScores, StatementRules, agreement
 from app.evaluations.judge_work import STATEMENTS
 from app.evaluations.judging import KEPT, Judges, first_result
@@ -49,7 +49,7 @@ from app.runner.claims import Claims
 from app.store.audit import Audit
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore, Whose
-from app.store.games import OPEN, GameStore, new_id
+from app.store.games import OPEN, GameStore, new_id, still_there
 from app.store.keys import KeyStore
 from app.store.log import LogReader
 from app.store.rows import AnswerRow, EvaluationRow, name_of, reading
@@ -288,6 +288,10 @@ class Evaluations:
         )
 
         async def work(connection: AsyncConnection) -> EvaluationView:
+            there = await still_there(connection, {answer.game_id for answer in answers})
+            for place, answer in enumerate(answers):
+                if answer.game_id not in there:
+                    raise no_such_game(place)
             await self.store.lock_rater(connection, caller.name, new.rater.name)
             grade = 1 + await self.store.last_grade(
                 connection, caller.name, new.rater.name, {answer.item_id for answer in new.answers}

@@ -63,7 +63,7 @@ from app.evaluations.set_schemas import (
 from app.models.leases import Leases
 from app.store.audit import Audit
 from app.store.db import Database
-from app.store.games import GameStore, new_id
+from app.store.games import GameStore, new_id, still_there
 from app.store.rows import (
     AnswerRow,
     SetAnswersRow,
@@ -210,7 +210,7 @@ class EvaluationSets:
             # Two sets that are drawn at once may not divide a game between two dates.
             await self._sets.lock(connection, "drawing")
             origins = {one.origin for one in candidates}
-            there = await self._sets.keep_games(connection, {*origins, *(one.game_id for one in candidates)})
+            there = await still_there(connection, {*origins, *(one.game_id for one in candidates)})
             taken = await self._sets.dates_of(origins, connection)
             free = [
                 one

@@ -32,7 +32,7 @@ from app.evaluations.schemas import (
 )
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore, Whose
-from app.store.games import GameStore
+from app.store.games import GameStore, still_there
 from app.store.rows import Damaged, JudgementRow
 from engine.chance import draw
 from engine.errors import CorruptLog
@@ -281,17 +281,21 @@ class Tasks:
 
     async def write(self, connection: AsyncConnection, prepared: "Prepared", *, revise: bool) -> int:
         """Stores the prepared judgements in the caller's transaction, and returns how many of them replace an
-        earlier judgement. Unless ``revise``, raises AlreadyJudged if any of them does.
+        earlier judgement. Unless ``revise``, raises AlreadyJudged if any of them does. Raises InvalidRequest
+        for a game that was deleted since it was checked.
         """
         revised = 0
         raters = {row.rater for row in prepared.rows}
         games = {row.game_id for row in prepared.rows}
+        there = await still_there(connection, games)
         grades = {
             rater: await self._store.grades(connection, prepared.caller, rater, games) for rater in raters
         }
         at = self._database.writer.stamp()
         graded = []
         for place, row in enumerate(prepared.rows):
+            if row.game_id not in there:
+                raise _no_such_item(f"/judgements/{place}")
             grade = grades[row.rater].get(row.key, 0)
             if grade and not revise:
                 raise AlreadyJudged(
@@ -331,9 +335,7 @@ class Tasks:
         return replace(judgement_row(prepared.caller, rater, judgement), intention=intention)
 
     async def _item(self, prepared: "Prepared", item_id: str, pointer: str) -> Item:
-        unknown = InvalidRequest(
-            "there is no such selection or following item for this caller", f"{pointer}/item_id", "item_id"
-        )
+        unknown = _no_such_item(pointer)
         try:
             parts = parse_id(item_id)
             if parts.game_id in prepared.unreached:
@@ -423,6 +425,12 @@ def overlaid(before: Iterable[JudgementRow], given: Sequence[JudgementRow]) -> C
 def _lot(seed: str, game_id: str, request_id: str) -> tuple[int, str, str]:
     """A sort key that shows a rater's tasks in an order of their own, mixed over games."""
     return draw(seed, "turns", game_id, request_id), game_id, request_id
+
+
+def _no_such_item(pointer: str) -> InvalidRequest:
+    return InvalidRequest(
+        "there is no such selection or following item for this caller", f"{pointer}/item_id", "item_id"
+    )
 
 
 def _damaged(game_id: str, fault: CorruptLog) -> LeftOutView:

@@ -144,13 +144,14 @@ class SeatTokens:
 
         async def work(connection: AsyncConnection) -> int:
             epoch = grant.epoch
-            if grant.game is not None and seat is not None:
-                # Whose the seat is may have changed since the caller looked.
+            if grant.game is not None:
                 row = known_game(await locked_game(connection, grant.game))
-                _needs_seat(row, seat, caller, owner)
-                epoch = epoch_of(row.epochs, seat)
-                if raises:
-                    epoch = await self._stored_keys.raise_epoch_in(connection, grant.game, seat)
+                if seat is not None:
+                    # Whose the seat is may have changed since the caller looked.
+                    _needs_seat(row, seat, caller, owner)
+                    epoch = epoch_of(row.epochs, seat)
+                    if raises:
+                        epoch = await self._stored_keys.raise_epoch_in(connection, grant.game, seat)
             await self._quotas.take(connection, caller.owner, "tokens_a_day")
             await self._tokens.add(connection, token)
             await self._audit.add(

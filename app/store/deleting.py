@@ -1,6 +1,7 @@
 """Deletes games with everything that was stored about them, or says what still needs them.
 
-A deleted game leaves one row of ``deletions``, and the scores of evaluations that used it, without any text.
+A deleted game leaves one row of ``deletions``, and the scores of evaluations that used it, without any text;
+a fork also who held which seat, as seats of its source.
 A game is deleted only when its batch is over and nothing open needs it.
 """
 
@@ -23,15 +24,17 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import ColumnElement, literal_column
 
 from app.base.clock import timestamp
 from app.base.errors import StillNeeded
 from app.store.db import Database
-from app.store.games import OPEN, laid_of, parent_of
+from app.store.games import OPEN, laid_of, parent_of, still_there
 from app.store.keys import KEY, PROJECT
 from app.store.rows import Damaged
+from app.store.sets import who_held
 from app.store.tables import (
     answers,
     batches,
@@ -289,11 +292,13 @@ class Deleting:
 
     async def _pass_on(self, connection: AsyncConnection, gone: Mapping[str, Any]) -> None:
         """Makes the forks of forks that are to be deleted forks of their sources, since who sees them depends
-        on whether those may go on. ``gone``: what each game to delete was forked off, by its id.
+        on whether those may go on; and has whoever held a seat of such a fork hold it in the source, since
+        sealed sets take both for one. ``gone``: what each game to delete was forked off, by its id.
         """
         sources = {game_id: source for game_id, source in gone.items() if _is_origin(source)}
         if not sources:
             return
+        await self._pass_on_seats(connection, {fork: of["game_id"] for fork, of in sources.items()})
         c = games.c
         forks = select(c.game_id, c.forked_from).where(
             c.forked_from.is_not(None),
@@ -304,6 +309,23 @@ class Deleting:
                 source = sources[origin["game_id"]]
                 passed = {**source, "events": min(origin["events"], source["events"])}
                 await connection.execute(update(games).where(c.game_id == fork).values(forked_from=passed))
+
+    async def _pass_on_seats(self, connection: AsyncConnection, sources: Mapping[str, str]) -> None:
+        there = await still_there(connection, set(sources.values()))
+        c = who_held().c
+        held = select(c.holder, c.game_id, c.seat).where(c.game_id.in_(sources), c.holder.is_not(None))
+        rows = {(holder, sources[fork], seat) for holder, fork, seat in await connection.execute(held)}
+        values = [
+            {"owner": holder, "game_id": source, "seat": seat, "held": True}
+            for holder, source, seat in rows
+            if source in there
+        ]
+        if values:
+            dialect = sqlite if self._database.is_sqlite else postgresql
+            new = dialect.insert(seen_views)
+            await connection.execute(
+                new.on_conflict_do_update(index_elements=seen_views.primary_key, set_={"held": True}), values
+            )
 
     async def _forget_texts(self, game_ids: Sequence[str]) -> None:
         """Removes what judges were asked and answered about these games; scores, tokens and costs stay."""

@@ -23,6 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from app.base.off_loop import off_loop
 from app.store.cursors import newest_first, next_cursor, read_cursor
 from app.store.db import Database, in_parts
+from app.store.games import still_there
 from app.store.keys import KEY
 from app.store.rows import (
     AnswerRow,
@@ -467,7 +468,9 @@ class EvaluationStore:
         return False
 
     async def deal(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Writes dealt tasks, in the caller's transaction; a task that was dealt before stays as it is."""
+        """Writes dealt tasks, in the caller's transaction; a task that was dealt before stays as it is. Those
+        of deleted games are left out.
+        """
         await self._insert_new(connection, tasks, rows)
 
     async def tasks_of(self, caller: str, rater: str, games: Collection[str]) -> list[tuple[str, str]]:
@@ -496,17 +499,10 @@ class EvaluationStore:
         return dealt
 
     async def mark_seen(self, owner: str, turns: Iterable[tuple[str, str]]) -> None:
-        """Records that the owner has seen what was chosen in these turns."""
+        """Records that the owner has seen what was chosen in these turns. Deleted games are left out."""
         shown = set(turns)
         if shown:
             await self._database.writer.run(lambda connection: self.mark_seen_in(connection, owner, shown))
-
-    async def still_there(self, connection: AsyncConnection, game_ids: Collection[str]) -> set[str]:
-        """Those of these games that were not deleted; nobody deletes them before the caller's transaction
-        ends.
-        """
-        query = select(games.c.game_id).where(games.c.game_id.in_(sorted(game_ids))).order_by(games.c.game_id)
-        return set((await connection.execute(query.with_for_update(read=True))).scalars())
 
     async def forget_calls(self, connection: AsyncConnection, evaluation_id: str, game_id: str) -> None:
         """Removes what a judge was asked and answered about this game, in the caller's transaction."""
@@ -537,11 +533,11 @@ class EvaluationStore:
     async def _insert_new(
         self, connection: AsyncConnection, table: Any, rows: Sequence[Mapping[str, Any]]
     ) -> None:
-        if rows:
+        there = await still_there(connection, {row["game_id"] for row in rows})
+        new = [dict(row) for row in rows if row["game_id"] in there]
+        if new:
             dialect = sqlite if self._database.is_sqlite else postgresql
-            await connection.execute(
-                dialect.insert(table).on_conflict_do_nothing(), [dict(row) for row in rows]
-            )
+            await connection.execute(dialect.insert(table).on_conflict_do_nothing(), new)
 
     async def _where_in(self, query: Select[Any], column: Any, values: Collection[Any]) -> list[RowMapping]:
         """The rows of the query in which the column (or the tuple of columns) has one of these values."""

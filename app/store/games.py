@@ -32,7 +32,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from app.base.clock import random_bits, timestamp
 from app.base.schemas import GameStatus
-from app.store.db import Database, has_texts
+from app.store.db import Database, has_texts, in_parts
 from app.store.jobs import JobStore
 from app.store.log import INSERT_EVENTS, event_rows
 from app.store.rows import BatchRow, Damaged, GameRow, is_moment, is_text, read_row, values_of, whole
@@ -59,6 +59,7 @@ __all__ = [
     "parent_of",
     "random_signs",
     "row_of",
+    "still_there",
 ]
 
 R = TypeVar("R")
@@ -249,6 +250,18 @@ async def locked_game(connection: AsyncConnection, game_id: str) -> GameRow | No
     query = _GAME.with_for_update(key_share=True)
     row = (await connection.execute(query, {"game": game_id})).mappings().first()
     return None if row is None else read_row(GameRow, row)
+
+
+async def still_there(connection: AsyncConnection, game_ids: Collection[str]) -> set[str]:
+    """Those of these games that were not deleted; nobody deletes them before the caller's transaction ends.
+    Whoever writes rows of games in ``OF_GAMES`` asks this first, or ``locked_game``.
+    """
+    there: set[str] = set()
+    for some in in_parts(game_ids):
+        # In their order, as they are deleted: nobody waits for each other in a circle.
+        query = select(games.c.game_id).where(games.c.game_id.in_(some)).order_by(games.c.game_id)
+        there.update((await connection.execute(query.with_for_update(read=True))).scalars())
+    return there
 
 
 def parent_of(forked_from: ColumnElement[Any], database: Database) -> ColumnElement[Any]:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import structlog
-from sqlalchemy import RowMapping, Select, Subquery, delete, func, insert, or_, select, update
+from sqlalchemy import RowMapping, Select, Subquery, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.cursors import newest_first
 from app.store.db import Database, in_parts
-from app.store.games import ENDED
+from app.store.games import ENDED, still_there
 from app.store.rows import (
     SetAnswersRow,
     SetEntryRow,
@@ -39,7 +39,7 @@ from app.store.tables import (
     tokens,
 )
 
-__all__ = ["SetStore"]
+__all__ = ["SetStore", "who_held"]
 
 R = TypeVar("R")
 
@@ -70,15 +70,6 @@ class SetStore:
             await connection.execute(
                 select(func.pg_advisory_xact_lock(func.hashtextextended(f"set/{name}", 0)))
             )
-
-    async def keep_games(self, connection: AsyncConnection, wanted: Collection[str]) -> set[str]:
-        """Those of these games that are there. Nobody deletes them before the caller's transaction ends."""
-        found: set[str] = set()
-        for some in in_parts(wanted):
-            # In their order, as they are deleted: nobody waits for each other in a circle.
-            query = select(games.c.game_id).where(games.c.game_id.in_(some)).order_by(games.c.game_id)
-            found.update((await connection.execute(query.with_for_update(read=True))).scalars())
-        return found
 
     async def find(self, set_id: str) -> SetRow | None:
         """The set's row; None for an unknown id."""
@@ -241,16 +232,21 @@ class SetStore:
     # --- who has seen what ------------------------------------------------------------------
 
     async def mark_views(self, owner: str, views: Iterable[tuple[str, int]]) -> None:
-        """Records that the owner was shown the views of these seats, as (game, seat)."""
+        """Records that the owner was shown the views of these seats, as (game, seat). Deleted games are left
+        out.
+        """
         shown = set(views)
         known = await self.views_seen(owner, {game for game, _ in shown})
-        rows = [{"owner": owner, "game_id": game, "seat": seat} for game, seat in sorted(shown - known)]
-        if not rows:
+        new = sorted(shown - known)
+        if not new:
             return
         dialect = sqlite if self._database.is_sqlite else postgresql
 
         async def work(connection: AsyncConnection) -> None:
-            await connection.execute(dialect.insert(seen_views).on_conflict_do_nothing(), rows)
+            there = await still_there(connection, {game for game, _ in new})
+            rows = [{"owner": owner, "game_id": game, "seat": seat} for game, seat in new if game in there]
+            if rows:
+                await connection.execute(dialect.insert(seen_views).on_conflict_do_nothing(), rows)
 
         await self._database.writer.run(work)
 
@@ -265,31 +261,37 @@ class SetStore:
 
     async def seats_held(self, owner: str, keys: Collection[str], game_id: str) -> set[int]:
         """The seats of this game for which the owner was given a token, whether or not it is valid now, those
-        whose codes it used, or made and somebody has used, and those that it sought. ``keys``: the public
-        names of its keys.
+        whose codes it used, or made and somebody has used, and those that it sought; also those that it so
+        held in a fork that was deleted. ``keys``: the public names of its keys.
         """
-        held = _held(owner, keys)
-        return set(await self._database.column(select(held.c.seat).where(held.c.game_id == game_id)))
+        c = who_held().c
+        held = select(c.seat).where(c.holder.in_([owner, *keys]), c.game_id == game_id)
+        return set(await self._database.column(held))
 
     def games_held(self, owner: str, keys: Collection[str], *, still_open: bool = False) -> Select[Any]:
         """A query of the games in which ``seats_held`` finds a seat. ``still_open``: without those that have
         ended.
         """
-        held = select(_held(owner, keys).c.game_id)
+        c = who_held().c
+        held = select(c.game_id).where(c.holder.in_([owner, *keys]))
         if not still_open:
             return held
         return select(games.c.game_id).where(games.c.game_id.in_(held), games.c.status.not_in(ENDED))
 
 
-def _held(owner: str, keys: Collection[str]) -> Subquery:
-    """Each seat that the owner held, whoever has it now. ``keys``: the public names of its keys."""
-    token, code, player = tokens.c, claim_codes.c, game_players.c
-    minted = select(token.game_id, token.seat).where(token.owner == owner, token.seat.is_not(None))
-    used = select(code.game_id, code.seat).where(
-        code.used_at.is_not(None), or_(code.used_by == owner, code.by.in_(keys))
+def who_held() -> Subquery:
+    """Who held which seat of which game, whoever has it now: ``game_id``, ``seat``, and ``holder``, an owner
+    or the public name of a key. Null: unknown.
+    """
+    token, code, player, view = tokens.c, claim_codes.c, game_players.c, seen_views.c
+    minted = select(token.game_id, token.seat, token.owner.label("holder")).where(token.seat.is_not(None))
+    used = (
+        select(code.game_id, code.seat, holder).where(code.used_at.is_not(None))
+        for holder in (code.used_by, code.by)
     )
-    sought = select(player.game_id, player.seat).where(player.owner == owner)
-    return minted.union(used, sought).subquery()
+    sought = select(player.game_id, player.seat, player.owner)
+    in_deleted_forks = select(view.game_id, view.seat, view.owner).where(view.held)
+    return minted.union_all(*used, sought, in_deleted_forks).subquery()
 
 
 def _readable(kind: type[R], rows: Iterable[RowMapping]) -> list[R]:

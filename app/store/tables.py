@@ -472,8 +472,11 @@ class SeenViewsTable(SQLModel, table=True):
     __tablename__ = "seen_views"
 
     owner: str = Field(primary_key=True)
+    """Where ``held``, perhaps the public name of a key."""
     game_id: str = Field(primary_key=True, max_length=40)
     seat: int = Field(sa_column=Column(SmallInteger, primary_key=True, autoincrement=False))
+    held: bool = Field(default=False, sa_column=Column(BooleanColumn, nullable=False, default=False))
+    """Whether it held this seat in a fork of the game that was deleted since."""
 
 
 seen_views: Final = METADATA.tables["seen_views"]

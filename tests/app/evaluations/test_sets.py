@@ -16,6 +16,7 @@ from app.base.errors import StillNeeded
 from app.store.audit import Audit
 from app.store.claim_codes import ClaimCodes
 from app.store.deleting import Deleting
+from app.store.examining import examine
 from app.store.games import Invalidation
 from app.store.quotas import QuotaStore
 from app.store.rows import PlayerRow, values_of
@@ -790,6 +791,48 @@ async def test_who_took_a_seat_by_a_code_knows_it_in_every_fork_and_when_others_
         for who in ("ann", "bob"):
             await take(who, games[1], found[games[1]]["speaker"])
         assert [await answered(who, games[1]) for who in ("ann2", "bob", "reader")] == [409, 409, 201]
+
+
+async def test_who_held_a_seat_of_a_fork_knows_it_when_that_and_its_source_are_deleted(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, []) as caller:
+        [first, *_] = await lay_games(caller, LOGS, owner="server")
+        past = {"game_id": first, "events": 30}
+        (between,) = await lay_games(caller, LOGS[:1], batch="b_between", owner="server", forked_from=past)
+        past = {"game_id": between, "events": 30}
+        (fork,) = await lay_games(caller, LOGS[:1], batch="b_fork", owner="server", forked_from=past)
+        wish = new_set("summarisation")
+        set_id = (await told(caller, "operator", "/evaluations/sets", wish))["set_id"]
+        items = await items_in(caller, "watcher", set_id)
+        item = next(item for item in items if item["game_id"] == first)
+        seat, path = item["speaker"], f"/evaluations/sets/{set_id}/answers"
+        services = caller.services
+        codes, deleting = ClaimCodes(services.database), Deleting(services.database)
+        until = clock.now_ms() + 24 * 3_600_000
+
+        async def answered() -> list[int]:
+            body = handed_in({item["id"]: []})
+            return [(await ask(caller, who, path, body)).status_code for who in ("ann2", "bob2", "reader")]
+
+        # ann takes the set's seat by a code, bob gives another away: that is by his key, not by his project.
+        code = await codes.make(fork, seat, until, by="operator", epoch=lambda _: None)
+        assert (await ask(caller, "ann", "/claims", {"code": code})).status_code == 200
+        code = await codes.make(fork, 1 + seat % 5, until, by="key:k_bob", epoch=lambda _: None)
+        assert (await caller.post("/claims", json={"code": code})).status_code == 200
+        # The set's own readers are shown the seat's view, which is no obstacle.
+        assert await items_in(caller, "ann", set_id)
+        assert await answered() == [409, 409, 201]
+        for gone in (fork, between):
+            [_ async for _ in deleting.delete([gone], "test")]
+            assert await answered() == [409, 409, 201], gone
+        # No row is left of a source that went first.
+        past = {"game_id": "g_gone", "events": 30}
+        (orphan,) = await lay_games(caller, LOGS[:1], batch="b_orphan", owner="server", forked_from=past)
+        code = await codes.make(orphan, seat, until, by="operator", epoch=lambda _: None)
+        assert (await ask(caller, "ann", "/claims", {"code": code})).status_code == 200
+        [_ async for _ in deleting.delete([orphan], "test")]
+        assert [one async for one in examine(services.database, lambda done, of: None)] == []
 
 
 async def test_a_set_does_not_show_the_deal_to_who_plays_an_open_fork_of_a_game(database_url: str) -> None:

@@ -1,7 +1,7 @@
 """Deleted games are gone with everything that was stored about them, and nothing else is."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,18 @@ from app.store.examining import examine
 from app.store.quotas import QuotaStore
 from app.store.rows import METADATA
 from app.store.tables import judgements, tasks
+from evaluators.ground.items import items
 from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
+from tests.app.evaluations.sealing import ask, lay_games, scripted_log, with_games
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.evaluations.test_judging import MODEL, judging, over
 from tests.app.evaluations.test_judging_robust import SLOW
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.real_server import local_settings, running_server
 from tests.app.store.one_of_each import TABLES, add, row
+
+LOG = scripted_log(70)
 
 
 @pytest.fixture
@@ -364,6 +368,80 @@ async def test_an_answer_that_comes_after_its_game_was_deleted_is_paid_for_and_n
         assert spent.tokens > 0
         found = [one async for one in examine(caller.services.database, lambda done, of: None)]
         assert found == []
+
+
+async def read_tasks(caller: Caller, game: str) -> Any:
+    return await ask(caller, "reader", f"/annotations/tasks?game={game}&rater=eve&limit=50")
+
+
+async def read_items(caller: Caller, game: str) -> Any:
+    return await ask(caller, "reader", f"/evaluations/items?game={game}&dimension=selection")
+
+
+async def judge_an_item(caller: Caller, game: str) -> Any:
+    item = next(items(await caller.services.evaluations.games.by_id(game), "selection"))
+    judgement = {"item_id": item.id, "intention": item.asked[0].id, "reasonable": True, "comment": "why"}
+    body = {"rater": {"name": "eve", "kind": "human"}, "judgements": [judgement]}
+    return await ask(caller, "reader", "/annotations", body)
+
+
+async def judge_by_rules(caller: Caller, game: str) -> Any:
+    body = {"dimension": "selection", "game": game, "judge": {"kind": "rule"}}
+    return await ask(caller, "reader", "/evaluations", body)
+
+
+async def answer_an_item(caller: Caller, game: str) -> Any:
+    item = next(items(await caller.services.evaluations.games.by_id(game), "guessing"))
+    answer = {"item_id": item.id, "intentions": []}
+    body = {"dimension": "guessing", "rater": {"name": "eve", "kind": "human"}, "answers": [answer]}
+    return await ask(caller, "owner", "/evaluations", body)
+
+
+async def mint_a_watcher(caller: Caller, game: str) -> Any:
+    _, key = await make_key(store_of(caller), "tokens:mint:any")
+    return await caller.post(f"/games/{game}/tokens", json={"viewer": "public"}, headers=bearer(key))
+
+
+@pytest.mark.parametrize(
+    ("request_about", "status"),
+    [
+        (read_tasks, 404),
+        (read_items, 200),
+        (judge_an_item, 422),
+        (judge_by_rules, 201),
+        (answer_an_item, 422),
+        (mint_a_watcher, 404),
+    ],
+)
+async def test_a_game_that_is_deleted_before_what_is_said_of_it_is_written_leaves_none_of_that(
+    request_about: Callable[[Caller, str], Awaitable[Any]],
+    status: int,
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with with_games(database_url, []) as caller:
+        database = caller.services.database
+        run, deleting, told = database.writer.run, Deleting(database), []
+        # The game goes before the first of the request's transactions, then another before the second, ...
+        for place in range(9):
+            (game,) = await lay_games(caller, [LOG], batch=f"b_gone{place}")
+            left = place
+
+            async def delayed(work: Any, game: str = game) -> Any:
+                nonlocal left
+                left -= 1
+                if left == -1:
+                    [_ async for _ in deleting.delete([game], "test")]
+                return await run(work)
+
+            monkeypatch.setattr(database.writer, "run", delayed)
+            answer = await request_about(caller, game)
+            monkeypatch.setattr(database.writer, "run", run)
+            if left >= 0:
+                break
+            told.append(answer.status_code)
+            assert [one async for one in examine(database, lambda done, of: None)] == [], place
+        assert told[0] == status
 
 
 async def test_the_client_deletes(database_url: str) -> None:
