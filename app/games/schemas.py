@@ -857,8 +857,8 @@ class BatchView(Shown):
     )
     waiting: list[OutageView] = Field(
         description="Endpoints that do not answer now. Games wait for them and then go on: nothing is lost, "
-        "and nothing is played in their place. As far as the answering process knows; empty for callers with "
-        "a watch token."
+        "and nothing is played in their place. As far as the answering process knows; empty for a batch "
+        "that is suspended or over, and for callers with a watch token."
     )
 
 

@@ -195,6 +195,7 @@ def batch_view(
     found = games_by_status(row, tallied)
     ended = sum(tallied.status.get(name, 0) for name in ("finished", "cancelled", "failed"))
     running = status not in OVER
+    goes_on = running and status != "suspended"
     until = now_ms() if running else (tallied.last_finished or row.created_at)
     seconds = max(until - row.created_at, 1) / 1000
     speed = ended / seconds if ended else None
@@ -209,7 +210,7 @@ def batch_view(
         winners=dict(tallied.winners),  # type: ignore[arg-type]
         endings=dict(tallied.endings),  # type: ignore[arg-type]
         games_per_second=speed,
-        eta_s=(row.count - ended) / speed if running and speed and status != "suspended" else None,
+        eta_s=(row.count - ended) / speed if goes_on and speed else None,
         tokens=None if spending is None else spending.total.tokens,
         cost=None if spending is None else spending.total.cost,
         models=model_uses(spending.uses) if spending is not None and sees_all else [],
@@ -220,6 +221,6 @@ def batch_view(
         suspended=None if spending is None else _suspension(row),
         waiting=[
             OutageView(endpoint=outage.endpoint, since=timestamp(outage.since), cause=outage.cause)
-            for outage in (() if spending is None else spending.outages)
+            for outage in (spending.outages if spending is not None and goes_on else ())
         ],
     )

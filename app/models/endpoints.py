@@ -13,6 +13,7 @@ from agents.errors import InvalidAgent
 from agents.llm.session import Answering, CallKey
 from agents.model.limits import AdaptiveLimit, Parallel
 from agents.model.model import PLAIN_SAMPLING, Form, Message, Model, Reply, Sampling, check_allowed
+from app.base.clock import now_ms
 from app.base.tasks import end_tasks, keep_going
 from app.models.health import EndpointHealth, Outages
 from app.models.leases import Leases
@@ -32,6 +33,11 @@ log = structlog.get_logger()
 
 LOOK_S: Final = 1.0
 """Seconds between two reads of what other processes know of endpoints."""
+
+UNWANTED_S: Final = 300.0
+"""Nothing waits any more for an endpoint that nobody has tried for so many seconds after a try was due. A try
+without an answer seldom takes as long.
+"""
 
 
 def observe_attempt(attempt: "Attempt") -> None:
@@ -236,8 +242,13 @@ class Endpoints:
             return
         self._known = known
         if any(source.health.outage is not None and name not in known for name, source in sources.items()):
-            # Another process has found it answering, perhaps with mended settings.
+            # Another process may have found it answering, perhaps with mended settings.
             await self.read_again()
+        now = now_ms()
+        for name, outage in known.items():
+            trying = name in sources and sources[name].health.is_trying
+            if outage.try_at < now - UNWANTED_S * 1000 and not trying:
+                await self._outages.end_unwanted(name, round(now - UNWANTED_S * 1000))
         for name, source in sources.items():
             # A change in this process since then is newer than what was read.
             if source.health.changes == changes[name]:

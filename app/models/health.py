@@ -80,6 +80,10 @@ class Outages(Protocol):
 
     async def end(self, endpoint: str) -> None: ...
 
+    async def end_unwanted(self, endpoint: str, before: int) -> None:
+        """Ends an outage whose next try was due before ``before``, unless games wait for the endpoint."""
+        ...
+
 
 class EndpointHealth:
     """The health of one endpoint, as far as this process knows it. Belongs to one event loop."""
@@ -207,18 +211,25 @@ class EndpointHealth:
         """
         return self._recent.count(False), len(self._recent)
 
+    @property
+    def is_trying(self) -> bool:
+        """Whether a call of this process tries now whether the endpoint answers again."""
+        return self._trying
+
     def pause_s(self, failures: int) -> float:
         """How long a call pauses after so many failures in a row."""
         longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
         return longest * (1 + self._jitter()) / 2
 
     def learn(self, outage: Outage | None) -> None:
-        """Takes over what another process knows. None: the endpoint has answered it, or had no outage."""
+        """Takes over what another process knows. None: the endpoint has answered it, nothing waits for the
+        endpoint any more, or it had no outage.
+        """
         if self.withdrawn:
             return
         if outage is None:
             if self.outage is not None:
-                self._close()
+                self._close("a model endpoint answers again, or nothing waits for it any more")
             return
         self._due_at = _loop_time(outage.try_at)
         if self.outage is None:
@@ -312,10 +323,10 @@ class EndpointHealth:
         self.changes += 1
         metrics.endpoints_away.labels(self._endpoint).set(1)
 
-    def _close(self) -> None:
+    def _close(self, why: str) -> None:
         assert self.outage is not None
         seconds = round((now_ms() - self.outage.since) / 1000, 1)
-        log.warning("a model endpoint answers again", endpoint=self._endpoint, after_s=seconds)
+        log.warning(why, endpoint=self._endpoint, after_s=seconds)
         self._failures = 0
         self._leased_until = 0.0
         self._forget()
@@ -331,7 +342,7 @@ class EndpointHealth:
         self._failed_at.clear()
         self.answers += 1
         if self.outage is not None:
-            self._close()
+            self._close("a model endpoint answers again")
             if self._outages is not None:
                 await self._outages.end(self._endpoint)
 

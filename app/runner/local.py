@@ -365,8 +365,9 @@ class LocalRunner:
             return
         self._waiting.discard(game_id)
         self._beyond.discard(game_id)
-        for games in self._parked.values():
-            games.pop(game_id, None)
+        for endpoint, games in self._parked.items():
+            if games.pop(game_id, None) is not None:
+                metrics.games_parked.labels(endpoint).set(len(games))
         self._leave(game_id, False)
 
     async def stop(self) -> None:

@@ -511,8 +511,12 @@ class Queued:
         """Sees to the games that wait for an endpoint of this process: whoever parked them may be gone."""
         endpoints = self._models.endpoints
         await endpoints.look()
-        for endpoint in await self._jobs.parked_at():
-            if endpoint in endpoints.settings and endpoint not in self._unparking:
+        parked = await self._jobs.parked_at()
+        for endpoint in endpoints.settings:
+            if endpoint not in parked:
+                # They may have been cancelled or suspended, or woken by another process.
+                metrics.games_parked.labels(endpoint).set(0)
+            elif endpoint not in self._unparking:
                 await self._park(endpoint)
 
     async def _park(self, endpoint: str) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import delete, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.base.clock import now_ms
@@ -22,6 +22,12 @@ row that does is damaged, and its next try is due.
 """
 
 _c = model_outages.c
+
+_NO_GAME_WAITS: Final = text(
+    "NOT EXISTS (SELECT 1 FROM pgqueuer JOIN games ON games.job = pgqueuer.id "
+    "WHERE pgqueuer.headers ->> 'endpoint' = model_outages.endpoint)"
+)
+"""No game is parked at the endpoint, or was and has been woken to try it."""
 
 
 class OutageStore:
@@ -61,6 +67,15 @@ class OutageStore:
 
     async def end(self, endpoint: str) -> None:
         await self._execute(delete(model_outages).where(_c.endpoint == endpoint))
+
+    async def end_unwanted(self, endpoint: str, before: int) -> None:
+        """Ends an outage whose next try was due before ``before``, unless games wait for the endpoint in the
+        queue (PostgreSQL).
+        """
+        ended = delete(model_outages).where(_c.endpoint == endpoint, _c.try_at < before)
+        if not self._database.is_sqlite:
+            ended = ended.where(_NO_GAME_WAITS)
+        await self._execute(ended)
 
     async def _execute(self, statement: Any) -> int | None:
         """How many rows were changed. None: the database is away."""

@@ -13,11 +13,12 @@ from agents import llm
 from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
+from app.base.metrics import REGISTRY
 from app.games.schemas import NewBudget
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.main import Composition
 from app.models import health
-from app.runner import local
+from app.runner import local, queued
 from app.seats.remote_seat import MIN_ALLOWANCE_S
 from app.store.outages import OutageStore
 from app.store.rows import Outage
@@ -623,6 +624,53 @@ async def test_a_time_that_no_process_sets_keeps_no_endpoint_closed(
         batch, _ = await caller.create(seats=DIRECT)
         assert (await caller.over(batch))["status"] == "done"
         assert await outages.all() == {}
+
+
+@pytest.mark.parametrize("ending", ["cancelled", "suspended"])
+async def test_an_endpoint_counts_as_away_only_while_something_waits_for_it(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(health, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(health, "LEASE_S", 0.2)
+    monkeypatch.setattr(health, "UNTRIED_S", 3600.0)
+    monkeypatch.setattr(queued, "SWEEP_S", 0.05)
+    monkeypatch.setattr("app.models.endpoints.LOOK_S", 0.02)
+    monkeypatch.setattr("app.models.endpoints.UNWANTED_S", 0.5)
+    async with (
+        faking(FakeOptions(faults=(read_fault("status_503"),))) as fake,
+        calling(database_url, models=endpoints(fake, attempts=1)) as caller,
+    ):
+        batch, _ = await caller.create(seats=DIRECT, count=3)
+        await _waiting(caller, batch)
+        if ending == "cancelled":
+            assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
+        else:
+            _refusing(fake, "status_401")
+        view = await caller.over(batch)
+        assert (view["status"], view["waiting"]) == (ending, [])
+        outages, gone = OutageStore(caller.services.database), ["model_endpoint_away", "games_parked"]
+        async with asyncio.timeout(WITHIN_S):
+            while await outages.all() or any(  # noqa: ASYNC110  # there is no event
+                REGISTRY.get_sample_value(f"interintent_{name}", {"endpoint": "fake"}) for name in gone
+            ):
+                await asyncio.sleep(0.05)
+        [state] = (await caller.get("/readyz?verbose=true")).json()["endpoints"]
+        assert state == {"name": "fake", "answers": True, "since": None, "cause": None}
+
+
+async def test_an_outage_does_not_end_while_a_call_tries_for_long(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with faking() as fake, calling_with(fake, database_url) as caller:
+        known, outages = caller.services.models.endpoints, OutageStore(caller.services.database)
+        await outages.put(Outage("fake", now_ms(), "status_503", now_ms()))
+        source = known.source("fake")
+        await known.look()
+        async with source.health.turn():
+            # As if the call had begun long ago.
+            monkeypatch.setattr("app.models.endpoints.UNWANTED_S", -3600.0)
+            await known.look()
+            assert "fake" in (await outages.all() or {})
 
 
 @pytest.mark.long

@@ -17,8 +17,10 @@ from pgqueuer.ports.repository import EntrypointExecutionParameter
 from sqlalchemy import text
 
 from agents.model.model import PLAIN_SAMPLING
+from app.base import metrics
 from app.base.clock import Clock, timestamp, use_clock
 from app.base.errors import NotSuspended
+from app.base.metrics import REGISTRY
 from app.edge.auth import OPERATOR
 from app.edge.auth import Caller as Checked
 from app.games import service
@@ -633,6 +635,36 @@ async def test_games_that_were_parked_by_a_process_that_is_gone_are_woken(
         monkeypatch.setattr(jobs.JobStore, "parked_at", seen)
         async with calling_with(fake, url) as caller:
             assert (await caller.over(batch))["games"]["finished"] == 3
+
+
+async def test_an_outage_does_not_end_while_a_game_waits_for_its_endpoint(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.models.endpoints.LOOK_S", 3600.0)
+    async with faking() as fake, calling_with(fake, url, runner=False) as caller:
+        outages, store = OutageStore(caller.services.database), caller.services.store.jobs
+        assert store is not None
+        await outages.put(Outage("fake", 0, "status_503", 0))
+        batch, _ = await caller.create(seats=DIRECT)
+        [job] = await _pick(caller, 1)
+        await store.begin([job.id])
+        await store.hand_back(job, after_s=queued.PARKED_S, endpoint="fake")
+        for wake in (False, True):
+            if wake:
+                await store.wake("fake", lambda _: [])
+                assert await store.parked("fake") == 0
+            await caller.services.models.endpoints.look()
+            assert "fake" in (await outages.all() or {})
+        assert (await caller.post(f"/batches/{batch}/cancel")).status_code == 202
+        await caller.over(batch)
+        # A process that has seen it parked looks again.
+        metrics.games_parked.labels("fake").set(1)
+        pickup = caller.services.pickup
+        assert isinstance(pickup, Queued)
+        await pickup._adopt_parked()
+        assert REGISTRY.get_sample_value("interintent_games_parked", {"endpoint": "fake"}) == 0
+        await caller.services.models.endpoints.look()
+        assert await outages.all() == {}
 
 
 async def test_a_game_that_fails_suspends_its_batch_although_its_process_lets_go_of_it_meanwhile(
