@@ -478,43 +478,40 @@ class Writer:
         finally:
             working_alone.set(False)
 
-    def _failed(self, fault: Exception) -> None:
-        """Notes the fault. If the database is in trouble, everything that waits fails with it: each would
-        wait as long as this one did, one after the other.
+    def _failed(self, fault: Exception) -> bool:
+        """Notes the fault, and returns whether the database is in trouble. Then everything that waits fails
+        with it: each would wait as long as this one did, one after the other.
         """
         if self._health.failed("writing", fault) is None:
-            return
+            return False
         for job in self._waiting.take_all():
             job.fail(fault)
+        return True
 
-    async def _commit(self, group: Sequence[Append]) -> None:
+    async def _commit(self, group: Sequence[Append]) -> Exception | None:
+        """Commits these appends. Returns the fault if the database is in trouble: they failed with it."""
         for append in group:
             if any(earlier.failed for earlier in append.after):
                 append.fail(Unfounded("an append that it builds on was not committed"))
         group = [append for append in group if not append.failed]
         if not group:
-            return
+            return None
         started = time.perf_counter()
         try:
             at = await (self._write(group) if len(group) > 1 else _repeated(lambda: self._write(group)))
         except IntegrityError:
             if len(group) == 1:
                 group[0].fail(Conflict("another writer was first"))
-                return
+                return None
             # One stale game must not cost the others their step.
-            for append in group:
-                await self._commit([append])
-            return
+            return await self._commit_each(group)
         except Exception as fault:
             if is_worth_repeating(fault) and len(group) > 1:
                 # Perhaps another process locks the same rows in another order. One append alone locks few.
-                for append in group:
-                    await self._commit([append])
-                return
+                return await self._commit_each(group)
             for append in group:
                 append.fail(fault)
-            self._failed(fault)
-            return
+            return fault if self._failed(fault) else None
         self._health.worked("writing")
         # First answers are acknowledged, then all are told of what follows from them.
         loop = asyncio.get_running_loop()
@@ -524,6 +521,16 @@ class Writer:
             settle(append.done, at)
         metrics.append_seconds.observe(time.perf_counter() - started)
         metrics.append_group.observe(len(group))
+        return None
+
+    async def _commit_each(self, group: Sequence[Append]) -> Exception | None:
+        fault: Exception | None = None
+        for append in group:
+            if fault is None:
+                fault = await self._commit([append])
+            else:
+                append.fail(fault)
+        return fault
 
     async def _write(self, group: Sequence[Append]) -> int:
         at = self.stamp()

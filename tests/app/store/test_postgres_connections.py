@@ -5,7 +5,7 @@ import gc
 import traceback
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import asyncpg  # type: ignore[import-untyped]
 import pytest
@@ -379,3 +379,28 @@ async def test_who_loses_a_deadlock_with_another_process_writes_all_the_same(
     assert await laid.database.rows(sa.select(COUNTED).order_by(COUNTED.c.name)) == [("a", 2), ("b", 2)]
     assert laid.database.health.trouble is None
     await laid.database.stop()
+
+
+class ReadOnly:
+    """Commits to a database that may only be read."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+
+    async def commit(self, statements: Any) -> None:
+        self.tried += 1
+        raise connections._sqlalchemy_error(asyncpg.ReadOnlySQLTransactionError("cannot execute UPDATE"))
+
+    async def stop(self) -> None:
+        pass
+
+
+async def test_of_appends_that_share_a_commit_one_alone_finds_out_that_it_is_in_vain() -> None:
+    commits = ReadOnly()
+    writer = writing.Writer(cast(Any, commits), writing.DatabaseHealth())
+    writer.start()
+    handed_in = [writer.submit(lambda at: [(COUNT, [{"which": "a"}])]).done for _ in range(20)]
+    faults = await asyncio.gather(*handed_in, return_exceptions=True)
+    assert [type(fault) for fault in faults] == [DBAPIError] * 20
+    assert commits.tried == 1 + 1 + len(writing.PAUSES_S)
+    await writer.stop()
