@@ -22,6 +22,7 @@ from engine.terms import Role
 
 __all__ = [
     "AS_WHOLE",
+    "BY_NAME",
     "FEW",
     "IS_NAME",
     "IS_NOTE",
@@ -162,7 +163,12 @@ class Shown(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
 
-RoleName = Annotated[Role, Field(strict=False)]
+BY_NAME = BeforeValidator(lambda value: value if isinstance(value, str) else None)
+"""A validator of enumerations in bodies. An enumeration writes out whatever it refuses, however long that is;
+this gives it nothing but strings.
+"""
+
+RoleName = Annotated[Role, Field(strict=False), BY_NAME]
 
 
 class Cancelled(Shown):

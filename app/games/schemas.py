@@ -15,6 +15,7 @@ from pydantic import (
 from agents.llm.options import Mechanism
 from app.base.schemas import (
     AS_WHOLE,
+    BY_NAME,
     FEW,
     IS_NAME,
     IS_NOTE,
@@ -299,7 +300,7 @@ class AfterPhase(Strict):
 
     round: Annotated[int, Field(ge=1, le=5), AS_WHOLE]
     attempt: Annotated[int, Field(ge=1, le=10), AS_WHOLE]
-    phase: Annotated[Phase, Field(strict=False)]
+    phase: Annotated[Phase, Field(strict=False), BY_NAME]
 
 
 def _kind_of_place(value: object) -> str:

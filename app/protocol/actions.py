@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from app.base.schemas import AS_WHOLE, FEW, SeatNumber, Shown, Strict
+from app.base.schemas import AS_WHOLE, BY_NAME, FEW, RoleName, SeatNumber, Shown, Strict
 from engine.actions import (
     Assassinate,
     CastVote,
@@ -239,7 +239,7 @@ class BeliefModel(Strict):
     """The seat's belief about one other seat."""
 
     about: SeatNumber
-    role: Annotated[Role, Field(strict=False)] | None = Field(None, description="The most likely role.")
+    role: RoleName | None = Field(None, description="The most likely role.")
     intentions: Annotated[list[ShortText], Field(max_length=10), FEW] = Field(
         default_factory=list, description="Ids of the catalogue, most likely first."
     )
@@ -328,7 +328,7 @@ class ExplanationThought(_OwnThought):
     """The reason for the seat's choice."""
 
     type: Literal["choice_explained"]
-    about: Annotated[Kind, Field(strict=False)] | None = Field(
+    about: Annotated[Kind, Field(strict=False), BY_NAME] | None = Field(
         None, description="The kind of request. If omitted: the kind of the answered request."
     )
     text: Text
