@@ -14,7 +14,7 @@ from app.evaluations.rater_work import judgements_from
 from app.evaluations.schemas import AnswerSpec, ScoredItem
 from app.store.cursors import read_cursor, unknown_cursor, write_cursor
 from app.store.evaluations import EvaluationStore, Whose
-from app.store.games import GameStore
+from app.store.games import LOST, GameStore
 from app.store.log import LogReader, corrupt_if_damaged
 from app.store.rows import AnswerRow
 from app.store.tables import games as game_rows
@@ -117,10 +117,10 @@ class FinishedGames:
             if sources := await self._sources(game_id):
                 for turn in (await self.by_id(game_id)).turns:
                     owner = game_id
-                    for source, events in sources:
-                        if turn.utterance >= events:
+                    for source in sources:
+                        if turn.utterance >= source["events"]:
                             break
-                        owner = source
+                        owner = source["game_id"]
                     if (game_id, turn.request_id) in played:
                         played[game_id, turn.request_id] = owner, turn.request_id
         return played
@@ -129,18 +129,24 @@ class FinishedGames:
         """The game at the beginning of this game's forks; the game itself if it is no fork."""
         return (await self.lineage(game_id))[-1]
 
-    async def lineage(self, game_id: str) -> list[str]:
+    async def lineage(self, game_id: str) -> tuple[str, ...]:
         """This game and the games from which it was forked, nearest first."""
-        return [game_id, *(source for source, _ in await self._sources(game_id))]
+        return (game_id, *(source["game_id"] for source in await self._sources(game_id)))
 
-    async def _sources(self, game_id: str) -> list[tuple[str, int]]:
-        """The games from which this game was forked, nearest first, each with the number of events taken from
-        it.
+    async def has_all_sources(self, game_id: str) -> bool:
+        """Whether none of the games in which its turns were first played was deleted."""
+        sources = await self._sources(game_id)
+        there = not sources or await self._store.game(sources[-1]["game_id"]) is not None
+        return there and not any(source.get(LOST) for source in sources)
+
+    async def _sources(self, game_id: str) -> list[Mapping[str, Any]]:
+        """From which game this game was forked, from which that one, and so on: each with its ``game_id`` and
+        the number of ``events`` taken from it.
         """
-        sources: list[tuple[str, int]] = []
+        sources: list[Mapping[str, Any]] = []
         while (row := await self._store.game(game_id)) is not None and (origin := row.forked_from):
+            sources.append(origin)
             game_id = origin["game_id"]
-            sources.append((game_id, origin["events"]))
         return sources
 
 

@@ -113,11 +113,19 @@ INVALID: Final = "invalid"
 class _Candidate(NamedTuple):
     """An item that may be drawn."""
 
-    game_id: str
-    origin: str
+    lineage: tuple[str, ...]
+    """Its game, and the games from which that was forked, nearest first."""
     request_id: str
     item_id: str
     seat: Seat
+
+    @property
+    def game_id(self) -> str:
+        return self.lineage[0]
+
+    @property
+    def origin(self) -> str:
+        return self.lineage[-1]
 
 
 class EvaluationSets:
@@ -209,20 +217,19 @@ class EvaluationSets:
         async def work(connection: AsyncConnection) -> SetView:
             # Two sets that are drawn at once may not divide a game between two dates.
             await self._sets.lock(connection, "drawing")
-            origins = {one.origin for one in candidates}
-            there = await still_there(connection, {*origins, *(one.game_id for one in candidates)})
-            taken = await self._sets.dates_of(origins, connection)
+            there = await still_there(connection, {game for one in candidates for game in one.lineage})
+            taken = await self._sets.dates_of({one.origin for one in candidates}, connection)
             free = [
                 one
                 for one in candidates
-                if {one.game_id, one.origin} <= there and _is_free(taken, one.origin, closes_at)
+                if there.issuperset(one.lineage) and _is_free(taken, one.origin, closes_at)
             ]
             if len(free) < new.items:
                 raise InvalidRequest(
                     f"these batches have {len(free)} items to draw from, {new.items} are needed. A game "
                     "counts if it has finished, its gold is not public, it is not marked as invalid, no set "
-                    "of another date has it, and the game from which it was forked was not deleted; of each "
-                    "game, the items that one seat sees",
+                    "of another date has it, and it carries no turns of a deleted game; of each game, the "
+                    "items that one seat sees",
                     "/items",
                     "too_few_items",
                 )
@@ -268,13 +275,14 @@ class EvaluationSets:
                 break
             # A fork shows its source's past to everybody: not while the source is played.
             ahead = await self._rows.ahead(some)
-            origins = {game_id: await self._games.origin(game_id) for game_id in some}
-            taken = await self._sets.dates_of(set(origins.values()))
-            # Of a fork whose source was deleted nobody knows any more who has played or read its past, nor
-            # which other games share it.
-            there = await self._rows.owners(list(origins.values()))
-            for game_id, origin in origins.items():
-                if game_id in ahead or origin not in there or not _is_free(taken, origin, closes_at):
+            lineages = {game_id: await self._games.lineage(game_id) for game_id in some}
+            taken = await self._sets.dates_of({lineage[-1] for lineage in lineages.values()})
+            for game_id, lineage in lineages.items():
+                if game_id in ahead or not _is_free(taken, origin := lineage[-1], closes_at):
+                    continue
+                # Otherwise nobody knows any more who has played or read its past, nor which other games
+                # share it.
+                if not await self._games.has_all_sources(game_id):
                     continue
                 try:
                     game = await self._games.by_id(game_id)
@@ -289,7 +297,7 @@ class EvaluationSets:
                 fresh = set(played.values()) - turns
                 turns |= fresh
                 found += [
-                    _Candidate(game_id, origin, request_id, item_id, seat)
+                    _Candidate(lineage, request_id, item_id, seat)
                     for request_id, item_id in ids
                     if played[game_id, request_id] in fresh
                 ]

@@ -21,6 +21,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
     tuple_,
     update,
 )
@@ -31,7 +32,7 @@ from sqlalchemy.sql.elements import ColumnElement, literal_column
 from app.base.clock import timestamp
 from app.base.errors import StillNeeded
 from app.store.db import Database
-from app.store.games import OPEN, laid_of, parent_of, still_there
+from app.store.games import LOST, OPEN, laid_of, lines_of, parent_of, still_there
 from app.store.keys import KEY, PROJECT
 from app.store.rows import Damaged
 from app.store.sets import who_held
@@ -179,7 +180,7 @@ class Deleting:
     async def check(self, game_ids: Sequence[str]) -> None:
         """Raises StillNeeded if one of these games cannot be deleted now."""
         async with self._database.reading() as connection:
-            await _check(connection, game_ids)
+            await self._check(connection, game_ids)
 
     async def measure(self, game_ids: Sequence[str]) -> Deleted:
         """What deleting these games would delete."""
@@ -230,7 +231,7 @@ class Deleting:
                 of_games: Any = of_games,
                 counted: Any = counted,
             ) -> Deleted:
-                await _check(connection, game_ids)
+                await self._check(connection, game_ids)
                 key = table.primary_key.columns
                 some = tuple_(*key).in_(select(*key).where(of_games).order_by(*key).limit(AT_ONCE))
                 sizes = select(func.count(), size_of(table, connection.dialect.name)).select_from(table)
@@ -258,7 +259,7 @@ class Deleting:
                 .with_for_update()
             )
         ).all()
-        await _check(connection, game_ids)
+        await self._check(connection, game_ids)
         await self._pass_on(connection, {row.game_id: row.forked_from for row in found})
         deleted = Deleted(len(found))
         for table in (*OF_GAMES, games):
@@ -290,6 +291,70 @@ class Deleting:
             )
         return deleted
 
+    async def _check(self, connection: AsyncConnection, game_ids: Sequence[str]) -> None:
+        wanted = set(game_ids)
+        for some in _parts(list(game_ids)):
+            running = (
+                select(games.c.game_id, games.c.status)
+                .where(games.c.game_id.in_(some), games.c.status.in_(OPEN))
+                .limit(1)
+            )
+            for game_id, status in (await connection.execute(running)).all():
+                raise StillNeeded(f"{game_id} is {status}: cancel it first, or wait for its end")
+            of = select(games.c.batch_id).where(games.c.game_id.in_(some))
+            for batch_id in (await connection.execute(of.distinct())).scalars().all():
+                await _check_batch(connection, batch_id)
+        owners: dict[str, str] = {}
+        for some in _parts(list(game_ids)):
+            of = select(games.c.game_id, batches.c.owner).join(
+                batches, batches.c.batch_id == games.c.batch_id
+            )
+            for game_id, owner in await connection.execute(of.where(games.c.game_id.in_(some))):
+                owners[game_id] = owner
+        judging = select(evaluations.c.evaluation_id, evaluations.c.spec, evaluations.c.owner).where(
+            evaluations.c.finished_at.is_(None), evaluations.c.status.in_(("judging", "cancelled"))
+        )
+        for evaluation_id, spec, owner in (await connection.execute(judging)).all():
+            # A stranger who judges a public game does not keep it, nor is anybody told of it.
+            if needed := {g for g in _judged(spec) & wanted if not _are_strangers(owner, owners.get(g))}:
+                first = min(needed)
+                raise StillNeeded(
+                    f"the evaluation {evaluation_id} is judging {first}: cancel it first, or wait for its end"
+                )
+        # Who played or read the past of a set's fork is known from the rows of all that it was forked off.
+        unscored = select(set_items.c.game_id).where(
+            sets.c.set_id == set_items.c.set_id, sets.c.scored_at.is_(None), sets.c.withdrawn_at.is_(None)
+        )
+        line = lines_of(unscored, self._database)
+        for some in _parts(list(game_ids)):
+            for needed_game, of_item, what in (
+                (set_items.c.game_id, true(), ""),
+                (line.c.source, line.c.fork == set_items.c.game_id, "a fork of "),
+            ):
+                in_sets = (
+                    unscored.with_only_columns(needed_game, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)
+                    .where(of_item, needed_game.in_(some))
+                    .limit(1)
+                )
+                for game_id, set_id, closes_at, opened_at in (await connection.execute(in_sets)).all():
+                    until = (
+                        f"is sealed until {timestamp(closes_at)}" if opened_at is None else "is being scored"
+                    )
+                    raise StillNeeded(
+                        f"{what}{game_id} is in the set {set_id}, which {until}: look at the set after that"
+                    )
+        forks = (
+            select(games.c.game_id, batches.c.spec)
+            .join(batches, batches.c.batch_id == games.c.batch_id)
+            .where(games.c.status.in_(OPEN), games.c.forked_from.is_not(None))
+        )
+        for fork, spec in (await connection.execute(forks)).all():
+            repeats = [] if isinstance(spec, Damaged) else spec.get("repeats") or ()
+            if needed := set(repeats) & wanted:
+                raise StillNeeded(
+                    f"{fork}, a fork of {min(needed)} that repeats its model's answers, is not over"
+                )
+
     async def _pass_on(self, connection: AsyncConnection, gone: Mapping[str, Any]) -> None:
         """Makes the forks of forks that are to be deleted forks of their sources, since who sees them depends
         on whether those may go on; and has whoever held a seat of such a fork hold it in the source, since
@@ -308,6 +373,8 @@ class Deleting:
             if _is_origin(origin):
                 source = sources[origin["game_id"]]
                 passed = {**source, "events": min(origin["events"], source["events"])}
+                if origin.get(LOST) or passed["events"] < origin["events"]:
+                    passed[LOST] = True
                 await connection.execute(update(games).where(c.game_id == fork).values(forked_from=passed))
 
     async def _pass_on_seats(self, connection: AsyncConnection, sources: Mapping[str, str]) -> None:
@@ -380,61 +447,6 @@ def _without(result: Any, gone: set[str]) -> dict[str, Any] | None:
         return None
     kept = [one for one in unusable if str(one.get("item_id", "")).partition("/")[0] not in gone]
     return None if len(kept) == len(unusable) else {**result, "unusable": kept}
-
-
-async def _check(connection: AsyncConnection, game_ids: Sequence[str]) -> None:
-    wanted = set(game_ids)
-    for some in _parts(list(game_ids)):
-        running = (
-            select(games.c.game_id, games.c.status)
-            .where(games.c.game_id.in_(some), games.c.status.in_(OPEN))
-            .limit(1)
-        )
-        for game_id, status in (await connection.execute(running)).all():
-            raise StillNeeded(f"{game_id} is {status}: cancel it first, or wait for its end")
-        of = select(games.c.batch_id).where(games.c.game_id.in_(some))
-        for batch_id in (await connection.execute(of.distinct())).scalars().all():
-            await _check_batch(connection, batch_id)
-    owners: dict[str, str] = {}
-    for some in _parts(list(game_ids)):
-        of = select(games.c.game_id, batches.c.owner).join(batches, batches.c.batch_id == games.c.batch_id)
-        for game_id, owner in await connection.execute(of.where(games.c.game_id.in_(some))):
-            owners[game_id] = owner
-    judging = select(evaluations.c.evaluation_id, evaluations.c.spec, evaluations.c.owner).where(
-        evaluations.c.finished_at.is_(None), evaluations.c.status.in_(("judging", "cancelled"))
-    )
-    for evaluation_id, spec, owner in (await connection.execute(judging)).all():
-        # A stranger who judges a public game does not keep it, nor is anybody told of it.
-        if needed := {g for g in _judged(spec) & wanted if not _are_strangers(owner, owners.get(g))}:
-            first = min(needed)
-            raise StillNeeded(
-                f"the evaluation {evaluation_id} is judging {first}: cancel it first, or wait for its end"
-            )
-    for some in _parts(list(game_ids)):
-        # Who played or read the source of a set's fork is known from the source's rows.
-        for needed_game, what in ((set_items.c.game_id, ""), (set_items.c.origin, "a fork of ")):
-            in_sets = (
-                select(needed_game, sets.c.set_id, sets.c.closes_at, sets.c.opened_at)
-                .join(sets, sets.c.set_id == set_items.c.set_id)
-                .where(needed_game.in_(some), sets.c.scored_at.is_(None), sets.c.withdrawn_at.is_(None))
-                .limit(1)
-            )
-            for game_id, set_id, closes_at, opened_at in (await connection.execute(in_sets)).all():
-                until = f"is sealed until {timestamp(closes_at)}" if opened_at is None else "is being scored"
-                raise StillNeeded(
-                    f"{what}{game_id} is in the set {set_id}, which {until}: look at the set after that"
-                )
-    forks = (
-        select(games.c.game_id, batches.c.spec)
-        .join(batches, batches.c.batch_id == games.c.batch_id)
-        .where(games.c.status.in_(OPEN), games.c.forked_from.is_not(None))
-    )
-    for fork, spec in (await connection.execute(forks)).all():
-        repeats = [] if isinstance(spec, Damaged) else spec.get("repeats") or ()
-        if needed := set(repeats) & wanted:
-            raise StillNeeded(
-                f"{fork}, a fork of {min(needed)} that repeats its model's answers, is not over"
-            )
 
 
 def _are_strangers(one: Any, other: Any) -> bool:

@@ -47,6 +47,7 @@ __all__ = [
     "DRIVEN",
     "IS_OPEN",
     "LAID",
+    "LOST",
     "OPEN",
     "GameStore",
     "Invalidation",
@@ -54,6 +55,7 @@ __all__ = [
     "Suspension",
     "Tallied",
     "laid_of",
+    "lines_of",
     "locked_game",
     "new_id",
     "parent_of",
@@ -63,6 +65,11 @@ __all__ = [
 ]
 
 R = TypeVar("R")
+
+LOST: Final = "lost"
+"""Beside ``game_id`` and ``events`` in ``forked_from``: whether the game carries turns that were first played
+in a fork which was deleted, between that game and this one.
+"""
 
 DRIVEN: Final = ("created", "running")
 """The statuses of games that go on as soon as somebody drives them."""
@@ -270,6 +277,22 @@ def parent_of(forked_from: ColumnElement[Any], database: Database) -> ColumnElem
     return case((has_texts(forked_from, database), parent), else_=None)
 
 
+def lines_of(game_ids: Sequence[str] | Select[Any], database: Database) -> CTE:
+    """Pairs of ``fork``, one of these games, and ``source``, a game whose past it carries."""
+    forks = games.alias()
+    parent = parent_of(forks.c.forked_from, database)
+    line = (
+        select(forks.c.game_id.label("fork"), parent.label("source"))
+        .where(forks.c.game_id.in_(game_ids), forks.c.forked_from.is_not(None))
+        .cte(recursive=True)
+    )
+    return line.union(
+        select(line.c.fork, parent)
+        .join(forks, forks.c.game_id == line.c.source)
+        .where(forks.c.forked_from.is_not(None))
+    )
+
+
 class GameStore:
     """Everything about games and batches except their logs."""
 
@@ -359,7 +382,7 @@ class GameStore:
         """Those of these games that were forked, directly or not, off a game that may still go on."""
         if not game_ids:
             return set()
-        line = self._line(game_ids)
+        line = lines_of(game_ids, self._database)
         query = (
             select(line.c.fork)
             .join(games, games.c.game_id == line.c.source)
@@ -372,24 +395,9 @@ class GameStore:
         """Each of these forks that was forked, directly or not, off one of these sources, with that source.
         ``forks``: a query of ids of games, whether they are forks or not.
         """
-        line = self._line(forks)
+        line = lines_of(forks, self._database)
         query = select(line.c.fork, line.c.source).where(line.c.source.in_(sources))
         return [(fork, source) for fork, source in await self._database.rows(query)]
-
-    def _line(self, game_ids: Sequence[str] | Select[Any]) -> CTE:
-        """Pairs of ``fork``, one of these games, and ``source``, a game whose past it carries."""
-        forks = games.alias()
-        parent = parent_of(forks.c.forked_from, self._database)
-        line = (
-            select(forks.c.game_id.label("fork"), parent.label("source"))
-            .where(forks.c.game_id.in_(game_ids), forks.c.forked_from.is_not(None))
-            .cte(recursive=True)
-        )
-        return line.union(
-            select(line.c.fork, parent)
-            .join(forks, forks.c.game_id == line.c.source)
-            .where(forks.c.forked_from.is_not(None))
-        )
 
     async def is_ahead(self, batch: BatchRow) -> bool:
         """Whether the batch is that of a fork which ``ahead`` names; each fork has a batch of its own."""

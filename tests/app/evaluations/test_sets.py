@@ -697,6 +697,31 @@ async def test_a_fork_whose_source_was_deleted_is_in_no_set(tmp_path: Path) -> N
         assert "have 0 items to draw from" in refused["detail"]
 
 
+@pytest.mark.parametrize(("taken", "drawn"), [(60, False), (30, True)])
+async def test_a_fork_with_turns_of_a_fork_that_was_deleted_is_in_no_set(
+    database_url: str, taken: int, drawn: bool
+) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        # Turns between 30 and 60 were first played in the fork between: it alone tells who has read them.
+        (source,) = await lay_games(caller, LOGS[:1], batch="b_source")
+        past = {"game_id": source, "events": 30}
+        (between,) = await lay_games(caller, LOGS[:1], batch="b_between", forked_from=past)
+        past = {"game_id": between, "events": taken}
+        await lay_games(caller, [LOGS[0]] * 20, batch="b_forks", forked_from=past)
+        body = new_set(batches=["b_forks"])
+        first = await told(caller, "owner", "/evaluations/sets", body)
+        kept = await caller.delete(f"/games/{between}", headers=bearer(key_of("owner")))
+        assert (
+            f"a fork of {between} is in the set {first['set_id']}"
+            in problem(kept, 409, "still-needed")["detail"]
+        )
+        await told(caller, "owner", f"/evaluations/sets/{first['set_id']}/withdraw", {"reason": "a mistake"})
+        gone = await caller.delete(f"/games/{between}", headers=bearer(key_of("owner")))
+        assert gone.status_code == 200, gone.text
+        sealing = await ask(caller, "owner", "/evaluations/sets", body)
+        assert sealing.status_code == (201 if drawn else 422), sealing.text
+
+
 async def test_a_game_that_is_deleted_while_a_set_is_drawn_is_not_in_it(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
