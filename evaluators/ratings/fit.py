@@ -18,9 +18,10 @@ sandwich H⁻¹(Σ gᵢgᵢᵀ + P)H⁻¹ with each game's score gᵢ divided by
 not need the model's own variance to be right. P is the penalty: it adds what shrinking may have biased. See
 `docs/ratings.md` for how often the limits hold.
 
-A player that deserts a game has lost it, and nobody else has won or lost anything: of that game, its own
-skill alone is asked, against players of mean skill, at the odds at which its side usually wins by these
-rules. So silence costs what losing costs, and what it spoilt for others tells nothing of them.
+A player that deserts a game has lost it, and who else sat at that table has neither won nor lost: the other
+seats are held by the players that it met in its other games, each by its share of their seats. So silence
+costs what losing costs. Did such a game differ from the others in any other way, whoever leaves only what it
+loses would move the effect that tells them apart, and gain.
 
 Games in which one player holds every seat take part: they tell the intercept. Needs numpy and scipy (extra
 ``reports``), which are imported where they are used. The same games give the same ratings, in any order.
@@ -31,7 +32,7 @@ penalised fits.
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from math import exp, log, sqrt
@@ -252,15 +253,30 @@ def _strengths(games: Sequence[RatedGame]) -> dict[str, float]:
     return {name: fits.mean(model.skill(name)) for name in model.players}
 
 
-def _usual_odds(games: Sequence[RatedGame]) -> dict[str, float]:
-    """The log odds at which loyal has won, by rules; by "" over all games. Half a game is added to either
-    side, so that few games give no certainty.
+def _usual_odds(games: Sequence[RatedGame]) -> float:
+    """The log odds at which loyal has won. Half a game is added to either side, so that few games give no
+    certainty.
     """
-    won: dict[str, list[float]] = defaultdict(lambda: [0.5, 0.5])
+    loyal = sum(game.played.winner is Side.LOYAL for game in games)
+    return log((loyal + 0.5) / (len(games) - loyal + 0.5))
+
+
+def _met(games: Sequence[RatedGame], players: Set[str]) -> dict[str, dict[str, float]]:
+    """By player: the share that each player it met has of the other seats of its games; of the seats of all
+    games, if it met nobody.
+    """
+    seats: dict[str, Counter[str]] = {player: Counter() for player in players}
+    every: Counter[str] = Counter()
     for game in games:
-        for rules in ("", game.rules):
-            won[rules][game.played.winner is Side.LOYAL] += 1
-    return {rules: log(loyal / evil) for rules, (evil, loyal) in won.items()}
+        agents = game.played.agents
+        every.update(agents)
+        for player in players & set(agents):
+            seats[player].update(agent for agent in agents if agent != player)
+    return {
+        player: {name: count / found.total() for name, count in found.items()}
+        for player, counts in seats.items()
+        for found in [counts or every]
+    }
 
 
 def _in_order(games: Iterable[RatedGame]) -> list[RatedGame]:
@@ -367,9 +383,7 @@ class _Model:
         extra: Sequence[Sequence[float]] = (),
         deserted: Sequence[Desertion] = (),
     ) -> None:
-        """``extra``: further effects, each with a value for every game. ``deserted``: a row each, too,
-        without an effect of the rules: how often a side wins is read from the games alone.
-        """
+        """``extra``: further effects, each with a value for every game. ``deserted``: a row each, too."""
         import numpy as np
         from scipy.sparse import csr_array
 
@@ -397,15 +411,19 @@ class _Model:
             rows += [row] * len(cells)
             columns += cells.keys()
             values += cells.values()
+        met = _met(games, {one.player for one in deserted})
         for row, one in enumerate(deserted, len(games)):
-            # Skills beyond the means, as the games' rows leave the means to the intercepts.
-            for its, every, factor in (
-                (self.mean_skill(one.player), self.mean_skill, 1.0 if one.side is Side.LOYAL else -1.0),
-                (self.difference(one.player), self.difference, 1.0),
-            ):
-                rows += [row] * (1 + len(self.players))
-                columns += [its, *map(every, self.players)]
-                values += [factor, *[-factor / len(self.players)] * len(self.players)]
+            loyal, evil = self.seats.get(one.rules, self.seats[self.rules[0]])
+            own = 1 if one.side is Side.LOYAL else -1
+            cells = Counter({self._rules_at[one.rules]: 1} if one.rules in self._rules_at else {})
+            for name, share in met[one.player].items():
+                cells[self.mean_skill(name)] += (loyal - evil - own) * share
+                cells[self.difference(name)] += (loyal + evil - 1) * share
+            cells[self.mean_skill(one.player)] += own
+            cells[self.difference(one.player)] += 1
+            rows += [row] * len(cells)
+            columns += cells.keys()
+            values += cells.values()
         if extra:
             for at, effect in zip(self.extra, extra, strict=True):
                 rows += range(len(games))
@@ -415,10 +433,10 @@ class _Model:
         self._design = csr_array((np.array(values, float), (rows, columns)), shape=shape)
         won = [game.played.winner is Side.LOYAL for game in games]
         self._won = np.array([*won, *(one.side is Side.EVIL for one in deserted)], float)
-        usual = _usual_odds(games)
         self._known = np.zeros(shape[0])
-        """What is not fitted of each row's log odds."""
-        self._known[len(games) :] = [usual.get(one.rules, usual[""]) for one in deserted]
+        """What is not fitted of each row's log odds: the intercept of rules that nobody played to the end."""
+        unknown = np.array([one.rules not in self._rules_at for one in deserted], bool)
+        self._known[len(games) :] = unknown * _usual_odds(games)
 
     def intercept(self, rules: str) -> int:
         return self._rules_at[rules]

@@ -1,5 +1,6 @@
 """Ratings on simulated ladders whose truth is known."""
 
+import itertools
 import tracemalloc
 from collections import Counter
 from random import Random
@@ -98,6 +99,40 @@ def test_whoever_leaves_the_games_that_it_loses_gains_nothing_and_nobody_else_is
     for name in honest.keys() - {"bot0"}:
         assert counted[name].deserted == 0
         assert honest[name].rating.low < counted[name].rating.value < honest[name].rating.high
+
+
+TABLES = {
+    "five bots": ["leaver", "a", "b", "c", "d"],
+    "two bots and one that holds the other seats": ["leaver", "a", "x", "x", "x"],
+}
+
+
+@pytest.mark.parametrize("at_table", TABLES.values(), ids=TABLES)
+def test_leaving_lost_games_gains_nothing_where_the_same_players_always_meet(at_table: list[str]) -> None:
+    for seed, leaves in itertools.product(range(3), ([Side.EVIL], [Side.LOYAL], [*Side])):
+        chance = Random(seed)
+        games, kept, left = [], [], []
+        for number in range(60):
+            agents = tuple(chance.sample(at_table, 5))
+            winner = Side.LOYAL if chance.random() < 0.45 else Side.EVIL
+            games.append(RatedGame(RULES, Played(f"g{number}", agents, ROLES, winner)))
+            side = side_of(ROLES[agents.index("leaver")])
+            if side in leaves and side is not winner:
+                left.append(Desertion(f"g{number}", "leaver", side, RULES))
+            else:
+                kept.append(games[-1])
+        honest = {one.player: one for one in rate(games).players}
+        counted = {one.player: one for one in rate(kept, left).players}
+        mine, before = counted.pop("leaver"), honest["leaver"]
+        for after, was in (
+            (mine.rating, before.rating),
+            (mine.as_loyal, before.as_loyal),
+            (mine.as_evil, before.as_evil),
+        ):
+            assert after.value < was.value + 0.03
+            assert was.low < after.value
+        for name, one in counted.items():
+            assert honest[name].rating.low < one.rating.value < honest[name].rating.high
 
 
 def test_whoever_only_leaves_is_rated_beside_the_others_and_order_does_not_matter() -> None:
