@@ -415,15 +415,15 @@ class _Model:
         for row, one in enumerate(deserted, len(games)):
             loyal, evil = self.seats.get(one.rules, self.seats[self.rules[0]])
             own = 1 if one.side is Side.LOYAL else -1
-            cells = Counter({self._rules_at[one.rules]: 1} if one.rules in self._rules_at else {})
+            effects = [(self.mean_skill(one.player), float(own)), (self.difference(one.player), 1.0)]
+            if one.rules in self._rules_at:
+                effects.append((self._rules_at[one.rules], 1.0))
             for name, share in met[one.player].items():
-                cells[self.mean_skill(name)] += (loyal - evil - own) * share
-                cells[self.difference(name)] += (loyal + evil - 1) * share
-            cells[self.mean_skill(one.player)] += own
-            cells[self.difference(one.player)] += 1
-            rows += [row] * len(cells)
-            columns += cells.keys()
-            values += cells.values()
+                effects.append((self.mean_skill(name), (loyal - evil - own) * share))
+                effects.append((self.difference(name), (loyal + evil - 1) * share))
+            rows += [row] * len(effects)
+            columns += [at for at, _ in effects]
+            values += [value for _, value in effects]
         if extra:
             for at, effect in zip(self.extra, extra, strict=True):
                 rows += range(len(games))
