@@ -27,7 +27,7 @@ from app.store.games import GameStore
 from app.store.keys import KEY, PROJECT, KeyStore
 from app.store.rows import ApiKey, Damaged, GameRow, TokenSecret
 from engine.errors import CorruptLog
-from engine.terms import PUBLIC, Seat
+from engine.terms import PUBLIC, Seat, Viewer
 from engine.view import viewer_name
 
 __all__ = [
@@ -84,6 +84,13 @@ FRESH_S: Final = 2.0
 """Seconds for which a key may still be accepted after it was revoked, here or in another process."""
 
 HOUR_MS: Final = 3_600_000
+
+ENDED: Final = (
+    "this token is not valid any more: there is a newer one, or its seat was absent and a stand-in plays it"
+)
+
+REMEMBERED: Final = 10_000
+"""Ended seat tokens that are refused without a look at the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +217,10 @@ class Keys:
         self._secrets: Secrets | None = (
             Secrets(self._configured_secrets) if self._configured_secrets else None
         )
+        self._ended: dict[tuple[str | None, Viewer, int], None] = {}
+        """Game, seat and epoch of tokens that were refused since the seat has newer ones, or the game was
+        deleted; the oldest first.
+        """
         self._used: dict[str, int] = {}
         self._loop: asyncio.Task[None] | None = None
         self._one_read = asyncio.Lock()
@@ -265,7 +276,8 @@ class Keys:
     def known_owner(self, scope: Scope) -> tuple[str, bool] | None:
         """To whom the credential of an HTTP request belongs, and whether it is a token, without asking the
         database. None for requests without a credential, and with one that is not known or no longer valid:
-        what is done with a revoked key is not counted for its owner.
+        what is done with a revoked key is not counted for its owner. Of a seat token that has ended, what
+        comes before it is first refused is counted.
         """
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -312,12 +324,17 @@ class Keys:
         if caller.seat is not None and grant.game is not None:
             game = await self._games.game(grant.game)
             if game is None or not caller.is_current(game.epochs):
-                raise Unauthenticated(
-                    "this token is not valid any more: there is a newer one, or its seat was absent and a "
-                    "stand-in plays it"
-                )
+                # That lasts: only stored games have tokens, no id comes again, and epochs only rise.
+                if game is None or grant.epoch < epoch_of(game.epochs, caller.seat):
+                    self._remember_ended(grant)
+                raise Unauthenticated(ENDED)
             return replace(caller, row=game)
         return caller
+
+    def _remember_ended(self, grant: Grant) -> None:
+        if len(self._ended) >= REMEMBERED:
+            del self._ended[next(iter(self._ended))]
+        self._ended[grant.game, grant.viewer, grant.epoch] = None
 
     def _owner(self, name: str) -> str:
         """The owner of what a credential of this name makes; empty: unknown."""
@@ -339,12 +356,14 @@ class Keys:
             return "this token was revoked"
         if self.is_compromised(grant.by):
             return "this token came from a key that was revoked as compromised"
+        if (grant.game, grant.viewer, grant.epoch) in self._ended:
+            return ENDED
         return None
 
     def is_valid(self, caller: Caller) -> bool:
         """Whether the caller's credential is still valid, according to this process's copy of the keys. A
-        caller without a credential is valid as long as none is needed. Replaced seat tokens are not checked
-        here, but by ``Caller.is_current``.
+        caller without a credential is valid as long as none is needed. Whether a seat token was replaced,
+        ``Caller.is_current`` tells.
         """
         if caller.grant is not None:
             assert self._secrets is not None

@@ -404,8 +404,8 @@ class DeletedView(Shown):
         "keys without `admin:any` those of their own owner alone."
     )
     bytes: int = Field(
-        description="The size of the deleted rows, without indexes, answers to sets, and what `said` leaves "
-        "out."
+        description="The size of the deleted events, and of what raters were dealt and said, without indexes "
+        "and what `said` leaves out."
     )
 
 

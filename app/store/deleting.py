@@ -96,8 +96,10 @@ FROM_RATERS: Final = (answers, judgements, statements, set_answers)
 _OF_CALLERS: Final = (tasks, answers, judgements, statements)
 """Of these, what everybody may do with a game whose log is public."""
 
-OF_SETS: Final = (seen, seen_views, set_answers)
-"""What others have read of a game, and answered in sealed sets: no owner of the game learns how much."""
+_FOR_OWNERS: Final = (events, *_OF_CALLERS)
+"""What an owner of a game learns the size of. Other rows may hold what its guests or strangers left: their
+names, refused answers, what they have read of it, and what they answered in sealed sets.
+"""
 
 TOGETHER: Final = 20
 """Games deleted in one transaction: few enough that no other writer waits long."""
@@ -123,12 +125,12 @@ class Deleted:
 
     @property
     def for_owner(self) -> "Deleted":
-        """As an owner is told, without ``OF_SETS``."""
-        hidden = {table.name for table in OF_SETS}
+        """As an owner is told, ``_FOR_OWNERS`` alone."""
+        shown = {table.name for table in _FOR_OWNERS}
         return Deleted(
             self.games,
-            Counter({name: count for name, count in self.rows.items() if name not in hidden}),
-            Counter({name: size for name, size in self.sizes.items() if name not in hidden}),
+            Counter({name: count for name, count in self.rows.items() if name in shown}),
+            Counter({name: size for name, size in self.sizes.items() if name in shown}),
         )
 
     @property

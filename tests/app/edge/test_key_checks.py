@@ -3,6 +3,7 @@
 import asyncio
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,7 @@ from app.base.errors import Unauthenticated
 from app.edge import auth
 from app.edge.auth import HOUR_MS, KEYLESS, OPERATOR, Caller, Keys, hash_of, new_key
 from app.edge.tokens import Grant, Secrets
-from app.store.rows import ApiKey, TokenSecret
+from app.store.rows import ApiKey, GameRow, TokenSecret
 from engine.terms import PUBLIC
 from tests.app.real_server import local_settings
 
@@ -166,6 +167,39 @@ async def test_a_credential_that_is_no_longer_valid_counts_for_nobody() -> None:
     stored.held, stored.revoked = [key_of(mine)], {"t_1"}
     await keys._read()
     assert (counted(mine), counted(token)) == (("key:k_1", False), None)
+
+
+async def test_a_seat_token_that_ended_counts_for_nobody_and_asks_the_database_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(auth, "REMEMBERED", 2)
+    keys, until, asked = await reading(Stored()), int(now_ms() / 1000 + 60), list[str]()
+
+    async def row(game_id: str) -> GameRow | None:
+        asked.append(game_id)
+        return None if game_id == "g_gone" else cast(Any, SimpleNamespace(epochs={"1": 2}))
+
+    monkeypatch.setattr(keys._games, "game", row)
+
+    def token(game: str, epoch: int) -> str:
+        return Secrets([OLD]).mint(Grant.for_seat(game, 1, epoch, until, by="operator"))
+
+    def counted(credential: str) -> tuple[str, bool] | None:
+        return keys.known_owner({"headers": [(b"authorization", f"Bearer {credential}".encode())]})
+
+    for ended in (token("g_1", 1), token("g_gone", 1)):
+        assert counted(ended) == ("operator", True)
+        for _ in range(3):
+            assert await is_refused(keys, ended)
+            assert counted(ended) is None
+    assert asked == ["g_1", "g_gone"]
+    # The seat's valid token is not meant, nor one that will be the seat's when it has its next epoch.
+    for other, refused in ((token("g_1", 2), False), (token("g_1", 3), True)):
+        assert await is_refused(keys, other) is refused
+        assert counted(other) == ("operator", True)
+    # Only so many are remembered, the latest.
+    assert await is_refused(keys, token("g_2", 1))
+    assert [counted(token(game, 1)) is None for game in ("g_1", "g_gone", "g_2")] == [False, True, True]
 
 
 async def test_the_operators_key_is_always_valid_and_having_none_only_as_long_as_none_is_needed() -> None:

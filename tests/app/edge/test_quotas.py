@@ -311,6 +311,35 @@ async def test_what_a_tokens_holder_sends_uses_up_nothing_of_its_owners(caller: 
     assert stored["token_bytes_a_day"] > 1_800 > stored["bytes_a_day"]
 
 
+@pytest.mark.parametrize("how", ["replaced", "deleted"])
+async def test_the_holder_of_a_seat_token_that_ended_uses_up_nothing_of_its_former_owners_tokens(
+    caller: Caller, how: str
+) -> None:
+    owner, headers = await limited(caller)
+    made = [
+        await caller.post("/games", json={**GAME, "seats": [{"agent": "remote"}]}, headers=headers)
+        for _ in range(2)
+    ]
+    games = [one.json()["games"][0] for one in made]
+    ended, valid = [bearer(one["seats"][0]["token"]) for one in games]
+    game = games[0]["game_id"]
+    if how == "replaced":
+        again = {"viewer": "seat:1", "raise_epoch": True}
+        answer = await caller.post(f"/games/{game}/tokens", json=again, headers=headers)
+        assert answer.status_code == 201
+    else:
+        await caller.post(f"/games/{game}/cancel", headers=headers)
+        async with asyncio.timeout(60):
+            while (await caller.delete(f"/games/{game}", headers=headers)).status_code == 409:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    # Three tokens' requests at once, and then none for long.
+    await QuotaStore(caller.services.database).change(owner, {"requests": 1}, frozenset())
+    await caller.services.quotas.read()
+    for _ in range(100):
+        problem(await caller.get("/me", headers=ended), 401, "unauthenticated")
+    assert (await caller.get("/me", headers=valid)).status_code == 200
+
+
 async def test_beyond_a_days_submissions_nothing_is_scored_and_no_judge_begins(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from app.store.deleting import OF_GAMES, Deleting
 from app.store.examining import examine
 from app.store.quotas import QuotaStore
 from app.store.rows import METADATA
-from app.store.tables import judgements, tasks
+from app.store.tables import games, judgements, tasks
 from evaluators.ground.items import items
 from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
@@ -298,6 +298,25 @@ async def test_an_owner_is_not_told_how_much_strangers_said_of_its_public_games(
         assert deleted[0] == deleted[1]
         assert deleted[2] == deleted[3]
         assert deleted[1]["bytes"] < deleted[2]["bytes"] < deleted[4]["bytes"]
+
+
+async def test_an_owner_is_not_told_how_much_its_guests_left(caller: Caller, database_url: str) -> None:
+    await caller.services.meeting.stop()  # it forgets seeks of long ago, which these are
+    scopes = ("games:create", "games:read", "admin")
+    caller.headers.update(bearer((await make_key(store_of(caller), *scopes))[1]))
+    batch, [game] = await caller.played(seats=[{"agent": "scripted"}])
+    events = (await Deleting(caller.services.database).measure([game])).sizes["events"]
+    above = [table for table in TABLES if table.name in ("evaluations", "evaluation_sets")]
+    await add(database_url, [(table, row(table, 0, scored_at=1, finished_at=1)) for table in above])
+    # Rows of raters are those of strangers.
+    others = [
+        (table, row(table, 0, game_id=game, origin=game)) for table in OF_GAMES if table.name != "events"
+    ]
+    await add(database_url, others)
+    taken = sa.update(games).where(games.c.game_id == game).values(taken={"1": "project:" + "b" * 40})
+    await caller.services.database.writer.execute(taken)
+    receipt = (await caller.delete(f"/batches/{batch}")).json()
+    assert (receipt["said"], receipt["bytes"]) == (0, events)
 
 
 async def test_what_raters_said_goes_in_pieces_and_a_deletion_that_broke_off_is_finished_by_the_next(
