@@ -473,7 +473,7 @@ class ItemView(Shown):
 
     id: str
     game_id: str
-    position: int = Field(description="`seq` of the utterance in the stream of the reading seat.")
+    position: int = Field(description="`seq` of the utterance in the public stream.")
     dimension: Dimension
     request_id: str
     round: int

@@ -63,6 +63,12 @@ class NewSet(Strict):
         LEAST_ITEMS, description="How many items are drawn."
     )
     variant: SetVariant = SetVariant()
+    guessable_seeds: bool = Field(
+        False,
+        description="Also draw from games with given `seeds`, and from their forks. Whoever guesses a seed "
+        "has the same deal played again, and may find the items there with their gold. Everybody sees that "
+        "the set was drawn so.",
+    )
 
 
 class WithdrawSet(Strict):
@@ -150,6 +156,11 @@ class SetView(Shown):
     )
     dimension: AnsweredDimension
     variant: SetVariantView
+    guessable_seeds: bool = Field(
+        description="Whether games with given seeds could be drawn: whoever guesses a seed can have the same "
+        "deal played again, and the scores may be those of raters who knew the gold. True for sets of "
+        "earlier versions."
+    )
     created_at: str
     closes_at: str
     items: int

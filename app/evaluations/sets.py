@@ -12,7 +12,7 @@ what that seat itself selected. So whoever reads whole sets knows no more of a g
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
@@ -212,6 +212,7 @@ class EvaluationSets:
             dimension=new.dimension,
             variant=new.variant.model_dump(mode="json"),
             items=new.items,
+            guessable_seeds=new.guessable_seeds,
         )
 
         async def work(connection: AsyncConnection) -> SetView:
@@ -228,8 +229,10 @@ class EvaluationSets:
                 raise InvalidRequest(
                     f"these batches have {len(free)} items to draw from, {new.items} are needed. A game "
                     "counts if it has finished, its gold is not public, it is not marked as invalid, no set "
-                    "of another date has it, and it carries no turns of a deleted game; of each game, the "
-                    "items that one seat sees",
+                    "of another date has it, it carries no turns of a deleted game, and the server drew its "
+                    "seed: games with given seeds, and forks of them, only count with guessable_seeds, since "
+                    "anyone who guesses a seed can find the items with their gold. Of each game, the items "
+                    "that one seat sees count",
                     "/items",
                     "too_few_items",
                 )
@@ -276,9 +279,12 @@ class EvaluationSets:
             # A fork shows its source's past to everybody: not while the source is played.
             ahead = await self._rows.ahead(some)
             lineages = {game_id: await self._games.lineage(game_id) for game_id in some}
-            taken = await self._sets.dates_of({lineage[-1] for lineage in lineages.values()})
+            origins = {lineage[-1] for lineage in lineages.values()}
+            taken = await self._sets.dates_of(origins)
+            allowed = origins if new.guessable_seeds else await self._with_secret_seeds(origins)
             for game_id, lineage in lineages.items():
-                if game_id in ahead or not _is_free(taken, origin := lineage[-1], closes_at):
+                origin = lineage[-1]
+                if game_id in ahead or origin not in allowed or not _is_free(taken, origin, closes_at):
                     continue
                 # Otherwise nobody knows any more who has played or read its past, nor which other games
                 # share it.
@@ -302,6 +308,15 @@ class EvaluationSets:
                     if played[game_id, request_id] in fresh
                 ]
         return found
+
+    async def _with_secret_seeds(self, origins: Collection[str]) -> set[str]:
+        """Those of these games, 100 at most and no forks, whose seeds no request gave: the server drew them,
+        or, of an imported game, there is none. Without games of which the request cannot be read.
+        """
+        rows = await self._rows.games_of(origins)
+        requests = await self._rows.specs(list({row.batch_id for row in rows.values()}))
+        secret = {batch_id for batch_id, request in requests.items() if request.get("seeds") is None}
+        return {game_id for game_id, row in rows.items() if row.batch_id in secret}
 
     async def withdraw(self, set_id: str, reason: str, caller: Caller) -> SetView:
         """Takes a set back, for good. Raises NotFound for an unknown set and another's, SetClosed from its
@@ -761,6 +776,7 @@ def _view(row: SetRow, *, games: int) -> SetView:
             status=_status(row),
             dimension=_dimension(row),  # type: ignore[arg-type]
             variant=SetVariantView(**whole(row.variant)),
+            guessable_seeds=row.guessable_seeds,
             created_at=timestamp(row.created_at),
             closes_at=timestamp(row.closes_at),
             items=row.items,

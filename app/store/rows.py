@@ -462,6 +462,8 @@ class SetRow:
     """Its games that were marked as invalid when it opened: their items do not count, whatever is marked
     later. None: it is not open, or an earlier version opened it.
     """
+    guessable_seeds: bool = True
+    """Whether games with given seeds could be drawn. An earlier version always drew them."""
 
 
 @_stored("set_items", Index("ix_set_items_game", "game_id"), Index("ix_set_items_origin", "origin"))

@@ -194,7 +194,9 @@ class Item:
     id: str
     game_id: str
     position: int
-    """The ``seq`` of the utterance, from 1, in the stream of the seat whose context the item has."""
+    """The ``seq`` of the utterance, from 1, in the public stream. A seat's own stream counts its thoughts,
+    too, and their number may tell whether it changed its selection.
+    """
     dimension: Dimension
     request_id: str
     round: int
@@ -332,7 +334,7 @@ def _own(
     return Item(
         id=make_id(game.id, dimension, turn.request_id, stage.name, None),
         game_id=game.id,
-        position=turn.position(turn.seat),
+        position=turn.position,
         dimension=dimension,
         request_id=turn.request_id,
         round=turn.round,
@@ -383,7 +385,7 @@ def _guesses(
         yield Item(
             id=make_id(game.id, "guessing", turn.request_id, "final", reader),
             game_id=game.id,
-            position=turn.position(viewer),
+            position=turn.position,
             dimension="guessing",
             request_id=turn.request_id,
             round=turn.round,

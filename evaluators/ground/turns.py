@@ -65,10 +65,8 @@ class Turn:
     utterance. The turn's thoughts come before that event."""
     utterance: int
     """The index in the log of the turn's utterance."""
-    public: int
-    """The number of public events up to and including the utterance."""
-    own: tuple[int, ...]
-    """The number of events that only one seat sees, up to the utterance, by seat, seat 1 first."""
+    position: int
+    """The position of the utterance in the public stream, from 1: the ``seq`` that spectators see."""
     text: str
     first: Stage | None
     """None if the seat recorded no first selection."""
@@ -102,10 +100,6 @@ class Turn:
 
     def stage(self, name: SelectionStage) -> Stage | None:
         return self.first if name == "first" else self.final
-
-    def position(self, viewer: Seat) -> int:
-        """The position of the utterance in this seat's own stream, from 1: its ``seq``."""
-        return self.public + self.own[viewer - 1]
 
 
 @dataclass(slots=True, eq=False)
@@ -179,7 +173,6 @@ class _TurnReader:
         self._learned: dict[Seat, RoleLearned] = {}
         self._winner: Side | None = None
         self._public = 0
-        self._own: list[int] = []
         self._notes: dict[Seat, _Notes] = {}
         self._proposal: tuple[int, Seat] | None = None
         self._spoken: set[Seat] = set()
@@ -187,11 +180,8 @@ class _TurnReader:
         self._turns: list[Turn] = []
 
     def read(self, index: int, event: Event) -> None:
-        seen_by = event.seen_by
-        if seen_by == "public":
+        if event.seen_by == "public":
             self._public += 1
-        elif seen_by == "seat":
-            self._own[event.seat - 1] += 1  # type: ignore[union-attr]
         match event:
             case UtteranceMade():
                 self._uttered(index, event)
@@ -214,7 +204,6 @@ class _TurnReader:
                 self._summaries[event.seat] = index
             case GameCreated():
                 self._created = event
-                self._own = [0] * event.profile.players
             case RolesDealt():
                 self._roles = event.roles
             case RoleLearned():
@@ -241,8 +230,7 @@ class _TurnReader:
                 seat=event.seat,
                 opening=index - 1 if opens else index,
                 utterance=index,
-                public=self._public,
-                own=tuple(self._own),
+                position=self._public,
                 text=event.text,
                 first=first,
                 final=final,

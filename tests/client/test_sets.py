@@ -37,7 +37,9 @@ async def test_a_set_is_sealed_answered_and_opened(
                 assert (made.status, made.items, made.leaderboard) == ("sealed", 200, None)
                 gone = await owner.withdraw_set(made.id, "one name too many")
                 assert (gone.status, gone.reason) == ("withdrawn", "one name too many")
-                made = await owner.seal_set("spring", "guessing", ["b_sealed"], date)
+                assert not gone.guessable_seeds
+                made = await owner.seal_set("spring", "guessing", ["b_sealed"], date, guessable_seeds=True)
+                assert made.guessable_seeds
                 assert (made.status, made.reason) == ("sealed", None)
             capsys.readouterr()  # what the server has logged
             await examples()["compete"](served.url, key_of("ann"), made.id)  # type: ignore[call-arg]

@@ -130,6 +130,7 @@ async def test_a_sealed_set_keeps_what_a_person_guesses_and_tells_it_on_its_date
                 told = (await caller.get(place, headers=ANN)).json()["leaderboard"][0]
                 await expect(row).to_contain_text(f"{100 * told['totals']['micro']['f1']['value']:.1f} %")
                 await expect(row).to_contain_text("2 of 200")
+                await expect(board).to_contain_text("seeds of these games may be guessable")
 
 
 @contextlib.asynccontextmanager
@@ -147,7 +148,7 @@ async def a_set(tmp_path: Path) -> AsyncIterator[tuple[Served, str, Sliding]]:
             await lay_games(served, logs)
             await add_keys(served)
             owner = {"Authorization": f"Bearer {key_of('owner')}"}
-            made = await caller.post("/evaluations/sets", json=new_set(), headers=owner)
+            made = await caller.post("/evaluations/sets", json=new_set(guessable_seeds=True), headers=owner)
             assert made.status_code == 201, made.text
             yield served, made.json()["set_id"], time
 

@@ -117,12 +117,14 @@ class EvaluationCalls:
         *,
         items: int = 200,
         variant: Json | None = None,
+        guessable_seeds: bool = False,
         idempotency_key: str | None = None,
     ) -> ItemSet:
         """Has the server draw a set of items from batches that the caller may read in full, and seal it until
         a date such as ``2030-01-31T12:00:00Z``. It is drawn once, however often the call is repeated.
 
-        ``items``: 200 to 1,000. ``variant``: ``options``, ``history`` and ``unmapped``.
+        ``items``: 200 to 1,000. ``variant``: ``options``, ``history`` and ``unmapped``. ``guessable_seeds``:
+        also from games with given seeds, which others may play again; everybody sees that.
         """
         body: dict[str, Any] = {
             "name": name,
@@ -133,6 +135,8 @@ class EvaluationCalls:
         }
         if variant:
             body["variant"] = variant
+        if guessable_seeds:
+            body["guessable_seeds"] = True
         key = idempotency_key or str(uuid.uuid4())
         return ItemSet.read(await self._http.post("/evaluations/sets", body, idempotency_key=key))
 

@@ -251,6 +251,8 @@ class ItemSet:
     """Every rater's scores, the best first; None until the set is open."""
     reason: str | None
     """Why its owner withdrew it; None: it was not withdrawn."""
+    guessable_seeds: bool
+    """Whether games with given seeds could be drawn; raters who played them again may know the gold."""
     raw: Json
 
     @classmethod
@@ -265,6 +267,7 @@ class ItemSet:
             games=raw["games"],
             leaderboard=raw.get("leaderboard"),
             reason=raw.get("reason"),
+            guessable_seeds=raw.get("guessable_seeds", True),  # a server that does not say draws them
             raw=raw,
         )
 

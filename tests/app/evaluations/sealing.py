@@ -78,9 +78,10 @@ async def lay_games(
     *,
     batch: str = BATCH,
     owner: str = "project:owner",
+    request: Line | None = None,
     **of_games: Any,
 ) -> list[str]:
-    """Stores finished games as this owner's."""
+    """Stores finished games as this owner's. ``request``: what their batch keeps of the request."""
     services, at = service.services, clock.now_ms()
     games = []
     for place, log in enumerate(logs):
@@ -92,7 +93,7 @@ async def lay_games(
         games.append(NewGame(name, place, "manual", "0", [], log, **ended, **of_games))  # type: ignore[arg-type]
 
     async def work(connection: Any) -> None:
-        row = BatchRow(batch, at, len(logs), "0", {}, owner=owner)
+        row = BatchRow(batch, at, len(logs), "0", request or {}, owner=owner)
         await services.store.insert_batch(connection, row)
         await services.store.insert_games(connection, batch, games, at)
 

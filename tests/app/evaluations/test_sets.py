@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from app.base import clock
 from app.base.errors import StillNeeded
@@ -21,7 +21,7 @@ from app.store.games import Invalidation
 from app.store.quotas import QuotaStore
 from app.store.rows import PlayerRow, values_of
 from app.store.sets import SetStore
-from app.store.tables import game_players
+from app.store.tables import batches, game_players
 from app.store.tokens import StoredToken, TokenStore
 from engine.chance import draw
 from engine.events import Event, IntentionsSelected
@@ -680,6 +680,70 @@ async def test_who_holds_a_seat_in_another_fork_of_the_same_game_knows_it(databa
         problem(await answers(minter), 409, "already-seen", "/answers/0/item_id")
         # Nor does this keep others out.
         assert (await answers(bearer(key_of("ann")))).status_code == 201
+
+
+async def test_games_with_given_seeds_and_their_forks_are_drawn_only_if_the_request_says_so(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        given = {"request": {"seeds": {"from": 70}}}
+        source, *_ = await lay_games(caller, LOGS[:3], batch="b_given", **given)
+        past = {"game_id": source, "events": 30}
+        (fork,) = await lay_games(caller, LOGS[:1], batch="b_fork", forked_from=past)
+        await lay_games(caller, LOGS[:1], batch="b_again", forked_from={"game_id": fork, "events": 30})
+        # Its batch says who gave the seed, and cannot be read.
+        await lay_games(caller, LOGS[:1], batch="b_damaged")
+        damaged = update(batches).where(batches.c.batch_id == "b_damaged").values(spec=[])
+        await caller.services.database.writer.execute(damaged)
+        await lay_games(caller, LOGS, batch="b_drawn", request={"seeds": None})
+        for batch in ("b_given", "b_fork", "b_again", "b_damaged"):
+            answer = await ask(caller, "owner", "/evaluations/sets", new_set(batches=[batch]))
+            refused = problem(answer, 422, "invalid-request")
+            assert "have 0 items to draw from" in refused["detail"], batch
+            assert "games with given seeds, and forks of them, only count with guessable_seeds" in answer.text
+        many = [BATCH, "b_given", "b_fork", "b_again"]
+        safe = await sealed(caller, batches=["b_drawn", *many[1:]])
+        assert {item["game_id"].rstrip("0123456789") for item in await items_in(caller, "ann", safe)} == {
+            "g_drawn"
+        }
+        await lay_games(caller, LOGS, batch="b_known", **given)
+        known = await sealed(caller, batches=["b_known"], guessable_seeds=True)
+        assert len(await items_in(caller, "ann", known)) == 200
+        told_of = {one["set_id"]: one for one in (await told(caller, "ann", "/evaluations/sets"))["sets"]}
+        for set_id, guessable in ((safe, False), (known, True)):
+            view = await told(caller, "ann", f"/evaluations/sets/{set_id}")
+            assert (view["guessable_seeds"], told_of[set_id]["guessable_seeds"]) == (guessable, guessable)
+
+
+async def test_what_the_service_keeps_of_its_own_games_says_whether_their_seeds_were_given(
+    tmp_path: Path,
+) -> None:
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", []) as caller:
+        owner = bearer(key_of("owner"))
+
+        async def over(batch: str) -> None:
+            async with asyncio.timeout(60):
+                while True:
+                    view = await told(caller, "owner", f"/batches/{batch}")
+                    if view["status"] not in ("queued", "running"):
+                        return
+                    await asyncio.sleep(0.02)
+
+        for seeds, guessable, drawn in (({}, False, True), (GIVEN, False, False), (GIVEN, True, True)):
+            wish = {"profile": "interintent", "seats": [{"agent": "scripted"}], **seeds}
+            made = await told(caller, "owner", "/games", wish)
+            await over(made["batch_id"])
+            after = {"after": {"round": 1, "attempt": 1, "phase": "discuss"}}
+            fork = await told(caller, "owner", f"/games/{made['games'][0]['game_id']}/fork", after)
+            await over(fork["batch_id"])
+            for batch in (made["batch_id"], fork["batch_id"]):
+                body = new_set(batches=[batch], guessable_seeds=guessable)
+                answer = await caller.post("/evaluations/sets", json=body, headers=owner)
+                detail = problem(answer, 422, "invalid-request")["detail"]
+                assert ("have 0 items to draw from" not in detail) is drawn, (seeds, guessable, detail)
+
+
+GIVEN = {"seeds": {"from": 70}}
 
 
 async def test_a_fork_whose_source_was_deleted_is_in_no_set(tmp_path: Path) -> None:

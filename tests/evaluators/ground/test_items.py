@@ -355,6 +355,21 @@ def other_intentions(log: Any, rng: Random) -> list[Event]:
     return out
 
 
+@pytest.mark.parametrize("dimension", ["guessing", "summarisation"])
+def test_whether_a_seat_recorded_its_unchanged_selection_again_changes_no_item(dimension: Any) -> None:
+    log, terse, selected = scripted_log(3), [], {}
+    for event in log:
+        if isinstance(event, IntentionsSelected):
+            chosen = {choice.id for choice in event.intentions}
+            if event.stage == "final" and selected[event.seat] == chosen:
+                continue
+            selected[event.seat] = chosen
+        terse.append(event)
+    assert len(log) - 10 > len(terse)
+    one, other = ([row(item) for item in items(read_game("g", of), dimension, ALL)] for of in (log, terse))
+    assert one == other
+
+
 @pytest.mark.parametrize("number", range(2))
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: f"{v.history}-{v.options}-{v.context}")
 def test_games_that_differ_in_gold_alone_give_equal_items(number: int, variant: Variant) -> None:

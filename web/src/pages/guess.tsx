@@ -63,6 +63,7 @@ const Leaderboard = ({ set }: { set: EvaluationSet }): JSX.Element => (
   <section class="panel wide" aria-label="Leaderboard">
     <h2>Leaderboard</h2>
     {!set.leaderboard?.length && <p>Nobody answered.</p>}
+    {set.guessable_seeds && <p class="muted">The seeds of these games may be guessable: raters who played them again may have known the answers.</p>}
     <div class="scroll" tabIndex={0} role="group" aria-label="Leaderboard, to be scrolled">
       <table class="history plain">
         <thead>
