@@ -20,7 +20,7 @@ from app.store.rows import SetItemRow, whole
 from app.store.sets import SetStore
 from engine.errors import AvalonError
 from engine.terms import Seat
-from evaluators.ground.items import Dimension, Item
+from evaluators.ground.items import Dimension, Item, parse_id
 
 __all__ = ["PRACTICE_OR_SET", "Gold", "Seen"]
 
@@ -117,12 +117,17 @@ class Gold:
                 "the scope export:full, or a key with export:full:any"
             )
 
-    async def of_closed_sets(self, items: Collection[str], options: str) -> set[str]:
-        """Those of these items whose gold everybody may read: an open set with these options has them."""
-        opened = await self._sets.opened(items)
-        return {
-            item for item, sets in opened.items() if any(row.variant["options"] == options for row in sets)
+    async def of_closed_sets(self, caller: Caller, items: Collection[str], options: str) -> set[str]:
+        """Those of these items whose gold the caller may read since an open set with these options has them:
+        all but those of games that ``playing`` names.
+        """
+        opened = {
+            item: parse_id(item).game_id
+            for item, sets in (await self._sets.opened(items)).items()
+            if any(row.variant["options"] == options for row in sets)
         }
+        playing = await self.playing(caller, set(opened.values()))
+        return {item for item, game in opened.items() if game not in playing}
 
     async def _own(self, caller: Caller, games: Collection[str]) -> set[str]:
         """The games that the caller may read in full, since they are its own."""
@@ -215,14 +220,26 @@ class Gold:
             frozenset(game for game, lineage in lineages.items() if lineage & readable),
         )
 
-    async def playing(self, caller: Caller, items: Sequence[SetItemRow]) -> set[str]:
-        """The games of these items that nobody shows the caller now: its owner has, or had, a seat in an open
-        fork with the same deal. Those that the caller may read in full are none of them.
+    async def playing(self, caller: Caller, games: Collection[str]) -> set[str]:
+        """Those of these games that are in a set and that nobody shows the caller now: its owner has, or had,
+        a seat in an open fork with the same deal. Those that the caller may read in full are none of them.
+        """
+        dealt = {game for _, game in await self._dealt(caller)}
+        return await self.unread(caller, dealt.intersection(games))
+
+    async def sets_playing(self, caller: Caller) -> set[str]:
+        """The sets that have a game that ``playing`` names."""
+        dealt = await self._dealt(caller)
+        playing = await self.unread(caller, {game for _, game in dealt})
+        return {set_id for set_id, game in dealt if game in playing}
+
+    async def _dealt(self, caller: Caller) -> set[tuple[str, str]]:
+        """The games of sets, as (set, game), with the deal of an open fork in which the caller's owner has,
+        or had, a seat.
         """
         keys = (await self.keys_of(caller.owner)).names
         held = self._sets.games_held(caller.owner, keys, still_open=True)
-        dealt = {source for _, source in await self._rows.descent(held, {item.origin for item in items})}
-        return await self.unread(caller, {item.game_id for item in items if item.origin in dealt})
+        return await self._sets.sets_with({source for _, source in await self._rows.descent(held)})
 
     async def _readable_by(self, caller: Caller, games: Collection[str]) -> frozenset[str]:
         """The games that a key of the caller's owner may read in full, or could before it was revoked or lost

@@ -316,7 +316,7 @@ class Evaluations:
         hidden = {item for item in items if parse_id(item).game_id in unread}
         if followed or not hidden:
             return not hidden  # what was followed depends on more than the gold that a set publishes
-        return hidden <= await self.gold.of_closed_sets(hidden, options)
+        return hidden <= await self.gold.of_closed_sets(caller, hidden, options)
 
     async def judge(
         self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
@@ -536,8 +536,9 @@ class Evaluations:
         self, first: str, second: str, caller: Caller, exclude_above: float = EXCLUDE_ABOVE
     ) -> ComparisonView:
         """Compares two evaluations on the items of both. Raises NotFound, NotComparable, and Forbidden for
-        one that was made when the gold was not the caller's to read, and for a judge whose figures tell more
-        of what was chosen than the caller may know.
+        one that was made when the gold was not the caller's to read, or has answers about a game whose deal
+        the caller plays now, and for a judge whose figures tell more of what was chosen than the caller may
+        know.
         """
         rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
         for row in rows:
@@ -547,6 +548,13 @@ class Evaluations:
                     "you could not read the gold of one of these evaluations when it was made: it shows its "
                     "scores, and cannot be compared item by item"
                 )
+            if row.dimension in ANSWERED:
+                games = {answer.game_id for answer in await self.store.answers_of(row.evaluation_id)}
+                if await self.gold.playing(caller, games):
+                    raise Forbidden(
+                        "you have a seat in an open fork of a game of these evaluations: they can be "
+                        "compared when the fork has ended"
+                    )
             if not (full or _may_know_choices(row, caller)):
                 raise Forbidden(
                     "a judge's figures tell what was chosen: your own judges' need the scope annotate or "

@@ -72,13 +72,14 @@ async def create_set(
 )
 async def list_sets(
     evaluations: EvaluationsDep,
+    caller: CallerDep,
     request: Request,
     response: Response,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> SetPage:
     """All sets, whoever made them; the newest first."""
-    page = await evaluations.sets.page(limit, cursor)
+    page = await evaluations.sets.page(caller, limit, cursor)
     link_next(request, response, page.next)
     return page
 
@@ -90,11 +91,12 @@ async def list_sets(
     dependencies=[Depends(needs("eval:read"))],
     responses=documented(404),
 )
-async def show_set(set_id: SetOf, evaluations: EvaluationsDep) -> SetView:
+async def show_set(set_id: SetOf, evaluations: EvaluationsDep, caller: CallerDep) -> SetView:
     """Until the date, the answer is the same for everybody and does not depend on what was handed in. The
-    first request after the date starts the scoring: `scoring`, and soon `open`.
+    first request after the date starts the scoring: `scoring`, and soon `open`. Whoever has a seat in an open
+    fork of a game of the set is shown no scores until the fork has ended.
     """
-    return await evaluations.sets.view(set_id)
+    return await evaluations.sets.view(set_id, caller)
 
 
 @router.post(
@@ -214,15 +216,17 @@ async def list_receipts(
 async def list_gold(
     set_id: SetOf,
     evaluations: EvaluationsDep,
+    caller: CallerDep,
     request: Request,
     response: Response,
     limit: Limit = 50,
     cursor: Place = 0,
 ) -> GoldPage:
     """What the seats had chosen, and their roles. Before the date: 409 `set-sealed`; of a set that was
-    withdrawn, 410 `set-closed`.
+    withdrawn, 410 `set-closed`. Games are left out while the caller has a seat in an open fork of them
+    (`excluded`: `playing`).
     """
-    page = await evaluations.sets.gold(set_id, limit=limit, cursor=cursor)
+    page = await evaluations.sets.gold(set_id, caller, limit=limit, cursor=cursor)
     link_next(request, response, page.next)
     return page
 
@@ -238,8 +242,10 @@ async def show_entry(
     set_id: SetOf,
     entry_id: Annotated[str, Path(pattern=r"^r_[a-z0-9]{1,32}$")],
     evaluations: EvaluationsDep,
+    caller: CallerDep,
 ) -> EntryView:
     """One rater's answers beside the gold; every caller may read them. Before the date: 409 `set-sealed`,
-    even if there is no such entry.
+    even if there is no such entry. Scores, and the items of a game, are left out while the caller has a seat
+    in an open fork of the game (`excluded`: `playing`).
     """
-    return await evaluations.sets.entry(set_id, entry_id)
+    return await evaluations.sets.entry(set_id, entry_id, caller)

@@ -141,6 +141,11 @@ class EntryView(Receipt):
     per_item: list[ScoredItem] | None = Field(
         None, description="Every item with answer and gold; in `GET /evaluations/sets/{s}/entries/{r}`."
     )
+    excluded: dict[str, int] | None = Field(
+        None,
+        description="Items left out of `per_item`, by reason. `playing`: the caller has a seat in an open "
+        "fork of the game; until that has ended, the scores are null, too.",
+    )
 
 
 class SetView(Shown):
@@ -166,13 +171,16 @@ class SetView(Shown):
     items: int
     games: int
     excluded: dict[str, int] | None = Field(
-        None, description="Items that do not count, by reason; once the set is open."
+        None,
+        description="Items that do not count, by reason; once the set is open. Null for whoever has a seat "
+        "in an open fork of a game of the set.",
     )
     withdrawn_at: str | None = Field(None, description="Null: it was not withdrawn.")
     reason: str | None = Field(None, description="Why it was withdrawn.")
     leaderboard: list[EntryView] | None = Field(
         None,
-        description="Every rater's last answers, by F1; in `GET /evaluations/sets/{s}`, once it is open.",
+        description="Every rater's last answers, by F1; in `GET /evaluations/sets/{s}`, once it is open. "
+        "Null for whoever has a seat in an open fork of a game of the set: it tells what was dealt.",
     )
 
 
@@ -193,4 +201,8 @@ class GoldView(Shown):
 
 class GoldPage(Shown):
     items: list[GoldView]
+    excluded: dict[str, int] = Field(
+        description="Items left out of the page, by reason. `playing`: the caller has a seat in an open "
+        "fork of the game."
+    )
     next: str | None = Field(description="The cursor of the next page; also in `Link`.")

@@ -337,25 +337,31 @@ class EvaluationSets:
             self._refuse_closed(now, at)
 
         await self._database.writer.run(work)
-        return await self.view(set_id)
+        return await self.view(set_id, caller)
 
     # --- what everybody sees ----------------------------------------------------------------
 
-    async def page(self, limit: int, cursor: str | None) -> SetPage:
+    async def page(self, caller: Caller, limit: int, cursor: str | None) -> SetPage:
         """Sets, newest first."""
         rows, following = await self._sets.page(limit, cursor)
+        playing = await self._gold.sets_playing(caller)
         shown = []
         for row in rows:
             with left_out_if_damaged():
                 now = await self._looked_at(row.set_id) if row.closes_at <= now_ms() else row
-                shown.append(_view(now, games=await self._sets.games_of(row.set_id)))
+                games = await self._sets.games_of(row.set_id)
+                shown.append(_view(now, games=games, playing=row.set_id in playing))
         return SetPage(sets=shown, next=following)
 
-    async def view(self, set_id: str) -> SetView:
-        """A set; after its date with the leaderboard, as soon as all answers are scored. Raises NotFound."""
+    async def view(self, set_id: str, caller: Caller) -> SetView:
+        """A set; after its date with the leaderboard, as soon as all answers are scored, unless the caller
+        plays in an open fork of one of its games: all scores together, less those item by item, are the
+        scores of that game. Raises NotFound.
+        """
         row = await self._looked_at(set_id)
-        view = _view(row, games=await self._sets.games_of(set_id))
-        if row.scored_at is None:
+        playing = set_id in await self._gold.sets_playing(caller)
+        view = _view(row, games=await self._sets.games_of(set_id), playing=playing)
+        if row.scored_at is None or playing:
             return view
         entries = []
         for entry in await self._sets.entries_of(set_id):
@@ -403,15 +409,11 @@ class EvaluationSets:
         row = await self._row(set_id)
         _refuse_withdrawn(row)
         rows = await self._sets.items_of(set_id, after=cursor - 1, limit=limit + 1)
-        page, following = rows[:limit], rows[limit].position if len(rows) > limit else None
+        following = rows[limit].position if len(rows) > limit else None
+        page, excluded = await self._not_playing(caller, rows[:limit])
         shown: list[Item] = []
-        excluded: Counter[str] = Counter()
-        playing = await self._gold.playing(caller, page)
         for game_id, of_game in groupby(page, key=lambda item: item.game_id):
             wanted = {item.item_id: item.seat for item in of_game}
-            if game_id in playing:
-                excluded[PLAYING] += len(wanted)
-                continue
             try:
                 game = await self._games.by_id(game_id)
             except AvalonError:
@@ -422,6 +424,16 @@ class EvaluationSets:
             excluded.update({"missing": len(wanted) - len(cut)} if len(cut) < len(wanted) else {})
         await self._gold.show(caller, _dimension(row), shown)
         return row, shown, dict(excluded), following
+
+    async def _not_playing(
+        self, caller: Caller, rows: Sequence[SetItemRow]
+    ) -> tuple[list[SetItemRow], Counter[str]]:
+        """These items without those of games whose deal the caller plays, and how many were left out, by
+        reason.
+        """
+        playing = await self._gold.playing(caller, {item.game_id for item in rows})
+        shown = [item for item in rows if item.game_id not in playing]
+        return shown, Counter(PLAYING for item in rows if item.game_id in playing)
 
     async def all_items(self, set_id: str, caller: Caller) -> AsyncIterator[Item]:
         """Every item of the set, some at a time."""
@@ -528,26 +540,34 @@ class EvaluationSets:
 
     # --- after the date ---------------------------------------------------------------------
 
-    async def gold(self, set_id: str, *, limit: int, cursor: int) -> GoldPage:
-        """The set's items with their gold, from position ``cursor`` on. Raises NotFound, SetSealed."""
+    async def gold(self, set_id: str, caller: Caller, *, limit: int, cursor: int) -> GoldPage:
+        """The set's items with their gold, from position ``cursor`` on, and what was left out of the page by
+        reason. Raises NotFound, SetSealed.
+        """
         row = await self._opened(set_id)
         rows = await self._sets.items_of(set_id, after=cursor - 1, limit=limit + 1)
         following = rows[limit].position if len(rows) > limit else None
-        marked = await self._marked(row, rows[:limit], {})
+        page, excluded = await self._not_playing(caller, rows[:limit])
+        marked = await self._marked(row, page, {})
         return GoldPage(
             items=[GoldView(**item.model_dump(include=set(GoldView.model_fields))) for item in marked],
+            excluded=dict(excluded),
             next=None if following is None else str(following),
         )
 
-    async def entry(self, set_id: str, entry_id: str) -> EntryView:
-        """One rater's answers, item by item, beside the gold. Raises NotFound, SetSealed."""
+    async def entry(self, set_id: str, entry_id: str, caller: Caller) -> EntryView:
+        """One rater's answers, item by item, beside the gold; without scores and some items if the caller
+        plays in an open fork of one of the games. Raises NotFound, SetSealed.
+        """
         row = await self._opened(set_id)
         entry = await self._sets.entry(set_id, entry_id)
         if entry is None:
             raise NotFound("no such entry of this set")
         guesses = await off_loop(guesses_of, _answer_rows(await self._sets.answers_of(entry_id)))
-        marked = await self._marked(row, await self._sets.items_of(set_id), guesses)
-        return _entry_view(entry).model_copy(update={"per_item": marked})
+        rows, excluded = await self._not_playing(caller, await self._sets.items_of(set_id))
+        of_items = {"per_item": await self._marked(row, rows, guesses), "excluded": dict(excluded)}
+        scores = dict.fromkeys(("totals", "roles", "open_book")) if excluded else {}
+        return _entry_view(entry).model_copy(update={**of_items, **scores})
 
     async def _marked(
         self, row: SetRow, rows: Sequence[SetItemRow], guesses: Mapping[str, Guess]
@@ -766,8 +786,8 @@ def _answers(row: SetAnswersRow) -> list[AnswerSpec]:
         return [AnswerSpec.model_validate(one) for one in whole(row.given)]
 
 
-def _view(row: SetRow, *, games: int) -> SetView:
-    """Raises CorruptLog."""
+def _view(row: SetRow, *, games: int, playing: bool = False) -> SetView:
+    """``playing``: whether it is for somebody who plays in an open fork of a game. Raises CorruptLog."""
     with reading(row):
         return SetView(
             set_id=row.set_id,
@@ -781,7 +801,7 @@ def _view(row: SetRow, *, games: int) -> SetView:
             closes_at=timestamp(row.closes_at),
             items=row.items,
             games=games,
-            excluded=None if row.excluded is None else dict(whole(row.excluded)),
+            excluded=None if row.excluded is None or playing else dict(whole(row.excluded)),
             withdrawn_at=None if row.withdrawn_at is None else timestamp(row.withdrawn_at),
             reason=row.withdrawn,
         )

@@ -391,12 +391,16 @@ class GameStore:
         )
         return set(await self._database.column(query))
 
-    async def descent(self, forks: Select[Any], sources: Collection[str]) -> list[tuple[str, str]]:
-        """Each of these forks that was forked, directly or not, off one of these sources, with that source.
-        ``forks``: a query of ids of games, whether they are forks or not.
+    async def descent(
+        self, forks: Select[Any], sources: Collection[str] | None = None
+    ) -> list[tuple[str, str]]:
+        """Each of these forks that was forked, directly or not, off one of these sources, with that source;
+        ``sources`` None: off any game. ``forks``: a query of ids of games, whether they are forks or not.
         """
         line = lines_of(forks, self._database)
-        query = select(line.c.fork, line.c.source).where(line.c.source.in_(sources))
+        query = select(line.c.fork, line.c.source)
+        if sources is not None:
+            query = query.where(line.c.source.in_(sources))
         return [(fork, source) for fork, source in await self._database.rows(query)]
 
     async def is_ahead(self, batch: BatchRow) -> bool:

@@ -102,6 +102,15 @@ class SetStore:
         query = select(func.count(set_items.c.game_id.distinct())).where(set_items.c.set_id == set_id)
         return int((await self._database.column(query))[0])
 
+    async def sets_with(self, origins: Collection[str]) -> set[tuple[str, str]]:
+        """The games of these origins that are in sets, as (set, game)."""
+        c = set_items.c
+        found: set[tuple[str, str]] = set()
+        for some in in_parts(origins):
+            query = select(c.set_id, c.game_id).where(c.origin.in_(some)).distinct()
+            found |= {(set_id, game) for set_id, game in await self._database.rows(query)}
+        return found
+
     async def dates_of(
         self, origins: Collection[str], connection: AsyncConnection | None = None
     ) -> dict[str, list[tuple[int, int | None]]]:

@@ -185,8 +185,8 @@ class EvaluationCalls:
         return [Receipt.read(receipt) for receipt in stored["receipts"]]
 
     async def set_gold(self, set_id: str) -> AsyncIterator[Json]:
-        """The items of an open set with their gold, page by page. Raises ApiError, ``set-sealed`` before its
-        date.
+        """The items of an open set with their gold, page by page, without games of which the caller plays an
+        open fork. Raises ApiError, ``set-sealed`` before its date.
         """
         async for page in self._http.pages(f"/evaluations/sets/{set_id}/gold", limit=200):
             for item in page["items"]:

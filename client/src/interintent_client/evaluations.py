@@ -248,7 +248,9 @@ class ItemSet:
     items: int
     games: int
     leaderboard: Sequence[Json] | None
-    """Every rater's scores, the best first; None until the set is open."""
+    """Every rater's scores, the best first; None until the set is open, and while the caller plays an open
+    fork of a game of it.
+    """
     reason: str | None
     """Why its owner withdrew it; None: it was not withdrawn."""
     guessable_seeds: bool

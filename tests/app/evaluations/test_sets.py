@@ -952,6 +952,85 @@ async def test_a_set_does_not_show_the_deal_to_who_plays_an_open_fork_of_a_game(
         assert game in await shown("ann")
 
 
+async def test_an_open_set_does_not_tell_the_deal_to_who_plays_an_open_fork_of_a_game(
+    database_url: str,
+) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS[1:], time) as caller:
+        # The fork that is played, and the set's game, are forks of one source.
+        (source,) = await lay_games(caller, LOGS[:1], batch="b_source")
+        past = {"game_id": source, "events": 30}
+        (game,) = await lay_games(caller, LOGS[:1], batch="b_game", forked_from=past)
+        set_id = await sealed(caller, batches=[BATCH, "b_game"])
+        path = f"/evaluations/sets/{set_id}"
+        ids = [item["id"] for item in await items_in(caller, "ann", set_id)]
+        of_game = [id_ for id_ in ids if id_.startswith(f"{game}/")]
+        others = [id_ for id_ in ids if id_ not in of_game]
+        assert of_game
+        body = handed_in({id_: [] for id_ in of_game}, role="merlin")
+        entry = (await told(caller, "ann", f"{path}/answers", body))["entry_id"]
+        time.ahead_ms = DATE_MS
+        whole = await opened(caller, "ann", set_id)
+        assert whole["leaderboard"][0]["open_book"]["accuracy"]["den"] > 0
+        practice = {"dimension": "guessing", **body}
+        made = [(await told(caller, "ann", "/evaluations", practice))["evaluation_id"] for _ in range(2)]
+        own = (f"/evaluations/{made[0]}?per_item=true", f"/evaluations/{made[0]}/compare/{made[1]}")
+
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        between = (await told(caller, "owner", f"/games/{source}/fork", wish))["game_id"]
+        fork = (await told(caller, "owner", f"/games/{between}/fork", wish))["game_id"]
+        code = await ClaimCodes(caller.services.database).make(
+            fork, 1, clock.now_ms() + DATE_MS, by="key:k_owner", epoch=lambda _: 1
+        )
+        await told(caller, "ann", "/claims", {"code": code})
+
+        async def gold_of(who: str) -> tuple[list[str], int]:
+            """The items whose gold is shown, and how many are left out, page by page."""
+            shown, left_out, cursor = [], 0, "0"
+            while cursor:
+                page = await told(caller, who, f"{path}/gold?limit=7&cursor={cursor}")
+                assert len(page["items"]) + page["excluded"].get("playing", 0) == min(7, 200 - int(cursor))
+                shown += [line["item_id"] for line in page["items"]]
+                left_out += page["excluded"].get("playing", 0)
+                cursor = page["next"]
+            return shown, left_out
+
+        async def sees(who: str) -> tuple[list[str], dict[str, int], list[bool]]:
+            """The items of the entry, what is left out of them, and whether the scores are shown."""
+            shown = await told(caller, who, f"{path}/entries/{entry}")
+            view = await told(caller, who, path)
+            (listed,) = (await told(caller, who, "/evaluations/sets"))["sets"]
+            assert view["status"] == listed["status"] == "open"
+            scores = [
+                shown["totals"] is not None,
+                shown["open_book"] is not None,
+                view["leaderboard"] is not None,
+                view["excluded"] is not None,
+                listed["excluded"] is not None,
+            ]
+            return [line["item_id"] for line in shown["per_item"]], shown["excluded"], scores
+
+        for who in ("ann", "ann2"):
+            assert await gold_of(who) == (others, len(of_game))
+            assert await sees(who) == (others, {"playing": len(of_game)}, [False] * 5)
+            problem(await ask(caller, who, "/evaluations", practice), 403, "forbidden")
+            for again in own:
+                problem(await ask(caller, who, again), 403, "forbidden")
+        await told(caller, "ann", "/evaluations", {**practice, **handed_in({id_: [] for id_ in others})})
+        for who in ("bob", "owner"):
+            assert await gold_of(who) == (ids, 0)
+            assert await sees(who) == (ids, {}, [True] * 5)
+            await told(caller, who, "/evaluations", practice)
+        await caller.services.games.canceller.cancel(fork)
+        assert await gold_of("ann") == (ids, 0)
+        assert await sees("ann") == (ids, {}, [True] * 5)
+        assert await told(caller, "ann", path) == whole
+        for again in own:
+            await told(caller, "ann", again)
+        await told(caller, "ann", "/evaluations", practice)
+
+
 async def test_who_sought_a_seat_knows_it_when_others_have_it(tmp_path: Path) -> None:
     async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", []) as caller:
         # A new code has offered every seat to somebody else.
