@@ -342,6 +342,38 @@ async def test_a_bot_that_has_left_three_rated_games_is_checked_again_before_it_
     assert (await guarded.post("/seeks", json=wish, headers=mine)).status_code == 201
 
 
+@pytest.mark.parametrize("ending", ["invalid", "cancelled", "failed", "suspended"])
+async def test_a_bot_is_not_blamed_for_having_left_games_that_count_for_nobody(
+    guarded: Caller, ending: str
+) -> None:
+    services, mine = guarded.services, await owner(guarded.services)
+    guarded.headers["authorization"] = f"Bearer {OPERATOR}"
+    bot = await BotStore(services.database).bot(await checked_bot(guarded, services, mine, "owl"))
+    assert bot is not None
+    writer, left = services.database.writer, []
+    for _ in range(meeting_module.MOST_DESERTED):
+        _, [game] = await guarded.played(seats=[{"agent": "random"}])
+        seat = {"game_id": game, "seat": 1, "owner": bot.owner, "caller": "c", "bot": "owl", "version": "1"}
+        row = PlayerRow(**seat, seek_id="q_1", absent_at=now_ms() + 1)
+        await writer.execute(insert(game_players).values(values_of(row)))
+        await writer.execute(update(games).where(games.c.game_id == game).values(unrated=ABSENT))
+        left.append(game)
+    wish = {"bot": "owl", "version": "1", "rated": True}
+    problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
+    mark = f"/games/{left[0]}/invalidate"
+    if ending == "invalid":
+        assert (await guarded.post(mark, json={"reason": "the server was at fault"})).status_code == 200
+    else:
+        await writer.execute(update(games).where(games.c.game_id == left[0]).values(status=ending))
+    answer = await guarded.post("/seeks", json=wish, headers=mine)
+    # A game that is not over counts, so that a bot is stopped early.
+    assert answer.status_code == (422 if ending == "suspended" else 201), answer.text
+    if ending == "invalid":
+        await guarded.delete(f"/seeks/{answer.json()['seek_id']}", headers=mine)
+        await guarded.delete(mark)
+        problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
+
+
 async def test_without_keys_nothing_is_rated(caller: Caller) -> None:
     refused = problem(
         await caller.post("/seeks", json={"version": "1", "rated": True}), 422, "invalid-request"
