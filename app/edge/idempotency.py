@@ -14,11 +14,11 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms
-from app.base.errors import AlreadyJudged, KeyInUse, KeyReused
+from app.base.errors import KeyInUse, KeyReused
 from app.store.db import Database
 from app.store.rows import Damaged, check_row
 from app.store.tables import idempotency
-from engine.errors import UNREADABLE, CorruptLog
+from engine.errors import UNREADABLE, AvalonError, CorruptLog
 
 __all__ = ["KEPT_MS", "KeptAnswer", "Repeats", "RequestKey"]
 
@@ -88,7 +88,8 @@ class Repeats:
         self._database = database
 
     async def once(self, key: RequestKey, do: Callable[[], Awaitable[T]]) -> T | KeptAnswer:
-        """What ``do`` returns; or the stored answer, if a request with this key was made before.
+        """What ``do`` returns; or the stored answer, if a request with this key was made before, or took
+        effect by the time that ``do`` raises.
 
         ``do`` stores its answer with ``RequestKey.keep``. Raises what ``do`` raises, KeyReused if the key
         came with another body before, CorruptLog if the answer cannot be read, and KeyInUse if a request that
@@ -98,10 +99,11 @@ class Repeats:
             return kept
         try:
             return await do()
-        except (IntegrityError, AlreadyJudged) as fault:
+        except (IntegrityError, AvalonError) as fault:
+            # What is refused here, such as a seat, may have gone to the same request sent a moment earlier.
             if (kept := await self._find(key)) is not None:
                 return kept
-            if isinstance(fault, AlreadyJudged):
+            if isinstance(fault, AvalonError):
                 raise
             raise KeyInUse("another request was faster, perhaps with this key; send this one again") from None
 

@@ -34,7 +34,8 @@ class PlayedCheck:
 
 def _deserted(these: Collection[tuple[str, str, str]]) -> Select[Any]:
     """How many games that were to be rated each of these bots, by owner, name and version, has left since it
-    passed its last check. None of a bot without such games.
+    passed its last check. None of a bot without such games. As on the ladder, games do not count if they are
+    marked as invalid, were cancelled or have failed.
     """
     p, b = game_players.c, bots.c
     same = and_(b.owner == p.owner, b.name == p.bot, b.version == p.version)
@@ -43,6 +44,7 @@ def _deserted(these: Collection[tuple[str, str, str]]) -> Select[Any]:
         .select_from(game_players.join(games, games.c.game_id == p.game_id).join(bots, same))
         .where(tuple_(p.owner, p.bot, p.version).in_([*these]))
         .where(p.absent_at > func.coalesce(b.checked_at, 0), games.c.unrated == ABSENT)
+        .where(games.c.invalid.is_(None), games.c.status.not_in(("cancelled", "failed")))
         .group_by(p.owner, p.bot, p.version)
     )
 

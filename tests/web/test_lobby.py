@@ -1,15 +1,20 @@
 """People find each other, and bots, on the page for it."""
 
 import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
+from app.base.clock import now_ms
+from app.store.keys import KeyStore
 from tests.app.calling import WITHIN_S
-from tests.app.play.meeting.seekers import seek, shown
-from tests.app.real_server import Served
+from tests.app.play.meeting.seekers import owner, seek, shown
+from tests.app.real_server import Served, local_settings, running_server
 from tests.web.conftest import DESK, PHONE, Visits
 from tests.web.test_pages import faults_of
 
@@ -66,3 +71,80 @@ async def test_who_leaves_the_queue_waits_no_more(served: Served, visit: Visits)
         await expect(page.get_by_role("button", name="Seek a game")).to_be_visible()
         async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as client:
             assert (await client.get("/seeks")).json()["pools"] == []
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Served]:
+    """A service with keys."""
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key="ik_" + "k" * 43)
+    async with running_server(settings) as server:
+        yield server
+
+
+async def enters(page: Page, headers: dict[str, str]) -> None:
+    """Enters the key that these headers hold, in place of any other."""
+    await page.locator("header").get_by_role("button", name=re.compile("Enter a key|Change the key")).click()
+    await page.get_by_label("Key or token").fill(headers["authorization"].removeprefix("Bearer "))
+    await page.get_by_role("button", name="Use it").click()
+
+
+async def seeks(page: Page) -> None:
+    await page.get_by_label("Wait for others").select_option("1800")
+    await page.get_by_role("button", name="Seek a game").click()
+    await expect(page.get_by_role("heading", name="Waiting for others")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
+
+
+async def test_who_waits_with_a_key_that_was_revoked_waits_on_with_another_of_the_project(
+    guarded: Served, visit: Visits
+) -> None:
+    services = guarded.services
+    keys = KeyStore(services.database)
+    mine = await owner(services, project="p")
+    [first] = await keys.keys()
+    another = await owner(services, project="p")
+    async with (
+        httpx.AsyncClient(base_url=guarded.url, trust_env=False, timeout=60) as client,
+        visit(f"{guarded.url}/ui/#/lobby", faults=("401",)) as page,
+    ):
+        await enters(page, mine)
+        await seeks(page)
+        await keys.revoke(first.key_id, now_ms())
+        # Once for who waits, and once for the page's own seek.
+        revoked = page.get_by_role("alert").filter(has_text="this key was revoked")
+        await expect(revoked).to_have_count(2)
+        async with page.expect_response(lambda answer: "/seeks/q_" in answer.url and answer.status == 401):
+            await page.get_by_role("button", name="Try again").last.click()
+        await expect(revoked).to_have_count(2)
+        await expect(page.get_by_role("heading", name="Waiting for others")).to_be_visible()
+        await enters(page, another)
+        await expect(page.get_by_role("alert")).to_have_count(0)
+        others = await owner(services)
+        for number in range(4):
+            await seek(client, f"bot{number}", headers=others)
+        await expect(page.get_by_role("heading", name="You are")).to_be_visible()
+
+
+async def test_a_seek_that_another_key_does_not_show_can_be_left(guarded: Served, visit: Visits) -> None:
+    mine, others = await owner(guarded.services), await owner(guarded.services)
+    async with visit(f"{guarded.url}/ui/#/lobby", faults=("401", "404")) as page:
+        await enters(page, mine)
+        await seeks(page)
+        await enters(page, others)
+        await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+        await page.get_by_role("button", name="Leave the queue").click()
+        await expect(page.get_by_role("button", name="Seek a game")).to_be_visible()
+
+
+async def test_a_page_that_was_loaded_while_the_server_was_away_finds_its_seek_later(
+    served: Served, visit: Visits
+) -> None:
+    async with visit(f"{served.url}/ui/#/lobby", faults=("ERR_FAILED",)) as page:
+        await seeks(page)
+        await page.route("**/seeks/**", lambda route: route.abort())
+        await page.reload()
+        await expect(page.get_by_role("heading", name="The server cannot be reached")).to_be_visible()
+        await page.unroute("**/seeks/**")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(page.get_by_role("heading", name="Waiting for others")).to_be_visible()
+        await expect(page.get_by_role("alert")).to_have_count(0)

@@ -42,6 +42,9 @@ const termsOf = ({ pool, rated }: Seek): string => {
 /** What became of a seek that gave no seat. */
 const OVER: Record<string, string> = { withdrawn: "You have left the queue", paired: "A scripted player took your seat, since you were away" };
 
+/** Whether a seek is known no more: it was another server's, or another key's. */
+const isUnknown = (error: unknown): boolean => error instanceof ApiError && error.status === 404;
+
 /** Takes the seat of a paired seek, and goes there. */
 const sit = (seek: Seek): void => {
   if (!seek.game) return;
@@ -54,12 +57,14 @@ const Waiting = ({ seek, left }: { seek: Seek; left: () => void }): JSX.Element 
   const [now, setNow] = useState(Date.now());
   const [fault, setFault] = useState<unknown>(undefined);
   const [over, setOver] = useState<Seek | undefined>(undefined);
+  const [round, setRound] = useState(0);
   const heading = useRef<HTMLHeadingElement>(null);
   // Who used the button that is gone now is brought to what took its place.
   useEffect(() => heading.current?.focus(), [over === undefined]);
   useEffect(() => {
     const stop = new AbortController();
     const timer = setInterval(() => setNow(Date.now()), 1000);
+    setFault(undefined);
     const wait = async (): Promise<void> => {
       let seen = seek;
       while (seen.status === "open" && !stop.signal.aborted) seen = await server.seekState(seek.seek_id, 20, stop.signal);
@@ -71,9 +76,8 @@ const Waiting = ({ seek, left }: { seek: Seek; left: () => void }): JSX.Element 
       stop.abort();
       clearInterval(timer);
     };
-  }, [seek.seek_id]);
+  }, [seek.seek_id, key.value, round]);
   const seconds = Math.max(0, Math.ceil((Date.parse(seek.starts_by) - now) / 1000));
-  if (fault !== undefined) return <Fault error={fault} again={left} />;
   if (over)
     return (
       <section class="panel" role="status">
@@ -84,24 +88,30 @@ const Waiting = ({ seek, left }: { seek: Seek; left: () => void }): JSX.Element 
       </section>
     );
   return (
-    <section class="panel" aria-label="Your seek">
-      <h2 ref={heading} tabIndex={-1}>
-        Waiting for others
-      </h2>
-      <p role="status">
-        The game begins as soon as all seats are taken, or {seconds > 0 ? `in ${seconds} s` : "now"} with those who are there;
-        scripted players take the other seats. Keep this page open.
-      </p>
-      <button
-        type="button"
-        onClick={() => {
-          // Where the game has begun at this moment, the answer says so.
-          server.withdraw(seek.seek_id).then((ended) => (ended.game ? sit(ended) : left()), setFault);
-        }}
-      >
-        Leave the queue
-      </button>
-    </section>
+    <>
+      {fault !== undefined && <Fault beside error={fault} again={() => setRound(round + 1)} />}
+      <section class="panel" aria-label="Your seek">
+        <h2 ref={heading} tabIndex={-1}>
+          Waiting for others
+        </h2>
+        <p role="status">
+          The game begins as soon as all seats are taken, or {seconds > 0 ? `in ${seconds} s` : "now"} with those who are there;
+          scripted players take the other seats. Keep this page open.
+        </p>
+        <button
+          type="button"
+          onClick={() => {
+            // Where the game has begun at this moment, the answer says so.
+            server.withdraw(seek.seek_id).then(
+              (ended) => (ended.game ? sit(ended) : left()),
+              (error: unknown) => (isUnknown(error) ? left() : setFault(error)),
+            );
+          }}
+        >
+          Leave the queue
+        </button>
+      </section>
+    </>
   );
 };
 
@@ -109,6 +119,7 @@ export const LobbyPage = (): JSX.Element => {
   const [fault, setFault] = useState<unknown>(undefined);
   const [mine, setMine] = useState<Seek | undefined>(undefined);
   const [busy, setBusy] = useState(false);
+  const [round, setRound] = useState(0);
   const heading = useRef<HTMLHeadingElement>(null);
   const [wish, setWish] = useState<Required<Pick<NewSeek, "profile" | "players" | "pace" | "wait_s">>>({
     profile: "interintent",
@@ -134,12 +145,12 @@ export const LobbyPage = (): JSX.Element => {
   useEffect(() => {
     const known = kept<string>(SEEK);
     if (!known || mine) return;
+    setFault(undefined);
     server.seekState(known).then(
       (seek) => begin(Promise.resolve(seek)),
-      // A seek that is known no more was another server's, or another key's.
-      (error: unknown) => (error instanceof ApiError && error.status === 404 ? drop(SEEK) : setFault(error)),
+      (error: unknown) => (isUnknown(error) ? drop(SEEK) : setFault(error)),
     );
-  }, [key.value]);
+  }, [key.value, round]);
   const leave = (): void => {
     drop(SEEK);
     setMine(undefined);
@@ -153,7 +164,7 @@ export const LobbyPage = (): JSX.Element => {
         Find others
       </h1>
       <p class="muted">Play with people and bots who seek the same. Nobody learns who waits, and seats have new names in every game.</p>
-      {fault !== undefined && <Fault beside error={fault} />}
+      {fault !== undefined && <Fault beside error={fault} {...(kept(SEEK) && !mine ? { again: () => setRound(round + 1) } : {})} />}
       {away !== undefined && <Fault beside error={away} again={again} />}
       {mine ? (
         <Waiting key={mine.seek_id} seek={mine} left={leave} />

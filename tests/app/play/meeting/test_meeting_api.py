@@ -126,6 +126,57 @@ async def test_a_request_for_a_seat_that_is_repeated_with_its_key_gives_the_same
     assert len(await caller.services.database.rows(select(seeks.c.seek_id))) == 2
 
 
+async def repeated_at_once(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> list[dict[str, Any]]:
+    """The answers to a request that is sent twice with one key. Neither finds the other's answer before both
+    have reached this method of the meeting's, and there the second one waits for the first.
+    """
+    both, turn, work = asyncio.Barrier(2), asyncio.Lock(), getattr(Meeting, method)
+
+    async def in_turn(*arguments: Any, **more: Any) -> Any:
+        async with asyncio.timeout(30):
+            await both.wait()
+        async with turn:
+            return await work(*arguments, **more)
+
+    monkeypatch.setattr(Meeting, method, in_turn)
+    headers = {"idempotency-key": "k1"}
+    answers = await asyncio.gather(
+        *(caller.post(path, json={"bot": "owl"}, headers=headers) for _ in range(2))
+    )
+    assert [answer.status_code for answer in answers] == [201, 201], [answer.text for answer in answers]
+    replayed = [answer.headers.get("idempotent-replayed") for answer in answers]
+    assert sorted(replayed, key=str) == [None, "true"]
+    return [answer.json() for answer in answers]
+
+
+@pytest.mark.parametrize("method", ["claim", "_add"])
+async def test_a_claim_sent_twice_at_once_gets_its_seat_in_both_answers(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    hosted = (await caller.post("/games/open", json={"seats": [{"agent": "open"}, {}, {}, {}, {}]})).json()
+    path = f"/games/{hosted['game_id']}/seats/open/claim"
+    first, second = await repeated_at_once(caller, monkeypatch, method, path)
+    assert first["seek_id"] == second["seek_id"]
+    assert first["game"]["seat"] == second["game"]["seat"]
+    # Without the key, nothing is left to claim.
+    monkeypatch.undo()
+    problem(await caller.post(path, json={"bot": "owl"}), 409, "already-over")
+
+
+async def test_a_seek_sent_twice_at_once_is_not_refused_for_what_its_twin_used_up(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await allow(caller, games_a_day=5)
+    for bot in "abcd":
+        await seek(caller, bot)
+    first, second = await repeated_at_once(caller, monkeypatch, "_add", "/seeks")
+    assert (first["status"], first["seek_id"]) == ("paired", second["seek_id"])
+    monkeypatch.undo()
+    problem(await caller.post("/seeks", json={"bot": "owl"}), 429, "quota-exceeded")
+
+
 async def test_at_its_time_a_game_begins_with_scripted_players_under_new_names(caller: Caller) -> None:
     one, other = await seek(caller, "owl", wait_s=1), await seek(caller, "fox", pace="fast", wait_s=1)
     started = await asyncio.gather(shown(caller, one, wait_s=30), shown(caller, other, wait_s=30))
@@ -289,6 +340,38 @@ async def test_a_bot_that_has_left_three_rated_games_is_checked_again_before_it_
     assert (await guarded.post("/seeks", json={**wish, "rated": False}, headers=mine)).status_code == 201
     await store.pass_check(bot.bot_id, now_ms() + 10)
     assert (await guarded.post("/seeks", json=wish, headers=mine)).status_code == 201
+
+
+@pytest.mark.parametrize("ending", ["invalid", "cancelled", "failed", "suspended"])
+async def test_a_bot_is_not_blamed_for_having_left_games_that_count_for_nobody(
+    guarded: Caller, ending: str
+) -> None:
+    services, mine = guarded.services, await owner(guarded.services)
+    guarded.headers["authorization"] = f"Bearer {OPERATOR}"
+    bot = await BotStore(services.database).bot(await checked_bot(guarded, services, mine, "owl"))
+    assert bot is not None
+    writer, left = services.database.writer, []
+    for _ in range(meeting_module.MOST_DESERTED):
+        _, [game] = await guarded.played(seats=[{"agent": "random"}])
+        seat = {"game_id": game, "seat": 1, "owner": bot.owner, "caller": "c", "bot": "owl", "version": "1"}
+        row = PlayerRow(**seat, seek_id="q_1", absent_at=now_ms() + 1)
+        await writer.execute(insert(game_players).values(values_of(row)))
+        await writer.execute(update(games).where(games.c.game_id == game).values(unrated=ABSENT))
+        left.append(game)
+    wish = {"bot": "owl", "version": "1", "rated": True}
+    problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
+    mark = f"/games/{left[0]}/invalidate"
+    if ending == "invalid":
+        assert (await guarded.post(mark, json={"reason": "the server was at fault"})).status_code == 200
+    else:
+        await writer.execute(update(games).where(games.c.game_id == left[0]).values(status=ending))
+    answer = await guarded.post("/seeks", json=wish, headers=mine)
+    # A game that is not over counts, so that a bot is stopped early.
+    assert answer.status_code == (422 if ending == "suspended" else 201), answer.text
+    if ending == "invalid":
+        await guarded.delete(f"/seeks/{answer.json()['seek_id']}", headers=mine)
+        await guarded.delete(mark)
+        problem(await guarded.post("/seeks", json=wish, headers=mine), 422, "invalid-request")
 
 
 async def test_without_keys_nothing_is_rated(caller: Caller) -> None:
