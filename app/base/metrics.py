@@ -71,19 +71,20 @@ async def watch_loop() -> None:
 games_open = Gauge(
     "interintent_games_open",
     "Games in the database that are not over, by status. created: in the queue. held: not begun, in a "
-    "suspended batch or stepped by hand. The same in every process",
+    "suspended batch or stepped by hand. The same in every process that serves; a worker has none",
     ["status"],
     registry=REGISTRY,
 )
 games_oldest = Gauge(
     "interintent_games_oldest_seconds",
-    "Seconds since the oldest game of this status was created; 0 if there is none. The same in every process",
+    "Seconds since the oldest game of this status was created; 0 if there is none. The same in every process "
+    "that serves; a worker has none",
     ["status"],
     registry=REGISTRY,
 )
 database_bytes = Gauge(
     "interintent_database_bytes",
-    "Bytes of each table with its indexes, measured at most ten minutes ago",
+    "Bytes of each table with its indexes, measured at most ten minutes ago; a worker has none",
     ["table"],
     registry=REGISTRY,
 )

@@ -26,7 +26,7 @@ from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry
 from sqlalchemy.util import await_only
 from sqlalchemy.util.queue import Empty
 
-from app.store.trouble import READ_ONLY, DatabaseAway, trouble_of
+from app.store.trouble import READ_ONLY, DatabaseAway, Pooled, trouble_of
 from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work, answering, working
 
 __all__ = ["ANSWER_WITHIN_S", "APPLICATION", "PostgresCommits", "Sessions", "postgres_engine"]
@@ -57,6 +57,12 @@ ANSWER_WITHIN_S: Final = 2.0
 
 CONNECT_WITHIN_S: Final = 10.0
 """Seconds that opening a connection to PostgreSQL may take."""
+
+_SETTINGS: Final = (
+    "SELECT current_setting('lock_timeout') AS lock_timeout, "
+    "current_setting('idle_in_transaction_session_timeout') AS idle_in_transaction_session_timeout"
+)
+"""Settings with which we connect, as the session has them."""
 
 GIVEN_BACK_S: Final = 10.0
 """Seconds that a caller waits for a connection of somebody else's, if no further one can be opened."""
@@ -213,7 +219,7 @@ async def _connect(sessions: Sessions, *arguments: Any, **options: Any) -> Any:
         raise DatabaseAway("this process opens no more connections")
     options = {"timeout": CONNECT_WITHIN_S, "connection_class": _Connection, **options}
     began = time.monotonic()
-    connecting = asyncio.create_task(asyncpg.connect(*arguments, **options, server_settings=settings))
+    connecting = asyncio.create_task(_open(*arguments, **options, server_settings=settings))
     try:
         await asyncio.wait({connecting, sessions.ends}, return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
@@ -224,12 +230,29 @@ async def _connect(sessions: Sessions, *arguments: Any, **options: Any) -> Any:
         connecting.add_done_callback(_terminate)
         raise DatabaseAway("this process opens no more connections")
     try:
-        connection = _watched(connecting.result())
+        connection = connecting.result()
+    except Pooled:
+        raise
     except (OSError, ValueError) as fault:
         # uvloop's socket of a connection that the server has cut already says ValueError.
         raise DatabaseAway(str(fault) or type(fault).__name__) from fault
     connection.opened = began
     sessions.add(connection)
+    return connection
+
+
+async def _open(*arguments: Any, server_settings: dict[str, str], **options: Any) -> Any:
+    """Opens a connection to PostgreSQL itself. Raises Pooled if its session lacks the settings that we asked
+    for: a pooler drops them, and lends out sessions of its own.
+    """
+    connection = _watched(await asyncpg.connect(*arguments, **options, server_settings=server_settings))
+    try:
+        shown = await connection.fetchrow(_SETTINGS, timeout=CONNECT_WITHIN_S)
+        if not dict(shown).items() <= server_settings.items():
+            raise Pooled("its sessions lack our settings")
+    except BaseException:
+        connection.terminate()
+        raise
     return connection
 
 

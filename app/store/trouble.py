@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from app.store.schema import UnknownSchema
 
-__all__ = ["READ_ONLY", "DatabaseAway", "DatabaseTrouble", "is_worth_repeating", "trouble_of"]
+__all__ = ["READ_ONLY", "DatabaseAway", "DatabaseTrouble", "Pooled", "is_worth_repeating", "trouble_of"]
 
 Cause = Literal[
     "full",
@@ -19,6 +19,7 @@ Cause = Literal[
     "away",
     "failing",
     "crowded",
+    "pooled",
     "schema",
     "refused",
     "damaged",
@@ -30,6 +31,10 @@ Cause = Literal[
 
 class DatabaseAway(ConnectionError):
     """No connection to the database could be opened."""
+
+
+class Pooled(DatabaseAway):
+    """A pooler answers in the place of PostgreSQL."""
 
 
 class DatabaseTrouble(NamedTuple):
@@ -77,6 +82,12 @@ _TROUBLES: Final[dict[Cause, DatabaseTrouble]] = {
         DatabaseTrouble(
             "crowded",
             "the database takes no more connections: raise its max_connections, or run fewer processes",
+            _WAITING,
+        ),
+        DatabaseTrouble(
+            "pooled",
+            "a pooler such as PgBouncer stands before the database, and none is supported: put the address "
+            "of PostgreSQL itself into DATABASE_URL",
             _WAITING,
         ),
         DatabaseTrouble(
@@ -135,6 +146,7 @@ _POSTGRES: Final[dict[str, Cause]] = {
     DEADLOCK: "locked",
     "55P03": "locked",
     READ_ONLY: "refused",
+    "26000": "pooled",
     "28000": "refused",
     "28P01": "refused",
     "3D000": "refused",
@@ -142,6 +154,7 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "42501": "refused",
     "42703": "schema",
     "42P01": "schema",
+    "42P05": "pooled",
     "57014": "broken off",
     "57P01": "away",
     "57P02": "away",
@@ -150,9 +163,13 @@ _POSTGRES: Final[dict[str, Cause]] = {
     "XX001": "damaged",
     "XX002": "damaged",
 }
-"""By SQLSTATE: no room, no memory, too many connections, a deadlock, a lock, read-only, who may not, what is
-missing, a statement that was cancelled or took too long, shutting down, starting, input or output, damage.
+"""By SQLSTATE: no room, no memory, too many connections, a deadlock, a lock, read-only, a prepared
+statement that is in another session, who may not, what is missing, a prepared statement of another's, a
+statement that was cancelled or took too long, shutting down, starting, input or output, damage.
 """
+
+_UNSUPPORTED: Final = "unsupported startup parameter"
+"""What PgBouncer says of the settings with which we connect. PostgreSQL takes them."""
 
 _LACKS: Final = re.compile(r"no such (table|column): |table \S+ has no column named ")
 """How SQLite, which has no code for that, says what it lacks."""
@@ -201,6 +218,10 @@ def _cause(fault: BaseException) -> Cause | None:
     state = getattr(raw, "sqlstate", None) or ""
     if state in _POSTGRES:
         return _POSTGRES[state]
+    if isinstance(raw, Pooled) or (
+        state == asyncpg.ProtocolViolationError.sqlstate and _UNSUPPORTED in str(raw)
+    ):
+        return "pooled"
     # 08: connection exceptions.
     if state.startswith("08") or (isinstance(fault, DBAPIError) and fault.connection_invalidated):
         return "away"

@@ -2,7 +2,7 @@
 
 import httpx
 
-from app.base.metrics import database_connections
+from app.base.metrics import database_connections, games_open
 from app.serving.probes import answering_probes
 from tests.app.calling import WITHIN_S, Caller, problem
 from tests.ports import steady_port
@@ -16,9 +16,12 @@ async def test_a_worker_says_whether_it_lives_can_work_and_what_it_did(caller: C
     ):
         assert (await client.get("/livez")).json() == {"status": "alive"}
         assert (await client.get("/readyz")).json() == {"status": "ready"}
+        games_open.clear()
         metrics = await client.get("/metrics")
         assert metrics.headers["content-type"].startswith("text/plain")
         assert "interintent_games_active" in metrics.text
+        # As the guide says: only processes that serve count what is in the database.
+        assert "interintent_games_open{" not in metrics.text
         # Those of now, not of when somebody looked last.
         database_connections.labels("in_use").set(700)
         assert 'connections{state="in_use"} 700' not in (await client.get("/metrics")).text

@@ -23,11 +23,12 @@ from sqlalchemy.exc import DBAPIError
 from app.store import db, sqlite, writer
 from app.store.games import GameStore
 from app.store.schema import MIGRATION_LOCK, UnknownSchema
-from app.store.trouble import DatabaseAway, trouble_of
+from app.store.trouble import DatabaseAway, Pooled, trouble_of
 from app.store.writer import DatabaseHealth
 from tests.app.calling import WITHIN_S
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import Balancer
+from tests.app.store.pooler import Pooler
 from tests.app.store.test_schema import be_migrated_by_a_newer_program, run
 from tests.app.typed import interintent
 from tests.app.watcher import watching
@@ -313,6 +314,32 @@ async def test_a_server_that_swallows_everything_at_the_start_keeps_nobody_from_
                 await readyz(client, 200)
 
 
+@pytest.mark.parametrize("drops", [False, True], ids=["it refuses our settings", "it drops our settings"])
+async def test_a_pooler_before_the_database_is_named_wherever_somebody_looks(
+    postgres: PostgresServer,
+    laid_out_postgres: str,
+    drops: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(db, "FIRST_ANSWER_S", WITHIN_S)
+    monkeypatch.setattr(db, "ANSWER_WITHIN_S", WITHIN_S)
+    words = "a pooler such as PgBouncer stands before the database, and none is supported"
+    server = f"127.0.0.1:{postgres.port}"
+    with fresh_database(postgres, laid_out_postgres) as url:
+        async with Pooler(server, drops=drops) as pooler:
+            through = url.replace(server, pooler.url)
+            capsys.readouterr()
+            async with running_server(local_settings(through)) as served, asking(served) as client:
+                await readyz(client, 503, words)
+                is_waited_for(await client.get("/games"), words)
+            assert sentences(capsys.readouterr().out, words) == 1
+            for command in (["keys", "list"], ["migrate"], ["doctor"]):
+                refused = await asyncio.to_thread(interintent, *command, "--database-url", through)
+                assert (refused.exit_code, refused.stdout) == (2, "")
+                assert words in refused.stderr
+
+
 async def test_a_migration_that_takes_long_keeps_nobody_from_asking_why(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,6 +493,11 @@ def test_every_fault_of_a_database_has_its_sentence() -> None:
         (asyncpg.DiskFullError("x"), "full"),
         (DBAPIError("x", None, OfPostgres("53100")), "full"),
         (asyncpg.TooManyConnectionsError("x"), "crowded"),
+        (asyncpg.ProtocolViolationError("unsupported startup parameter: lock_timeout"), "pooled"),
+        (asyncpg.ProtocolViolationError("x"), "away"),
+        (Pooled("x"), "pooled"),
+        (asyncpg.DuplicatePreparedStatementError("x"), "pooled"),
+        (DBAPIError("x", None, OfPostgres("26000")), "pooled"),
         (asyncpg.LockNotAvailableError("x"), "locked"),
         (asyncpg.DeadlockDetectedError("x"), "locked"),
         (asyncpg.CannotConnectNowError("x"), "away"),
