@@ -214,8 +214,9 @@ def test_a_sheet_is_taken_into_the_database_whole_or_not_at_all(tmp_path: Path) 
     stage = rows[1]["key"].rpartition("/")[0]
     other = next(id_ for id_ in BY_ID if f"{stage}/{id_}" not in {row["key"] for row in rows})
     for change, told in (
-        ({"key": "g_none/1.1.speak.1/first/defend_self"}, "row 3, key, reasonable: there is no such"),
-        ({"key": f"{stage}/{other}"}, "row 3, key: the item asks about"),
+        ({"key": f"g_none/{rows[1]['key'].partition('/')[2]}"}, "row 3, key, reasonable: there is no such"),
+        ({"key": f"{stage}/{other}", "intention": ""}, "row 3, key: the item asks about"),
+        ({"key": f"{stage}/{other}"}, "is not of this row's intention; put the columns back"),
         ({"think": "6"}, "row 3, think: expected a score"),
     ):
         text = io.StringIO()
