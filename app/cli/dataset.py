@@ -12,9 +12,9 @@ import typer
 
 from agents.llm.fields import as_text
 from agents.llm.options import STEPS
-from app.base.errors import Unfinished
+from app.base.errors import NotFound, Unfinished
 from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
-from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.database import DELETED, finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, first_names, note_games
 from app.cli.terminal import (
     byte_bar,
@@ -316,9 +316,11 @@ async def _of_batch(
 async def _stored(parts: "Composition", game_id: str, batch: BatchRow) -> Game | Unusable:
     try:
         game = await parts.evaluations.games.by_id(game_id)
+        row = await parts.games.row(game_id)
     except Unfinished as fault:
         return Unusable(game_id, str(fault))
-    row = await parts.games.row(game_id)
+    except NotFound:
+        return Unusable(game_id, DELETED)
     return replace(game, provenance=await parts.models.provenance(row, batch, game.log))
 
 
