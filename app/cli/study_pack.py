@@ -192,6 +192,11 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
             for one in state.cells
             if one.done < one.planned
         ],
+        "without_files": [
+            one.file
+            for one in study.evaluations
+            if one.file is not None and not (folder.path / one.file).exists()
+        ],
     }
     if any(look["games"] < design.size or look["planned"] != design.size for look in looks):
         # Needs scipy; a study that is reported once needs no correction.

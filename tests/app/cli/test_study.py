@@ -194,6 +194,18 @@ def test_a_title_that_is_the_name_of_a_packed_file_stays_a_title(tmp_path: Path)
     assert {'title: "dataset"', 'license: "calls"'} <= set(citation)
 
 
+def test_the_report_names_a_file_of_raters_that_was_not_there(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", SCRIPTED + '[[evaluations]]\nkind = "raters"\nfile = "people.csv"\n')
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    out = tmp_path / "report.json"
+    for there in (False, True):
+        if there:
+            (folder / "people.csv").write_text("game_id,request_id,stage,intention,rater\n")
+        assert interintent("study", "report", folder, "--out", out).exit_code == 0
+        words = "The raters' file people.csv was not there: no judgement of it counts."
+        assert (words in json.loads(out.read_text())["notes"]) is not there
+
+
 def test_without_statistics_a_study_says_that_its_questions_are_not_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

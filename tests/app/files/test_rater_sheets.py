@@ -308,6 +308,16 @@ def test_a_broken_workbook_is_refused(tmp_path: Path) -> None:
         list(read_xlsx(path, "ann", "human", []))
 
 
+def test_merged_cells_are_refused(tmp_path: Path) -> None:
+    path = fill_xlsx(tmp_path / "sheet.xlsx", xlsx_sheet(ROWS, "ann"), {KEY: {"reasonable": 1}})
+    book = load_workbook(path)
+    column = next(cell.column for cell in book["Judgements"][1] if cell.value == "reasonable")
+    book["Judgements"].merge_cells(start_row=2, end_row=4, start_column=column, end_column=column)
+    book.save(path)
+    with pytest.raises(InvalidRequest, match=r"there are merged cells, .*: unmerge them"):
+        list(read_xlsx(path, None, "human", []))
+
+
 def test_a_workbook_takes_no_more_than_it_holds_and_holds_no_more_than_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
