@@ -24,6 +24,7 @@ from app.store.rows import METADATA
 from app.store.tables import judgements, tasks
 from evaluators.ground.drawing import Drawing
 from evaluators.ground.items import items
+from evaluators.ground.turns import Game, Unmeasurable, read_game
 from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.sealing import ask, lay_games, scripted_log, with_games
@@ -489,6 +490,26 @@ async def test_a_game_that_is_deleted_while_a_command_reads_its_batch_is_left_ou
     assert f"passed over: 1 × deleted meanwhile ({games[0]})" in " ".join(done.stderr.split())
     written = [path for path in tmp_path.rglob("*") if path.suffix in (".parquet", ".jsonl")]
     assert any(games[1].encode() in path.read_bytes() for path in written)
+
+
+async def test_a_game_that_cannot_be_measured_does_not_keep_the_items_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/games.sqlite"
+    async with calling(url) as caller:
+        batch, [first, other] = await games_of(caller, 2)
+
+    def measured(game_id: str, log: Any) -> Game:
+        if game_id == first:
+            raise Unmeasurable("its roles are not known")
+        return read_game(game_id, log)
+
+    monkeypatch.setattr("app.evaluations.items.read_game", measured)
+    words = ("items", "--batch", batch, "--dimension", "guessing", "--database-url", url)
+    done = await asyncio.to_thread(interintent, *words)
+    assert done.exit_code == 0, done.output
+    assert f"1 × its roles are not known ({first})" in " ".join(done.stderr.split())
+    assert other in done.stdout
 
 
 @pytest.mark.parametrize("step", [Drawing, _Silent.tell])
