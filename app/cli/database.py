@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import asyncpg  # type: ignore[import-untyped]
 from pydantic import ValidationError
@@ -24,9 +24,20 @@ from engine.errors import AvalonError
 if TYPE_CHECKING:
     from app.main import Composition
 
-__all__ = ["finished_games", "on_database", "on_tables", "operator", "read_settings", "run_or_fail"]
+__all__ = [
+    "DELETED",
+    "finished_games",
+    "on_database",
+    "on_tables",
+    "operator",
+    "read_settings",
+    "run_or_fail",
+]
 
 T = TypeVar("T")
+
+DELETED: Final = "deleted meanwhile"
+"""Why a game is left out that was there when its batch's games were listed."""
 
 
 def read_settings(database_url: str | None = None, **options: Any) -> Settings:

@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import astuple, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -12,9 +13,9 @@ import typer
 
 from agents.llm.fields import as_text
 from agents.llm.options import STEPS
-from app.base.errors import Unfinished
+from app.base.errors import NotFound, Unfinished
 from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
-from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.database import DELETED, finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, first_names, note_games
 from app.cli.terminal import (
     byte_bar,
@@ -156,6 +157,7 @@ def dataset_command(
             made.left_out,
             made.served,
             made.without_calls,
+            made.forks,
         )
         for file, text in (
             ("README.md", card(about)),
@@ -218,11 +220,17 @@ class _Written:
         """Games of models of which no call was found."""
         self._known = KnownGames()
         self._forks: list[Row] = []
-        """Rows of ``games`` that wait until it is known whether reports count the game."""
+        """Rows of ``games`` that wait for what all games tell: whether reports count them, their origin."""
+        self.sources: dict[str, str] = {}
+        """By fork, the game whose log it continues; not only forks of the data set."""
 
     @property
     def games(self) -> int:
         return len(self._ids)
+
+    @property
+    def forks(self) -> int:
+        return len(self._forks)
 
     def take(
         self,
@@ -251,6 +259,7 @@ class _Written:
                 self.served.setdefault(asked, set()).update(row["served"])
         [row] = tables["games"]
         if self._known.read(game, excluded=row["excluded"] is not None):
+            self.sources[game.id] = row["forked_from"]
             self._forks.append(row)
             del tables["games"]
         writer.add(tables)
@@ -267,7 +276,15 @@ class _Written:
         for row in self._forks:
             if row["excluded"] is None and self._known.is_spare(row["game_id"]):
                 row["excluded"] = "anew"
+            row["origin"] = self._origin(row["game_id"])
             writer.add({"games": [row]})
+
+    def _origin(self, game_id: str) -> str:
+        seen: set[str] = set()
+        while game_id in self.sources and game_id not in seen:
+            seen.add(game_id)
+            game_id = self.sources[game_id]
+        return game_id
 
 
 AT_ONCE: Final = 20
@@ -304,6 +321,8 @@ async def _of_batch(
                             work.answers.get(game_id, ()),
                         )
                         if its is not None:
+                            # Sources between may be of other batches, or not over.
+                            made.sources |= pairwise(await parts.evaluations.games.lineage(game_id))
                             stored = parts.models.calls.one_by_one(game_id)
                             rows = [_call(game_id, call) async for call in stored if _is_used(call)]
                             made.add_calls(its, rows, writer)
@@ -316,9 +335,11 @@ async def _of_batch(
 async def _stored(parts: "Composition", game_id: str, batch: BatchRow) -> Game | Unusable:
     try:
         game = await parts.evaluations.games.by_id(game_id)
+        row = await parts.games.row(game_id)
     except Unfinished as fault:
         return Unusable(game_id, str(fault))
-    row = await parts.games.row(game_id)
+    except NotFound:
+        return Unusable(game_id, DELETED)
     return replace(game, provenance=await parts.models.provenance(row, batch, game.log))
 
 

@@ -6,8 +6,9 @@ from typing import Annotated, Any, get_args
 
 import typer
 
+from app.base.errors import NotFound, Unfinished
 from app.cli.arguments import DatabaseUrl, Sources
-from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.database import DELETED, finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
 from app.cli.terminal import Output, byte_bar, fail, fail_reading, note, refuse_input, writing
 from app.files.games import Unusable, bundles, games_in
@@ -146,7 +147,9 @@ def _of_batch(batch: str, database_url: str | None, writer: _Writer) -> None:
             for game_id in await finished_games(parts, batch, invalid=False):
                 try:
                     writer.take(await parts.evaluations.games.by_id(game_id))
-                except CorruptLog as fault:
+                except (CorruptLog, Unfinished) as fault:
                     writer.take(Unusable(game_id, str(fault)))
+                except NotFound:
+                    writer.take(Unusable(game_id, DELETED))
 
     run_or_fail(write())

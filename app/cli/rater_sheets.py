@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -13,9 +14,9 @@ import typer
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.errors import AlreadyJudged, InvalidRequest
+from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
 from app.cli.arguments import Batches, DatabaseUrl, Sources
-from app.cli.database import finished_games, on_database, read_settings, run_or_fail
+from app.cli.database import DELETED, finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
 from app.cli.terminal import (
     byte_bar,
@@ -339,6 +340,10 @@ async def _of_batches(
                         drawing.hold(game_id, ())
                         silent.take(game_id, "damaged where it was stored")
                         continue
+                    except NotFound:
+                        drawing.hold(game_id, ())
+                        silent.take(game_id, DELETED)
+                        continue
                     held = _wanted(game_id, candidates(game, known), only)
                     drawing.hold(game_id, held)
                     if not held:
@@ -348,7 +353,8 @@ async def _of_batches(
                     show(len(drawn), deal.turns)
         silent.tell(drawn)
         for game_id, request_id in drawn:
-            rows.append(list(rater_rows(await evaluations.games.by_id(game_id), request_id)))
+            with suppress(NotFound):  # it was deleted since it was drawn
+                rows.append(list(rater_rows(await evaluations.games.by_id(game_id), request_id)))
     return rows
 
 

@@ -262,7 +262,10 @@ def _of_files(
         fail_reading(fault)
     except UnicodeDecodeError as fault:
         fail(str(fault))
-    return builder.settled()
+    builder = builder.settled()
+    if judged is not None and judged.by_game and not builder.judgements:
+        note(f"no judgement in {judgements} counts: none is of a game that is counted")
+    return builder
 
 
 def _agents(text: str) -> tuple[str, ...]:

@@ -192,6 +192,11 @@ def _described(folder: StudyFolder, study: Study, design: Design) -> dict[str, A
             for one in state.cells
             if one.done < one.planned
         ],
+        "without_files": [
+            one.file
+            for one in study.evaluations
+            if one.file is not None and not (folder.path / one.file).exists()
+        ],
     }
     if any(look["games"] < design.size or look["planned"] != design.size for look in looks):
         # Needs scipy; a study that is reported once needs no correction.
@@ -224,7 +229,7 @@ def report_arguments(study: Study, where: Path) -> list[str]:
     """The arguments of ``interintent report`` for the gathered files, but for ``--out``. The one place where
     a study's questions become options of the report.
     """
-    arguments = [_GAMES, "--title", study.title, "--study", _DESCRIPTION]
+    arguments = [_GAMES, f"--title={study.title}", "--study", _DESCRIPTION]
     arguments += _of_raters(where)
     if _options(study) != Variant().options:
         arguments += ["--options", _options(study)]
@@ -247,8 +252,9 @@ def _filled(file: Path) -> bool:
 
 
 def _run(command: str, arguments: list[str], where: Path) -> None:
-    """What a command line of ours would do with the files in a directory. Ends this command where that would
-    be refused.
+    """What a command line of ours would do with the files in a directory. A word that is the name of a file
+    means that file, so free text stands in one word with its option. Ends this command where that would be
+    refused.
     """
     from app.cli.main import command_line
 
@@ -269,10 +275,10 @@ def run_report(arguments: list[str], where: Path) -> None:
 
 def data_set_arguments(study: Study, where: Path, licence: str | None) -> list[str]:
     """The arguments of ``interintent dataset`` for the packed files."""
-    arguments = [_DATA_SET, _GAMES, "--title", study.title, *_of_raters(where)]
+    arguments = [_DATA_SET, _GAMES, f"--title={study.title}", *_of_raters(where)]
     if (where / _CALLS).is_dir():
         arguments += ["--calls", _CALLS]
-    return [*arguments, *([] if licence is None else ["--license", licence])]
+    return [*arguments, *([] if licence is None else [f"--license={licence}"])]
 
 
 # --- the pack -----------------------------------------------------------------------------------------

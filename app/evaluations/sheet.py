@@ -59,8 +59,10 @@ def read_sheet(text: str, *, rater: str | None = None, kind: str | None = None) 
     ``rater`` and ``kind`` replace the columns of these names. A line without a judgement is skipped: raters
     leave lines empty. Raises InvalidRequest, which names line and column.
     """
-    lines = text.removeprefix("\ufeff").replace("\0", "\ufffd").splitlines(keepends=True)
-    header = lines[0] if lines else ""
+    # Lines end as in CSV: a comment may hold characters at which str.splitlines ends one too.
+    lines = io.StringIO(text.removeprefix("\ufeff").replace("\0", "\ufffd"), newline="")
+    header = lines.readline()
+    lines.seek(0)
     reader = csv.reader(lines, delimiter=";" if ";" in header and "," not in header else ",", strict=True)
     columns: list[str] | None = None
     try:

@@ -15,7 +15,7 @@ from typing import Any, Final, get_args
 from app.base.errors import InvalidRequest
 from app.evaluations.schemas import JudgementSpec, JudgingRaterSpec
 from app.evaluations.sheet import FLAGS, checked
-from engine.intentions import BY_ID
+from engine.intentions import BY_ID, normalise
 from engine.thoughts import SelectionStage
 from evaluators.ground.items import Dimension, items, make_id
 from evaluators.ground.turns import Game
@@ -157,7 +157,7 @@ def filled(
 ) -> Sequence[Filled]:
     """The judgements of one row: of the selection, of the following, both, or none. ``mute`` takes the place
     of a comment without a judgement, which is not stored. Raises InvalidRequest, which names the place and
-    the column.
+    the column: for a wrong cell, and for a key of another turn or intention than the row's other cells.
     """
     reasonable = _flag(place, values.get("reasonable"))
     scores = {part: _score(place, part, values.get(part)) for part in ("think", "speak")}
@@ -173,6 +173,7 @@ def filled(
             mute.append(place)
         return ()
     game_id, request_id, stage, intention = _key(place, key)
+    _refuse_moved(place, key, values, request_id, stage, intention)
     if not rater:
         raise refuse(place, "rater", "who judged? Fill the column, or name the rater with --rater")
     spec = checked(JudgingRaterSpec, {"name": rater, "kind": kind}, {"name": "rater"}, partial(refuse, place))
@@ -194,6 +195,27 @@ def _key(place: str, key: str) -> tuple[str, str, SelectionStage, str]:
     if intention not in BY_ID:
         raise refuse(place, "key", f"no intention is called {intention!r}")
     return game_id, request_id, stage, intention  # type: ignore[return-value]
+
+
+def _refuse_moved(
+    place: str, key: str, values: Mapping[str, Any], request_id: str, stage: str, intention: str
+) -> None:
+    """Refuses a row whose other cells are of another turn or intention than its key: a spreadsheet can sort
+    one column alone. Cells that are empty or missing say nothing.
+    """
+    round_, attempt, _, seat = [*request_id.split("."), "", "", ""][:4]
+    own = {"round": round_, "attempt": attempt, "seat": seat, "stage": stage}
+    there = {name: _text(place, name, values.get(name)) for name in own}
+    wrong = [name for name, text in there.items() if text and text != own[name]]
+    # Another wording than ours may be the spreadsheet's own correction.
+    if normalise(str(values.get("intention") or "")) not in (None, intention):
+        wrong.append("intention")
+    if wrong:
+        raise refuse(
+            place,
+            "key",
+            f"{key!r} is not of this row's {' and '.join(wrong)}; put the columns back as they were written",
+        )
 
 
 _WHOLE: Final = re.compile(r"(\d+)(?:[.,]0*)?")

@@ -178,10 +178,15 @@ def _cells_of_xlsx(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
     try:
         with ZipFile(content) as parts:
             unpacked = sum(part.file_size for part in parts.infolist())
-        if unpacked > _UNPACKED:
-            raise InvalidRequest(
-                f"{path}: {unpacked:,} bytes when unpacked, at most {_UNPACKED:,}: split it", ""
-            )
+            if unpacked > _UNPACKED:
+                raise InvalidRequest(
+                    f"{path}: {unpacked:,} bytes when unpacked, at most {_UNPACKED:,}: split it", ""
+                )
+            sheets = [part for part in parts.namelist() if part.startswith("xl/worksheets/")]
+            if any(b"<mergeCell " in parts.read(part) for part in sheets):
+                raise InvalidRequest(
+                    f"{path}: there are merged cells, of which one has a value: unmerge them", ""
+                )
         book = load_workbook(content, read_only=True)
         sheet: Any = book[_SHEET] if _SHEET in book.sheetnames else book.worksheets[0]
         sheet.reset_dimensions()

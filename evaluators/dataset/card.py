@@ -32,6 +32,8 @@ class About:
     """By model as asked, the models that answered."""
     without_calls: Sequence[str] = ()
     """Games of models that have no row in ``calls``, though calls were given."""
+    forks: int = 0
+    """Games that begin with the log of another one."""
 
 
 _SEEN_BY: Final[Mapping[Audience, str]] = {
@@ -122,6 +124,12 @@ def _body(about: About) -> Iterator[str]:
         first = ", ".join(about.without_calls[:_NAMED])
         more = ", …" if len(about.without_calls) > _NAMED else ""
         yield f"- without calls to models: {_number(len(about.without_calls), 'game')} ({first}{more})"
+    if about.forks:
+        names = "is a fork" if about.forks == 1 else "are forks"
+        yield (
+            f"- **{_number(about.forks, 'game')} {names}**: the same turns stand in several games; split by `origin` "
+            "of the table `games`, not by `game_id`"
+        )
     yield from _CAUTION
     for table in TABLES:
         yield from _columns(table)
@@ -138,7 +146,8 @@ _CAUTION: Final = (
     "  a model that plays or guesses: take the text of `contexts`. `gold`, roles and intentions are answers.",
     "- A game with a value in `excluded` is not counted by reports: its models defaulted more than 5 % of their",
     "  decisions, somebody marked it as invalid, or it was played anew in place of a game that counts. A turn with a value in `defaulted` was not spoken by its agent.",
-    "- Games are the units: turns of one game depend on each other. Draw or test whole games.",
+    "- Games are the units: turns of one game depend on each other. Draw or test whole games, and those with the",
+    "  same `origin` (table `games`) together: a fork repeats the turns of the game that it continues.",
     "- Intentions are what seats recorded of themselves. Whether a model's words cause its deeds is another",
     "  question. Scripted seats record what their scripts intend.",
     "- Speeches deceive: that is the game. They are no examples of honest talk, and name no real people unless",
@@ -248,7 +257,8 @@ _RAI: Final = {
     "rai:dataUseCases": "Measuring how well agents intend, deceive and understand each other; comparing models, "
     "prompts and procedures. Not meant for training models to deceive people.",
     "rai:dataLimitations": "One game, one catalogue of intentions, the language of the prompts. Self-recorded "
-    "intentions need not be what causes the speech. Turns of a game depend on each other: games are the units.",
+    "intentions need not be what causes the speech. Turns of a game depend on each other: games are the units, "
+    "and games with the same origin share turns.",
     "rai:dataBiases": "Sides and roles speak and win at different rates by the rules of the game; an unbalanced "
     "seating shifts every comparison of agents. Games that a provider failed are marked, not missing.",
     "rai:dataSocialImpact": "Speeches are written to mislead other players. They may help to recognise deception, "

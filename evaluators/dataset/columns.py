@@ -76,6 +76,7 @@ TABLES: Final = (
             DataColumn("excluded", "string", "nobody", "why reports do not count the game: defaults or invalid: it is excluded; anew: it was played anew in place of a game that counts; null: they count it"),
             DataColumn("invalid", "string", "nobody", "why somebody marked the game as invalid"),
             DataColumn("forked_from", "string", "nobody", "the game whose log it continues"),
+            DataColumn("origin", "string", "nobody", "the game at the beginning of its forks, in the data set or not; the game itself if it is no fork. Games of one origin share turns"),
             DataColumn("imported_from", "string", "everybody", "the id of the foreign record that it was read from"),
             DataColumn("server", "string", "everybody", "the version of the package that exported it"),
             DataColumn("catalogue", "string", "everybody", "SHA-256 of the catalogue of intentions"),

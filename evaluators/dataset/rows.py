@@ -252,6 +252,7 @@ def _game(read: _Reading) -> Row:
         "excluded": excluded,
         "invalid": known.words_of_invalid() or None,
         "forked_from": None if known.forked_from is None else known.forked_from.get("game_id"),
+        "origin": game.id,  # of a fork: once all games are known
         "imported_from": None if known.imported_from is None else known.imported_from.get("id"),
         "server": known.server or None,
         "catalogue": known.catalogue,

@@ -66,6 +66,8 @@ def _notes(described: Mapping[str, Any]) -> Iterator[str]:
         harmless = " (this changes no result)" if one["pointer"].startswith(_HARMLESS) else ""
         changed = f"{one['pointer']} was {before}, is {after}{harmless}"
         yield f"Deviation from the frozen study, noticed on {one['at']}: {changed}."
+    for file in described.get("without_files", ()):
+        yield f"The raters' file {file} was not there: no judgement of it counts."
     looks = described.get("looks", ())
     level = {look["games"]: look["level"] for look in described.get("levels", ())}.get(games)
     if games < planned:

@@ -28,7 +28,7 @@ async def _judged_batch(url: str) -> tuple[str, str]:
     async with calling(url) as caller:
         batch, _ = await games_of(caller, 1)
         tasks = (await deal(caller, "ann", batch=batch, limit=3))["tasks"]
-        words = [{**word, "comment": "=so, it is\n“good”"} for task in tasks for word in judged(task)]
+        words = [{**word, "comment": "=so, it is\n“good”\u2028."} for task in tasks for word in judged(task)]
         body = {"rater": {"name": "ann", "kind": "human"}, "judgements": words}
         assert (await caller.post("/annotations", json=body)).status_code == 201
         sheet = await caller.get("/annotations", params={"batch": batch, "format": "csv"})

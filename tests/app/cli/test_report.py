@@ -311,6 +311,16 @@ def test_a_file_of_judgements_that_does_not_read_names_its_line(games: Path, tmp
     assert f"{answers.name}:1: intentions" in done.output.replace("\n", "")
 
 
+def test_judgements_that_are_all_of_other_games_are_told(games: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(
+        "game_id,request_id,stage,intention,reasonable,rater\ng_other,1.1.speak.2,first,defend_self,1,ann\n"
+    )
+    done = interintent("report", games, "--judgements", other, "--out", tmp_path / "report.json")
+    assert done.exit_code == 0, done.output
+    assert "other.csv counts: none is of a game that is counted" in " ".join(done.stderr.split())
+
+
 def test_a_game_with_a_torn_line_is_left_out_and_others_stay(tmp_path: Path) -> None:
     whole = tmp_path / "whole.ndjson"
     assert interintent("simulate", "-n", "3", "--seed", "1", "--out", whole).exit_code == 0

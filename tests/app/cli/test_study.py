@@ -20,7 +20,8 @@ import httpx2
 import pytest
 
 from app.cli.study import _note_reasons
-from app.cli.study_pack import archive, gather
+from app.cli.study_pack import archive, gather, pack
+from app.cli.study_parts import opened
 from app.cli.study_running import RunProgress
 from app.cli.terminal import install_command
 from app.instruments.fake_model import FakeModel, read_fault
@@ -179,6 +180,30 @@ def test_from_a_file_to_a_report_and_a_pack(tmp_path: Path) -> None:
     made = json.loads((tmp_path / "again.json").read_text())
     packed_report = json.loads((tmp_path / "two" / "report.json").read_text())
     assert made["tables"] == packed_report["tables"]
+
+
+def test_a_title_that_is_the_name_of_a_packed_file_stays_a_title(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", SCRIPTED.replace('title = "Scripts"', 'title = "dataset"'))
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    done = interintent("study", "report", folder, "--out", tmp_path / "report.json")
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "report.json").read_text())["title"] == "dataset"
+    study, design = opened(StudyFolder(folder))
+    pack(StudyFolder(folder), study, design, tmp_path / "pack", lambda _: None, licence="calls")
+    citation = (tmp_path / "pack" / "dataset" / "CITATION.cff").read_text().splitlines()
+    assert {'title: "dataset"', 'license: "calls"'} <= set(citation)
+
+
+def test_the_report_names_a_file_of_raters_that_was_not_there(tmp_path: Path) -> None:
+    folder = scripted(tmp_path / "s", SCRIPTED + '[[evaluations]]\nkind = "raters"\nfile = "people.csv"\n')
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    out = tmp_path / "report.json"
+    for there in (False, True):
+        if there:
+            (folder / "people.csv").write_text("game_id,request_id,stage,intention,rater\n")
+        assert interintent("study", "report", folder, "--out", out).exit_code == 0
+        words = "The raters' file people.csv was not there: no judgement of it counts."
+        assert (words in json.loads(out.read_text())["notes"]) is not there
 
 
 def test_without_statistics_a_study_says_that_its_questions_are_not_answered(

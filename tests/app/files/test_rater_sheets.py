@@ -232,6 +232,31 @@ def test_a_wrong_cell_is_named(tmp_path: Path, form: str, column: str, value: An
     assert str(path) in str(refused.value)
 
 
+@pytest.mark.parametrize("form", ["csv", "xlsx"])
+def test_a_key_of_another_row_is_refused(tmp_path: Path, form: str) -> None:
+    write, fill, read = FORMS[form]
+    other = "g/1.1.speak.3/final/support_proposal"
+    moved = {"key": other, "reasonable": 1}
+    path = fill(tmp_path / f"sheet.{form}", write(ROWS, "ann"), {KEY: moved})
+    with pytest.raises(
+        InvalidRequest, match=r"row 2, key: .* is not of this row's seat and stage and intention"
+    ):
+        list(read(path, None, "human", []))
+    for column, value in {
+        "round": 2,
+        "attempt": 2,
+        "seat": 4,
+        "stage": "final",
+        "intention": "stay_hidden",
+    }.items():
+        path = fill(path, write(ROWS, "ann"), {KEY: {column: value, "reasonable": 1}})
+        with pytest.raises(InvalidRequest, match=rf"row 2, key: .* is not of this row's {column};"):
+            list(read(path, None, "human", []))
+    same = {"round": "1.0", "attempt": " 1 ", "seat": "", "intention": "my wording", "reasonable": 1}
+    path = fill(path, write(ROWS, "ann"), {KEY: same})
+    assert [one.judgement.intention for one in read(path, None, "human", [])] == ["defend_self"]
+
+
 @pytest.mark.parametrize(
     ("value", "read_as"),
     [(4.0, 4), ("4", 4), (" 4,0 ", 4), ("4.", 4), ("", None), (None, None), (NOT_ASKED, None)],
@@ -281,6 +306,16 @@ def test_a_broken_workbook_is_refused(tmp_path: Path) -> None:
     (path := tmp_path / "sheet.xlsx").write_bytes(b"PK no zip")
     with pytest.raises(InvalidRequest, match="not a workbook"):
         list(read_xlsx(path, "ann", "human", []))
+
+
+def test_merged_cells_are_refused(tmp_path: Path) -> None:
+    path = fill_xlsx(tmp_path / "sheet.xlsx", xlsx_sheet(ROWS, "ann"), {KEY: {"reasonable": 1}})
+    book = load_workbook(path)
+    column = next(cell.column for cell in book["Judgements"][1] if cell.value == "reasonable")
+    book["Judgements"].merge_cells(start_row=2, end_row=4, start_column=column, end_column=column)
+    book.save(path)
+    with pytest.raises(InvalidRequest, match=r"there are merged cells, .*: unmerge them"):
+        list(read_xlsx(path, None, "human", []))
 
 
 def test_a_workbook_takes_no_more_than_it_holds_and_holds_no_more_than_a_bound(

@@ -1,7 +1,9 @@
 """Deleted games are gone with everything that was stored about them, and nothing else is."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import closing
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,17 @@ from interintent_client import ApiError, Server
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from app.base.clock import DAY_MS, now_ms
+from app.cli.database import finished_games
+from app.cli.rater_sheets import _Silent
 from app.store import deleting as module
 from app.store.deleting import OF_GAMES, Deleting
 from app.store.examining import examine
 from app.store.quotas import QuotaStore
 from app.store.rows import METADATA
 from app.store.tables import games, judgements, tasks
+from evaluators.ground.drawing import Drawing
 from evaluators.ground.items import items
+from evaluators.ground.turns import Game, Unmeasurable, read_game
 from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.edge.test_keys import bearer, make_key, store_of
 from tests.app.evaluations.sealing import ask, lay_games, scripted_log, with_games
@@ -28,6 +34,7 @@ from tests.app.evaluations.test_judging_robust import SLOW
 from tests.app.modelling import DIRECT, calling_with, faking
 from tests.app.real_server import local_settings, running_server
 from tests.app.store.one_of_each import TABLES, add, row
+from tests.app.typed import interintent
 
 LOG = scripted_log(70)
 
@@ -468,6 +475,82 @@ async def test_a_game_that_is_deleted_before_what_is_said_of_it_is_written_leave
             told.append(answer.status_code)
             assert [one async for one in examine(database, lambda done, of: None)] == [], place
         assert told[0] == status
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("dataset", ("dataset", "{}/data")),
+        ("items", ("items", "--dimension", "guessing", "--out", "{}/items.jsonl")),
+    ],
+)
+async def test_a_game_that_is_deleted_while_a_command_reads_its_batch_is_left_out_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: tuple[str, ...]
+) -> None:
+    file = tmp_path / "games.sqlite"
+    url = f"sqlite:///{file}"
+    async with calling(url) as caller:
+        batch, games = await games_of(caller, 3)
+
+    def delete(game: str) -> None:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            for table in ("events", "games"):
+                connection.execute(f"delete from {table} where game_id = ?", [game])
+
+    async def listed(*args: Any, **options: Any) -> list[str]:
+        ids = await finished_games(*args, **options)
+        delete(games[0])
+        return ids
+
+    monkeypatch.setattr(f"app.cli.{name}.finished_games", listed)
+    given = [word.format(tmp_path) for word in words]
+    done = await asyncio.to_thread(interintent, *given, "--batch", batch, "--database-url", url)
+    assert done.exit_code == 0, done.output
+    assert f"passed over: 1 × deleted meanwhile ({games[0]})" in " ".join(done.stderr.split())
+    written = [path for path in tmp_path.rglob("*") if path.suffix in (".parquet", ".jsonl")]
+    assert any(games[1].encode() in path.read_bytes() for path in written)
+
+
+async def test_a_game_that_cannot_be_measured_does_not_keep_the_items_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/games.sqlite"
+    async with calling(url) as caller:
+        batch, [first, other] = await games_of(caller, 2)
+
+    def measured(game_id: str, log: Any) -> Game:
+        if game_id == first:
+            raise Unmeasurable("its roles are not known")
+        return read_game(game_id, log)
+
+    monkeypatch.setattr("app.evaluations.items.read_game", measured)
+    words = ("items", "--batch", batch, "--dimension", "guessing", "--database-url", url)
+    done = await asyncio.to_thread(interintent, *words)
+    assert done.exit_code == 0, done.output
+    assert f"1 × its roles are not known ({first})" in " ".join(done.stderr.split())
+    assert other in done.stdout
+
+
+@pytest.mark.parametrize("step", [Drawing, _Silent.tell])
+async def test_a_game_that_is_deleted_while_turns_are_drawn_is_not_in_the_sheet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: Callable[..., Any]
+) -> None:
+    file = tmp_path / "games.sqlite"
+    async with calling(f"sqlite:///{file}") as caller:
+        batch, games = await games_of(caller, 2)
+
+    def deletes(*args: Any) -> Any:
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("delete from games where game_id = ?", [games[0]])
+        return step(*args)
+
+    monkeypatch.setattr(f"app.cli.rater_sheets.{step.__qualname__}", deletes)
+    words = ("annotations", "sheet", "--tasks", "40", "--out", f"{tmp_path}/sheet.csv", "--batch", batch)
+    done = await asyncio.to_thread(interintent, *words, "--database-url", f"sqlite:///{file}")
+    assert done.exit_code == 0, done.output
+    sheet = (tmp_path / "sheet.csv").read_text()
+    assert (games[0] in sheet, games[1] in sheet) == (False, True)
+    assert (f"1 × deleted meanwhile ({games[0]})" in " ".join(done.stderr.split())) is (step is Drawing)
 
 
 async def test_the_client_deletes(database_url: str) -> None:

@@ -502,6 +502,45 @@ async def test_games_of_a_batch_that_did_not_finish_are_left_out_by_name(tmp_pat
     assert list(pandas.read_parquet(folder / "games.parquet").game_id) == [stays]
 
 
+def test_forks_of_one_game_have_one_origin_and_the_card_counts_them(made: Made, tmp_path: Path) -> None:
+    first, second, third, fourth, *_ = (game.id for game in read(made.games))
+    sources = {second: first, third: second, fourth: first}
+    file = tmp_path / "games.ndjson"
+    with file.open("w") as written:
+        for text in made.games.read_text().splitlines():
+            line = json.loads(text)
+            if line["type"] == "provenance" and line["game"] in sources:
+                line["forked_from"] = {"game_id": sources[line["game"]], "events": 9}
+            if line["game"] != first:  # no game of the data set is the origin
+                written.write(json.dumps(line) + "\n")
+    assert interintent("dataset", tmp_path / "data", file).exit_code == 0
+    games = pandas.read_parquet(tmp_path / "data" / "games.parquet").set_index("game_id")
+    assert dict(games.origin[games.forked_from.notna()]) == dict.fromkeys(sources, first)
+    others = games[games.forked_from.isna()]
+    assert len(others) > 1
+    assert (others.origin == others.index).all()
+    assert "- **3 games are forks**: " in (tmp_path / "data" / "README.md").read_text()
+    assert "are forks**" not in (made.folder / "README.md").read_text()
+
+
+async def test_forks_of_a_batch_have_one_origin_whatever_lies_between(tmp_path: Path) -> None:
+    url, folder = f"sqlite:///{tmp_path / 'games.sqlite'}", tmp_path / "data"
+    async with calling(url) as caller:
+        _, [origin] = await caller.played()
+        batches, made = [], [origin]
+        for source in (0, 1, 0):
+            wish = {"after": {"request": "1.1.vote.2"}}
+            forked = (await caller.post(f"/games/{made[source]}/fork", json=wish)).json()
+            made.append(forked["game_id"])
+            batches.append(forked["batch_id"])
+            await caller.over(batches[-1])
+    words = ("--batch", batches[1], "--batch", batches[2], "--database-url", url)
+    done = await asyncio.to_thread(interintent, "dataset", folder, *words)
+    assert done.exit_code == 0, done.output
+    games = pandas.read_parquet(folder / "games.parquet")
+    assert dict(zip(games.game_id, games.origin, strict=True)) == dict.fromkeys(made[2:], origin)
+
+
 def test_older_exports_and_foreign_records_give_what_they_have_and_nulls_for_the_rest(tmp_path: Path) -> None:
     older = PROJECT / "tests" / "old_data" / "first" / "export.ndjson.gz"
     records = sorted((PROJECT / "tests" / "records").glob("*.json"))
