@@ -86,7 +86,7 @@ async def test_a_game_with_a_call_in_flight_is_left_to_do_although_people_are_as
     seats = [{"agent": "remote"}, {"agent": "remote"}, *DIRECT * 3]
     async with (
         faking(FakeOptions(latency=read_latency("100"))) as fake,
-        calling_with(fake, database_url, patience_s=0.1, drain_s=0) as caller,
+        calling_with(fake, database_url, patience_s=2 * PATIENCE_S, drain_s=0) as caller,
     ):
         game, tokens = await remote_game(caller, seats=seats, rules=SHORT)
         await asked(caller, game, tokens[1])
@@ -95,7 +95,7 @@ async def test_a_game_with_a_call_in_flight_is_left_to_do_although_people_are_as
         async with asyncio.timeout(WITHIN_S):
             while fake.counts.in_flight < 3:  # noqa: ASYNC110  # there is no event
                 await asyncio.sleep(0.02)
-        for _ in range(20):
+        for _ in range(50):  # for longer than its patience
             assert not await caller.services.is_idle()
             await asyncio.sleep(0.05)
 
