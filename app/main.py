@@ -241,7 +241,12 @@ class Composition:
         self.claims: Claims
         if self.store.jobs is None:
             self.claims = FileClaims.of(settings.database_url)
-            self.pickup = Pickup(self.claims, self.store, lambda: self.runner.has_room)
+            self.pickup = Pickup(
+                self.claims,
+                self.store,
+                lambda: self.runner.has_room,
+                lambda batch_id: self.games.all_wait(batch_id, settings.patience_s),
+            )
         else:
             self.pickup = Queued(
                 self.database,
@@ -310,7 +315,7 @@ class Composition:
         state.settings = self.settings
         state.lifecycle = self.lifecycle
         state.database = self.database
-        state.gauges = DatabaseGauges(self.database)
+        state.gauges = DatabaseGauges(self.database, lambda: self.runner.begun)
         state.repeats = Repeats(self.database)
         state.keys = self.keys
         state.quotas = self.quotas
@@ -448,7 +453,10 @@ class Composition:
         """Whether no game and no judge could go on now, here or in another process."""
         if self.pickup.busy or self.evaluations.judges.busy:
             return False
-        return self.store.jobs is None or await self.store.jobs.waiting() == 0
+        if self.store.jobs is None:
+            return True
+        assert isinstance(self.pickup, Queued)
+        return await self.store.jobs.waiting() <= self.pickup.standing
 
     async def stop(self) -> None:
         """Stops between two steps; the next start continues after the last commit. If the database is silent,

@@ -347,7 +347,8 @@ class Settings(BaseSettings):
     patience_s: float = Field(
         30.0,
         ge=0.1,
-        description="PostgreSQL: seconds that a game waits in memory for an answer of its remote seats.",
+        description="Seconds that a game waits for an answer of its remote seats before `work --until-empty` "
+        "does not wait for it any more; on PostgreSQL it then leaves the memory, too.",
     )
     links: bool = Field(
         True,

@@ -70,15 +70,16 @@ async def watch_loop() -> None:
 
 games_open = Gauge(
     "interintent_games_open",
-    "Games in the database that are not over, by status. created: in the queue. held: not begun, in a "
-    "suspended batch or stepped by hand. The same in every process that serves; a worker has none",
+    "Games in the database that are not over, by status. created: in the queue. running: begun, "
+    "even if they wait for people or an endpoint. held: not begun, in a suspended batch or stepped by hand. "
+    "The same in every process that serves; a worker has none",
     ["status"],
     registry=REGISTRY,
 )
 games_oldest = Gauge(
     "interintent_games_oldest_seconds",
-    "Seconds since the oldest game of this status was created; 0 if there is none. The same in every process "
-    "that serves; a worker has none",
+    "Seconds since the oldest game of this status, as in interintent_games_open, was created; 0 if there is "
+    "none. The same in every process that serves; a worker has none",
     ["status"],
     registry=REGISTRY,
 )

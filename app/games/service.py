@@ -1,7 +1,7 @@
 """The operations behind the routes of games and batches."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -178,6 +178,8 @@ class Games:
         self.exporter = Exporter(store, reader, models)
         self.stepper = Stepper(database, store, reader, feed, models, inboxes, pace, self.canceller)
         self._background: set[asyncio.Task[None]] = set()
+        self._resting: dict[str, Collection[str]] = {}
+        """By batch that `see_through` has nothing to do for now, its games that are driven here."""
 
     # --- creating ---------------------------------------------------------------------------
 
@@ -304,7 +306,11 @@ class Games:
                 drive(game_ids)
             delay_s = 0.0
             while driven or left:
-                await again.wait()
+                self._resting[batch_id] = driven
+                try:
+                    await again.wait()
+                finally:
+                    del self._resting[batch_id]
                 again.clear()
                 if not driven and not left:
                     break  # what is offered from now on is found by the next look
@@ -319,6 +325,11 @@ class Games:
             for game_id, over in list(driven.items()):
                 if not over.done():
                     await self._runner.release(game_id)
+
+    def all_wait(self, batch_id: str, patience_s: float) -> bool:
+        """Whether all open games of a batch that is seen through wait, as ``LocalRunner.waits`` says."""
+        driven = self._resting.get(batch_id)
+        return driven is not None and all(self._runner.waits(game_id, patience_s) for game_id in driven)
 
     async def lay_out(self, batch_id: str) -> None:
         """Creates the rest of a batch's games, each with its job, or cancels the open ones of a cancelled

@@ -240,6 +240,10 @@ class ModelRegistry:
         """Breaks off the calls of a game that is cancelled."""
         self._flights.hang_up(game_id)
 
+    def calls_wait(self, game_id: str) -> list[bool]:
+        """For each call of the game that is not over, whether it waits for an endpoint that is away."""
+        return self._flights.wait(game_id)
+
     async def landed(self, game_id: str) -> None:
         """Waits until the game's calls in flight are stored."""
         await self._flights.land_game(game_id)

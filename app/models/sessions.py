@@ -147,6 +147,8 @@ class _Flight:
     waiters: int = 0
     begun: bool = False
     """Whether the call may have cost something, so that it must not be cancelled."""
+    waits: bool = False
+    """Whether it waits for its endpoint, which is away."""
     asks: bool = False
     """Whether the model is being asked, and nothing is being stored."""
     hung_up: bool = False
@@ -224,6 +226,10 @@ class Flights:
                 flight.hung_up = True
                 if flight.asks or not flight.begun:
                     flight.task.cancel()
+
+    def wait(self, game: str) -> list[bool]:
+        """For each call of the game, whether it waits for an endpoint that is away."""
+        return [flight.waits for (of, _), flight in self._flights.items() if of == game]
 
     async def land_game(self, game: str) -> None:
         """Waits, as long as they take, for the game's calls that have been sent."""
@@ -506,8 +512,12 @@ class _GameSession:
                 turn = source.health.turn(parks, self._asker(question))
                 if source.health.outage is not None and sessions.on_wait is not None:
                     sessions.on_wait()
-                with metrics.calls_parked.labels(source.name).track_inprogress():
-                    check_turn = await stack.enter_async_context(turn)
+                flight.waits = source.health.outage is not None
+                try:
+                    with metrics.calls_parked.labels(source.name).track_inprogress():
+                        check_turn = await stack.enter_async_context(turn)
+                finally:
+                    flight.waits = False
                 with metrics.calls_waiting.labels(source.name).track_inprogress():
                     await self._enter(stack, source)
                 # Many calls may have waited for a slot while the first of them found nobody there.

@@ -100,6 +100,20 @@ class LocalRunner:
         return len(self._waiting) < self._parallel
 
     @property
+    def begun(self) -> set[str]:
+        """The games that this process has begun: it drives them, or they wait without a place."""
+        return self._over.keys() - self._waiting
+
+    def waits(self, game_id: str, patience_s: float) -> bool:
+        """Whether the game can go on only once its endpoint answers again, or one of its people does, who has
+        been asked for ``patience_s`` seconds.
+        """
+        if any(game_id in games for games in self._parked.values()):
+            return True
+        calls = self._models.calls_wait(game_id)
+        return all(calls) and (bool(calls) or self._inboxes.waited_s(game_id) >= patience_s)
+
+    @property
     def _has_place(self) -> bool:
         return len(self._freed) < self._places
 
@@ -177,6 +191,7 @@ class LocalRunner:
             self._active[game_id] = task
             task.add_done_callback(lambda task, game_id=game_id: self._ended(game_id, task))  # type: ignore[misc]
             metrics.games_active.set(len(self._active))
+            metrics.games_waiting.set(len(self._waiting))
             await freed
 
     def _step_aside(self, game_id: str) -> None:

@@ -60,10 +60,18 @@ class Driver(Protocol):
 class Pickup:
     """The batches that one process drives. In a process that drives no games it is never started."""
 
-    def __init__(self, claims: Claims, store: GameStore, has_room: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        claims: Claims,
+        store: GameStore,
+        has_room: Callable[[], bool],
+        all_wait: Callable[[str], bool],
+    ) -> None:
+        """``all_wait``: whether all open games of a batch wait for people or for a model's endpoint."""
         self._claims = claims
         self._store = store
         self._has_room = has_room
+        self._all_wait = all_wait
         self._see_through: SeeThrough | None = None
         self._mine: dict[str, asyncio.Task[None]] = {}
         self._again: dict[str, asyncio.Event] = {}
@@ -75,8 +83,8 @@ class Pickup:
 
     @property
     def busy(self) -> bool:
-        """Whether this process drives a batch."""
-        return bool(self._mine)
+        """Whether this process drives a batch of which something could go on now."""
+        return any(self._again[batch_id].is_set() or not self._all_wait(batch_id) for batch_id in self._mine)
 
     async def start(self, see_through: SeeThrough) -> int:
         """Takes over batches without a driver, now and from now on. Returns how many it has taken now."""

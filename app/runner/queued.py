@@ -162,8 +162,15 @@ class Queued:
 
     @property
     def busy(self) -> bool:
-        """Whether this process works on a job, or has not looked yet since something was offered."""
-        return bool(self._poked or self._held or self._ended)
+        """Whether this process works on a job that could go on now, or has not looked yet since something was
+        offered.
+        """
+        return bool(self._poked or self._ended or len(self._held) > self.standing)
+
+    @property
+    def standing(self) -> int:
+        """How many of its jobs drive games that wait for an endpoint, to try it again."""
+        return sum(self._runner.waits(game_id, math.inf) for game_id in self._driven)
 
     async def start(self, lay_out: LayOut) -> int:
         """Drives games from now on. Returns how many had lost their job."""

@@ -98,6 +98,11 @@ class Inboxes:
             finally:
                 del self.driven[inbox.game_id]
 
+    def waited_s(self, game_id: str) -> float:
+        """Seconds for which the game has waited for the answer of a remote seat; 0 if it waits for none."""
+        inbox = self.driven.get(game_id)
+        return 0.0 if inbox is None else inbox.waited_s
+
     def of(self, row: GameRow, batch: BatchRow, on_wait: Callable[[], None] = lambda: None) -> "GameInbox":
         """The inbox of one game. ``on_wait`` is called when a request has to wait for its answer."""
         most = batch.spec.get("stand_in_after") if row.drive == "auto" else None
@@ -139,6 +144,8 @@ class GameInbox:
         """The requests whose agents wait here, each with the answer that its agent is to take."""
         self._deadlines: dict[str, int] = {}
         """The deadlines of the same requests."""
+        self._asked_at: dict[str, float] = {}
+        """Since when their agents wait here, in the time of `time.monotonic`."""
         self._taken: list[Append] = []
 
     # --- answers that this process accepts, or that come over a link ----------------------------
@@ -164,6 +171,12 @@ class GameInbox:
         """The answers given to agents since the last call, which may not be committed yet."""
         taken, self._taken = self._taken, []
         return taken
+
+    @property
+    def waited_s(self) -> float:
+        """Seconds for which the agent has waited that waits here for longest; 0 if none waits."""
+        asked_at = [at for request, at in self._asked_at.items() if self._waiting.get(request) is None]
+        return time.monotonic() - min(asked_at) if asked_at else 0.0
 
     # --- the agents' side --------------------------------------------------------------------
 
@@ -218,7 +231,8 @@ class GameInbox:
         request_id = request.id
         self._waiting[request_id] = None
         self._deadlines[request_id] = deadline
-        waits_until = None if self._patience_s is None else time.monotonic() + self._patience_s
+        self._asked_at[request_id] = asked_at = time.monotonic()
+        waits_until = math.inf if self._patience_s is None else asked_at + self._patience_s
         try:
             with self._feed.watch(request_name(self.game_id, request_id), self.game_id) as watch:
                 # Once more: from here on no hint is missed.
@@ -233,7 +247,7 @@ class GameInbox:
                     if left_s <= 0:
                         # Without another look: settling finds an answer that came first.
                         return await self._missed(request)
-                    patience_s = math.inf if waits_until is None else waits_until - time.monotonic()
+                    patience_s = waits_until - time.monotonic()
                     if patience_s <= 0:
                         raise GameWaits(list(self._deadlines), min(self._deadlines.values()))
                     rung = await watch.wait(min(left_s, silence_s, patience_s))
@@ -245,7 +259,7 @@ class GameInbox:
             return settled
         finally:
             self._waiting.pop(request_id, None)
-            del self._deadlines[request_id]
+            del self._deadlines[request_id], self._asked_at[request_id]
 
     async def _check_open(self) -> None:
         """Raises Conflict when the game is over."""

@@ -1,10 +1,12 @@
 """Metrics that are read from the database and its pool when somebody asks for them."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
+import orjson
 import structlog
-from sqlalchemy import String, func, literal_column, select
+from sqlalchemy import ColumnElement, Select, String, and_, bindparam, case, column, func, or_, select, table
 from sqlalchemy.exc import DBAPIError
 
 from app.base import metrics
@@ -32,18 +34,33 @@ HELD: Final = "held"
 batches, or stepped by their owner. They are not the queue.
 """
 
-_status: Final = literal_column(
-    "CASE WHEN games.status = 'created' AND (games.drive <> 'auto' OR batches.suspended IS NOT NULL) "
-    f"THEN '{HELD}' ELSE games.status END",
-    String,
-).label("shown")
+_jobs: Final = table("pgqueuer", column("id"), column("execute_after"))
 
-_OPEN_GAMES: Final = (
-    select(_status, func.count(), func.min(games.c.created_at))
-    .select_from(games.outerjoin(batches, batches.c.batch_id == games.c.batch_id))
-    .where(IS_OPEN)
-    .group_by("shown")
+_HAS_JOB_BEGUN: Final = or_(games.c.driver.is_not(None), _jobs.c.execute_after > func.now())
+"""Whether a process drives the game, or it waits without one, for people or for an endpoint."""
+
+_HAS_BEGUN_HERE: Final = games.c.game_id.in_(
+    select(func.json_each(bindparam("begun", type_=String)).table_valued("value").c.value)
 )
+
+
+def _open_games(has_begun: ColumnElement[bool], *, jobs: bool) -> Select[str, int, int]:
+    """Counts games that are not over by the status that metrics give them. A game has the status ``created``
+    in its row until its first step, which people and models may take long for: the queue are those that
+    nobody has begun.
+    """
+    is_created = games.c.status == "created"
+    nobody_is_to_begin = or_(games.c.drive != "auto", batches.c.suspended.is_not(None))
+    status = case(
+        (and_(is_created, nobody_is_to_begin), HELD),
+        (and_(is_created, has_begun), "running"),
+        else_=games.c.status,
+    ).label("shown")
+    of = games.outerjoin(batches, batches.c.batch_id == games.c.batch_id)
+    if jobs:
+        of = of.outerjoin(_jobs, _jobs.c.id == games.c.job)
+    query = select(status, func.count(), func.min(games.c.created_at)).select_from(of)
+    return query.where(IS_OPEN).group_by("shown")
 
 
 def count_connections(database: Database) -> None:
@@ -57,8 +74,10 @@ def count_connections(database: Database) -> None:
 class DatabaseGauges:
     """How many games wait, and for how long; how many connections are in use."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, begun: Callable[[], Iterable[str]]) -> None:
+        """``begun``: gives the games that this process has begun. On PostgreSQL the queue knows."""
         self._database = database
+        self._begun = begun
         self._read_at: float | None = None
         self._sized_at: float | None = None
         self._reading = asyncio.Lock()
@@ -76,7 +95,7 @@ class DatabaseGauges:
                 await self._size()
             try:
                 async with asyncio.timeout(WITHIN_S):
-                    rows = await self._database.rows(_OPEN_GAMES)
+                    rows = await self._database.rows(self._open_games())
             except (*PASSING, TimeoutError) as fault:
                 log.warning("metrics leave out what is counted in the database", cause=type(fault).__name__)
                 metrics.games_open.clear()
@@ -89,6 +108,12 @@ class DatabaseGauges:
                 age_ms = 0 if type(oldest) is not int else max(0, now_ms() - oldest)
                 metrics.games_oldest.labels(status).set(age_ms / 1000)
 
+    def _open_games(self) -> Select[str, int, int]:
+        if not self._database.is_sqlite:
+            return _open_games(_HAS_JOB_BEGUN, jobs=True)
+        begun = orjson.dumps(list(self._begun())).decode()
+        return _open_games(_HAS_BEGUN_HERE, jobs=False).params(begun=begun)
+
     async def _size(self) -> None:
         metrics.database_bytes.clear()
         try:
@@ -97,5 +122,5 @@ class DatabaseGauges:
         except (DBAPIError, *PASSING, TimeoutError) as fault:
             log.warning("metrics leave out the sizes of tables", cause=type(fault).__name__)
             return
-        for table, size in sizes.items():
-            metrics.database_bytes.labels(table).set(size)
+        for name, size in sizes.items():
+            metrics.database_bytes.labels(name).set(size)
