@@ -24,7 +24,7 @@ from app.cli.study_pack import archive, gather
 from app.cli.study_running import RunProgress
 from app.cli.terminal import install_command
 from app.instruments.fake_model import FakeModel, read_fault
-from app.runner.study_folder import StudyFolder
+from app.runner.study_folder import GameRecord, StudyFolder
 from evaluators.statistics.power import games_for, smallest_difference
 from tests import forked
 from tests.app.real_server import local_settings, running_server
@@ -698,6 +698,94 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     (folder / "study.toml").write_text(text)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
+
+
+# --- studies that were handed on -------------------------------------------------------------------------
+
+
+def _asks(folder: Path, *more: str) -> None:
+    """Writes a study of one model, whose endpoint ``small`` has these further settings."""
+    folder.mkdir()
+    (folder / "study.toml").write_text(
+        'title = "T"\n[models.small]\n[table]\nseats = "small"\n[design]\ngames = 1\n'
+    )
+    lines = ["[small]", 'base_url = "http://models.example/v1"', 'model = "m"', *more]
+    (folder / "models.toml").write_text("\n".join(lines))
+
+
+def test_whom_a_study_asks_and_with_which_key_is_named_before_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-1")
+    _asks(tmp_path / "s", 'api_key_env = "SOME_KEY"')
+    words = "small asks http://models.example with the key of the variable SOME_KEY"
+    planned = interintent("study", "plan", tmp_path / "s")
+    assert words in planned.stderr
+    refused = interintent("study", "run", tmp_path / "s")
+    assert refused.exit_code == 2
+    assert words in refused.stderr
+    assert "add --yes" in refused.stderr
+    assert "sk-1" not in planned.output + refused.output
+
+
+def test_a_run_asks_also_where_stored_games_claim_that_none_takes_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _asks(tmp_path / "s")
+    folder = StudyFolder(tmp_path / "s")
+    study = folder.study().model_copy(
+        update={"design": folder.study().design.model_copy(update={"games": 2})}
+    )
+    (cell,) = folder.design(study).cells
+    first = next(folder.design(study).games(cell))
+    file = folder.path / "study.toml"
+    file.write_text(file.read_text().replace("games = 1", "games = 2"))
+    none = {
+        "calls": 0,
+        "failed": 0,
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "cost": 0.0,
+        "waiting_s": 0.0,
+    }
+    seats = [{"model": "small", "endpoint": "small", "preset": "paper", **none} for _ in range(5)]
+    folder.keep(GameRecord(first.id, cell.id, first.seed, 0, 1, 1.0, seats), b"{}\n")
+    refused = interintent("study", "run", folder.path)
+    assert "1 games to play, 1 are there; about 0 calls" in refused.stderr
+    assert "add --yes" in refused.stderr
+
+
+def test_a_study_names_no_key_file_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = tmp_path / "key"
+    key.write_text("sk-1")
+    _asks(tmp_path / "s", f'api_key_file = "{key}"')
+    _asks(tmp_path / "link", f'api_key_file = "{tmp_path}/link/key"')
+    (tmp_path / "link" / "key").symlink_to(key)
+    for name in ("s", "link"):
+        refused = interintent("study", "plan", tmp_path / name)
+        assert refused.exit_code == 2
+        assert "and a study names no other files" in refused.stderr
+    _asks(tmp_path / "own", f'api_key_file = "{tmp_path}/own/key"')
+    (tmp_path / "own" / "key").write_text("sk-2")
+    assert interintent("study", "plan", tmp_path / "own").exit_code == 0
+    monkeypatch.setenv("INTERINTENT_MODELS_FILE", str(tmp_path / "s" / "models.toml"))
+    assert interintent("study", "plan", tmp_path / "s").exit_code == 0
+
+
+def test_a_study_gives_no_configured_endpoint_another_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _asks(tmp_path / "s")
+    own = tmp_path / "models.toml"
+    own.write_text('[small]\nbase_url = "https://ours.example/v1"\nmodel = "m"\n')
+    monkeypatch.setenv("INTERINTENT_MODELS_FILE", str(own))
+    refused = interintent("study", "plan", tmp_path / "s")
+    assert refused.exit_code == 2
+    assert (
+        "another address (http://models.example) than your settings (https://ours.example)" in refused.stderr
+    )
+    own.write_text((tmp_path / "s" / "models.toml").read_text())
+    assert interintent("study", "plan", tmp_path / "s").exit_code == 0
 
 
 # --- with models ----------------------------------------------------------------------------------------
