@@ -34,7 +34,7 @@ from app.cli.study_server import StudyServer
 from app.cli.tables import print_table
 from app.cli.terminal import clean, echo, fail, install_command, note, print_json, refuse_input
 from app.evaluations.study_raters import rater_key
-from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder
+from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder, inside
 from app.seats.seating import LLM
 from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
@@ -481,7 +481,7 @@ def report_command(
     folder = folder_of(directory)
     study, design = opened(folder)
     where = folder.store / "gathered"
-    target = out or folder.path / "report.html"
+    target = out or _own(folder, "report.html")
     refuse_input(target, folder.path / FILE, folder.path / "frozen.json", folder.store)
     answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
@@ -494,6 +494,13 @@ def report_command(
     echo(str(target))
     if not answers:
         raise typer.Exit(1)
+
+
+def _own(folder: StudyFolder, name: str) -> Path:
+    try:
+        return inside(folder.path, name)
+    except StudyFault as fault:
+        fail(str(fault))
 
 
 def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
@@ -544,7 +551,7 @@ def pack_command(
 
     folder = folder_of(directory)
     study, design = opened(folder)
-    target = folder.path / "pack.tar.gz" if out is None else out
+    target = _own(folder, "pack.tar.gz") if out is None else out
     suffix = next((end for end in (".tar.gz", ".tgz", ".zip") if target.name.endswith(end)), None)
     name = "" if suffix is None else target.name.removesuffix(suffix)
     if name in ("", ".", ".."):

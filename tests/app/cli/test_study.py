@@ -788,6 +788,21 @@ def test_a_study_gives_no_configured_endpoint_another_address(
     assert interintent("study", "plan", tmp_path / "s").exit_code == 0
 
 
+@pytest.mark.parametrize(("word", "name"), [("report", "report.html"), ("pack", "pack.tar.gz")])
+def test_what_a_study_makes_is_not_written_through_a_link_that_it_came_with(
+    tmp_path: Path, word: str, name: str
+) -> None:
+    folder = scripted(tmp_path / "s")
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (folder / name).symlink_to(mine)
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    refused = interintent("study", word, folder)
+    assert refused.exit_code == 2
+    assert "a link that leads out of it" in refused.stderr
+    assert mine.read_text() == "mine"
+
+
 # --- with models ----------------------------------------------------------------------------------------
 
 
