@@ -34,7 +34,7 @@ from app.cli.study_server import StudyServer
 from app.cli.tables import print_table
 from app.cli.terminal import clean, echo, fail, install_command, note, print_json, refuse_input
 from app.evaluations.study_raters import rater_key
-from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder, inside
+from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder, inside, prompt_folders
 from app.seats.seating import LLM
 from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
@@ -195,7 +195,7 @@ def _check_seats(folder: StudyFolder, design: Design, endpoints: Any, *, plays: 
     from app.runner.study_games import StudyGames
     from app.settings import read_prompts
 
-    prompts = read_prompts({name: folder.path / where for name, where in design.study.prompts.items()})
+    prompts = read_prompts(prompt_folders(folder.path, design.study))
     games = StudyGames(folder, "", Endpoints(lambda: endpoints), Account(Budget(), {}), prompts, 1)
     try:
         if plays:

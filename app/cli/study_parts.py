@@ -24,6 +24,7 @@ from app.runner.study_folder import (
     StudyFault,
     StudyFolder,
     differences,
+    inside,
     prompts_of,
 )
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
@@ -77,6 +78,7 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
     try:
         study = folder.study()
         design = folder.design(study)
+        _check_files(folder, study)
         _check_conditions(study)
         _check_questions(folder, design)
     except StudyFault as fault:
@@ -88,6 +90,13 @@ def pilot_study(study: Study, games: int) -> Study:
     """The study with so many pilot games of each cell in place of its games."""
     own = study.design.model_copy(update={"games": games, "seed": study.design.seed + _PILOT_SEED})
     return study.model_copy(update={"design": own})
+
+
+def _check_files(folder: StudyFolder, study: Study) -> None:
+    """Raises StudyFault for a file of judgements that is not in the study's folder."""
+    for one in study.evaluations:
+        if one.file is not None:
+            inside(folder.path, one.file)
 
 
 def _check_conditions(study: Study) -> None:

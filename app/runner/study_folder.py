@@ -46,6 +46,7 @@ __all__ = [
     "differences",
     "hash_of_study",
     "inside",
+    "prompt_folders",
     "prompts_of",
     "use_by_seat",
 ]
@@ -428,7 +429,7 @@ class StudyFolder:
         if not self._without_links:
             for part in (self.store, *self.store.rglob("*")):
                 if part.is_symlink():
-                    inside(self.path, part)
+                    inside(self.path, part.relative_to(self.path))
             self._without_links = True
         self.store.mkdir(parents=True, exist_ok=True)
 
@@ -642,10 +643,21 @@ def hash_of_study(values: Mapping[str, Any]) -> str:
 def prompts_of(folder: Path, study: Study) -> dict[str, str]:
     """The hash of each set of prompts that the study brings, by name. Raises StudyFault."""
     try:
-        read = read_prompts({name: folder / where for name, where in study.prompts.items()})
+        read = read_prompts(prompt_folders(folder, study))
     except InvalidPrompts as fault:
         raise StudyFault(f"{folder / FILE}: {fault}") from None
     return {name: templates.digest for name, templates in read.items()}
+
+
+def prompt_folders(folder: Path, study: Study) -> dict[str, Path]:
+    """The directories of the study's templates, by name. Raises StudyFault if one, or a template in it, is
+    not in the study's folder.
+    """
+    folders = {name: inside(folder, where) for name, where in study.prompts.items()}
+    for name, directory in folders.items():
+        for file in directory.glob("*.jinja"):
+            inside(folder, Path(study.prompts[name], file.name))
+    return folders
 
 
 def differences(before: Any, after: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:

@@ -803,6 +803,32 @@ def test_what_a_study_makes_is_not_written_through_a_link_that_it_came_with(
     assert mine.read_text() == "mine"
 
 
+@pytest.mark.parametrize("how", ["link", "directory", "above", "absolute"])
+def test_a_study_names_no_templates_and_no_judgements_but_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "vote.jinja").write_text("mine")
+    (mine / "judgements.csv").write_text("mine")
+    where = {"above": "../mine", "absolute": str(mine)}.get(how, "words")
+    raters = f'[[evaluations]]\nkind = "raters"\nfile = "{where}/judgements.csv"\n'
+    words = scripted(tmp_path / "words", SCRIPTED + f'[prompts]\nours = "{where}"\n')
+    judged = scripted(tmp_path / "judged", SCRIPTED + raters)
+    for folder in (words, judged):
+        if how == "link":
+            (folder / "words").mkdir()
+            for file in mine.iterdir():
+                (folder / "words" / file.name).symlink_to(file)
+        elif how == "directory":
+            (folder / "words").symlink_to(mine)
+        for word in ("plan", "run", "report", "pack"):
+            refused = interintent("study", word, folder.name)
+            assert refused.exit_code == 2, word
+            assert "a study's files are in it" in refused.stderr
+
+
 # --- with models ----------------------------------------------------------------------------------------
 
 

@@ -55,8 +55,11 @@ def test_shards_run_side_by_side_and_nothing_else_does(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [".lock", ".run.lock", ".shard-1.lock", "gathered", "answers/c", "raters/a/g.ndjson", "."]
 )
-def test_a_run_writes_through_no_link_that_came_with_the_folder(tmp_path: Path, name: str) -> None:
-    folder, home = StudyFolder(tmp_path / "s"), tmp_path / "home"
+def test_a_run_writes_through_no_link_that_came_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, home = StudyFolder(Path("s")), tmp_path / "home"
     home.mkdir()
     (home / "file").write_text("mine")
     link = folder.store / name
