@@ -216,8 +216,11 @@ class EndpointSettings(BaseModel):
         return os.environ[self.api_key_env]
 
 
-def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str, EndpointSettings]:
-    """Reads the endpoints by name, including those of the TOML file.
+def read_endpoints(
+    configured: Mapping[str, Any], file: Path | None, *, within: Path | None = None
+) -> dict[str, EndpointSettings]:
+    """Reads the endpoints by name, including those of the TOML file. ``within``: a directory that has to hold
+    every file which an endpoint names; None: these may be anywhere.
 
     Raises InvalidEndpoints. Its message names the place but repeats no value, since that may be a key.
     """
@@ -242,6 +245,16 @@ def read_endpoints(configured: Mapping[str, Any], file: Path | None) -> dict[str
         try:
             read[name] = EndpointSettings.model_validate(values)
             recorded = read[name].recorded
+            for used in (read[name].api_key_file, recorded):
+                if (
+                    used is not None
+                    and within is not None
+                    and not used.resolve().is_relative_to(within.resolve())
+                ):
+                    raise InvalidEndpoints(
+                        f"endpoint {name!r}: {used} is not in {within}, and a study names no other files; "
+                        "name the endpoint in the file of INTERINTENT_MODELS_FILE, which is your own"
+                    )
             if recorded is None:
                 read[name].endpoint(name)
             elif not recorded.is_file():

@@ -1,13 +1,23 @@
-"""The text of the prompts: one Jinja template for each step, from the package or from another directory."""
+"""The text of the prompts: one Jinja template for each step, from the package or from another directory.
 
+Templates may be a stranger's, as those of a study that is handed on. They run in Jinja's sandbox: they reach
+the values that they are given, and neither files nor code.
+"""
+
+from collections.abc import Iterable
 from functools import cache, cached_property
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2 import FunctionLoader, StrictUndefined, TemplateError, TemplateSyntaxError
+from jinja2.exceptions import SecurityError
+from jinja2.nodes import Getattr
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from agents.errors import InvalidAgent
 from agents.llm.context import seats_in_words
 
 __all__ = ["NOW", "STANDING", "TEMPLATES", "Templates", "our_templates", "read_templates"]
@@ -27,6 +37,24 @@ STANDING: Final = "standing"
 ``STANDING`` may be in the system message, once in a game. The whole template renders both.
 """
 
+_LONGEST: Final = 1_000_000
+"""The most characters that a template gives; ours give some 20,000."""
+
+_FILES: Final = frozenset(f"{name}.jinja" for name in TEMPLATES)
+
+
+class _Sandbox(ImmutableSandboxedEnvironment):
+    """Without the products and powers that make a huge text or number of a few characters."""
+
+    intercepted_binops = frozenset(("*", "**"))
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        if operator == "**":
+            raise SecurityError("a template may not use **")
+        if not all(isinstance(value, int) and abs(value) < 2**53 for value in (left, right)):
+            raise SecurityError("a template may multiply whole numbers alone")
+        return super().call_binop(context, operator, left, right)
+
 
 @cache
 def _ours(name: str) -> str:
@@ -40,7 +68,7 @@ class Templates:
         """``folder``: other templates; the package provides those that it lacks. Each file is read once."""
         self._folder = None if folder is None else Path(folder)
         self._texts: dict[str, str] = {}
-        self._environment = Environment(
+        self._environment = _Sandbox(
             loader=FunctionLoader(self._source),
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -49,8 +77,15 @@ class Templates:
             autoescape=False,
         )
         self._environment.filters["seats"] = seats_in_words
+        del self._environment.globals["lipsum"]  # makes texts of any length
 
     def _source(self, name: str) -> str:
+        # A template may include others, but no file of another name.
+        if name not in _FILES:
+            raise SecurityError(f"there is no template {name!r}")
+        return self._text(name)
+
+    def _text(self, name: str) -> str:
         # Read once, so that the digest is that of the texts which are rendered.
         if name not in self._texts:
             self._texts[name] = self._read(name)
@@ -66,23 +101,43 @@ class Templates:
     def compile(self, name: str) -> None:
         """Reads and compiles a template. Raises TemplateError, OSError or UnicodeDecodeError."""
         self._environment.get_template(f"{name}.jinja")
+        for used in self._environment.parse(self._text(f"{name}.jinja")).find_all(Getattr):
+            # The sandbox refuses it, too, but not before the template is rendered.
+            if used.attr.startswith("_"):
+                raise TemplateSyntaxError(f"a template may not use {used.attr}", used.lineno, name)
 
     def render(self, name: str, **values: Any) -> str:
-        """The template's text, ending without a line break."""
-        return self._environment.get_template(f"{name}.jinja").render(**values).strip("\n")
+        """The template's text, ending without a line break. Raises InvalidAgent for a template that does what
+        none may.
+        """
+        return _joined(name, self._environment.get_template(f"{name}.jinja").generate(**values))
 
     def part(self, name: str, block: str, **values: Any) -> str | None:
-        """The text of one block of the template; None if the template does not have two blocks."""
+        """The text of one block of the template; None if the template does not have two blocks. Raises as
+        ``render`` does.
+        """
         template = self._environment.get_template(f"{name}.jinja")
         if not template.blocks.keys() >= {NOW, STANDING}:
             return None
-        return "".join(template.blocks[block](template.new_context(values))).strip("\n")
+        return _joined(name, template.blocks[block](template.new_context(values)))
 
     @cached_property
     def digest(self) -> str:
         """A hash of all templates, those of the package included, in 16 hexadecimal digits."""
-        texts = "".join(f"{name}\0{self._source(f'{name}.jinja')}\0" for name in TEMPLATES)
+        texts = "".join(f"{name}\0{self._text(f'{name}.jinja')}\0" for name in TEMPLATES)
         return sha256(texts.encode()).hexdigest()[:16]
+
+
+def _joined(name: str, pieces: Iterable[str]) -> str:
+    found, length = [], 0
+    try:
+        for piece in pieces:
+            found.append(piece)
+            if (length := length + len(piece)) > _LONGEST:
+                raise SecurityError(f"it gives more than {_LONGEST:,} characters")
+    except SecurityError as fault:
+        raise InvalidAgent(f"the template {name}.jinja: {fault.message}", "/options/prompts") from None
+    return "".join(found).strip("\n")
 
 
 @cache
@@ -112,6 +167,8 @@ def read_templates(folder: Path) -> Templates:
         except TemplateError as fault:
             line = f", line {fault.lineno}" if isinstance(fault, TemplateSyntaxError) else ""
             raise ValueError(f"{folder / name}.jinja{line}: {fault.message}") from None
+        except RecursionError:
+            raise ValueError(f"{folder / name}.jinja is nested too deeply") from None
         except (OSError, UnicodeDecodeError):
             raise ValueError(f"{folder / name}.jinja cannot be read as UTF-8") from None
     templates.digest  # noqa: B018  # reads the rest

@@ -24,6 +24,7 @@ from app.cli.study_parts import (
     folder_of,
     freeze,
     note_deviations,
+    note_hosts,
     opened,
     pilot_study,
     state_of,
@@ -33,7 +34,8 @@ from app.cli.study_server import StudyServer
 from app.cli.tables import print_table
 from app.cli.terminal import clean, echo, fail, install_command, note, print_json, refuse_input
 from app.evaluations.study_raters import rater_key
-from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder
+from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder, inside, prompt_folders
+from app.seats.seating import LLM
 from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
 from evaluators.study.notes import completed, games_added, plan_cut
@@ -51,7 +53,10 @@ STOPPED: Final = 3
 """Exit status if the budget is spent or a model refuses: the same command goes on later."""
 
 Dir = Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.", show_default=False)]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Spend without asking first.")]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Spend without asking first, and trust whom the models file names."),
+]
 
 
 @study_app.command("new")
@@ -107,6 +112,7 @@ def plan_command(
         state = state_of(folder, design)
         check_endpoints(folder, design, state, endpoints)
         answers = _can_answer(design, _LATER, _AGAIN)
+        note_hosts(design.study, endpoints)
         if try_models:
             _try_models(folder, design, endpoints, yes=yes)
         _check_seats(folder, design, endpoints)
@@ -189,7 +195,7 @@ def _check_seats(folder: StudyFolder, design: Design, endpoints: Any, *, plays: 
     from app.runner.study_games import StudyGames
     from app.settings import read_prompts
 
-    prompts = read_prompts({name: folder.path / where for name, where in design.study.prompts.items()})
+    prompts = read_prompts(prompt_folders(folder.path, design.study))
     games = StudyGames(folder, "", Endpoints(lambda: endpoints), Account(Budget(), {}), prompts, 1)
     try:
         if plays:
@@ -269,7 +275,9 @@ def run_command(
         note(_announced(state, expected, study))
         _note_looks(folder, design)
         _can_answer(design, _LATER, "Games are played and judged without it. Install it before the report:")
-        if expected.of["calls"].high:
+        note_hosts(study, endpoints, plays=remote is None)
+        # Not only where calls are expected: games that came with the study may claim to have taken none.
+        if expected.of["calls"].high or (_asks_models(study) and not state.complete):
             _ask(yes=yes)
         if pilot is None:
             _frozen(folder, study, design)
@@ -291,6 +299,11 @@ def run_command(
         raise typer.Exit(STOPPED)
     if result.failures or result.unrated:
         raise typer.Exit(1)
+
+
+def _asks_models(study: Study) -> bool:
+    raters = any(one.kind != "raters" for one in study.evaluations)
+    return raters or any(model.agent == LLM for model in study.models.values())
 
 
 def _key(variable: str | None) -> str | None:
@@ -468,7 +481,7 @@ def report_command(
     folder = folder_of(directory)
     study, design = opened(folder)
     where = folder.store / "gathered"
-    target = out or folder.path / "report.html"
+    target = out or _own(folder, "report.html")
     refuse_input(target, folder.path / FILE, folder.path / "frozen.json", folder.store)
     answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
@@ -481,6 +494,13 @@ def report_command(
     echo(str(target))
     if not answers:
         raise typer.Exit(1)
+
+
+def _own(folder: StudyFolder, name: str) -> Path:
+    try:
+        return inside(folder.path, name)
+    except StudyFault as fault:
+        fail(str(fault))
 
 
 def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
@@ -531,7 +551,7 @@ def pack_command(
 
     folder = folder_of(directory)
     study, design = opened(folder)
-    target = folder.path / "pack.tar.gz" if out is None else out
+    target = _own(folder, "pack.tar.gz") if out is None else out
     suffix = next((end for end in (".tar.gz", ".tgz", ".zip") if target.name.endswith(end)), None)
     name = "" if suffix is None else target.name.removesuffix(suffix)
     if name in ("", ".", ".."):

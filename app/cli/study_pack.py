@@ -31,7 +31,7 @@ from app.files.games import bundles
 from app.files.judgements import UnreadableFile, read_answers, read_judgements
 from app.files.reporting import ReportWork, counted
 from app.models.recording import InvalidAnswers, Recording, Signature, line_of
-from app.runner.study_folder import FILE, GameRecord, StudyFault, StudyFolder
+from app.runner.study_folder import FILE, GameRecord, StudyFault, StudyFolder, inside, prompt_folders
 from evaluators.ground.items import DIMENSIONS, Options, Variant, items
 from evaluators.ground.rows import jsonl
 from evaluators.report.builder import ReportBuilder, SeatUse
@@ -100,8 +100,8 @@ def _gather_games(folder: StudyFolder, study: Study, design: Design, where: Path
                             else:
                                 answers.write(orjson.dumps(named) + b"\n")
     for one in study.evaluations:
-        if one.file is not None and (folder.path / one.file).exists():
-            judged += _peoples(folder.path / one.file)
+        if one.file is not None and (file := inside(folder.path, one.file)).exists():
+            judged += _peoples(file)
     _write_json(where / _JUDGEMENTS, judged)
 
 
@@ -335,10 +335,10 @@ def pack(
 def _copy_study(folder: StudyFolder, study: Study, part: Path) -> None:
     # Not the file of endpoints: it may hold keys. What was asked and served stands in study.json.
     for name in (FILE, "frozen.json"):
-        if (folder.path / name).exists():
-            shutil.copyfile(folder.path / name, part / name)
-    for name, directory in study.prompts.items():
-        for file in sorted((folder.path / directory).glob("*.jinja")):
+        if (file := inside(folder.path, name)).exists():
+            shutil.copyfile(file, part / name)
+    for name, directory in prompt_folders(folder.path, study).items():
+        for file in sorted(directory.glob("*.jinja")):
             (part / "prompts" / name).mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, part / "prompts" / name / file.name)
 

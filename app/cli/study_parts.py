@@ -1,13 +1,14 @@
 """What the commands of a study share: its folder, its endpoints, and what there is of it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import Any, Final, NoReturn
+from urllib.parse import urlsplit
 
 from agents.errors import InvalidAgent
 from agents.llm.options import read_options
@@ -23,6 +24,7 @@ from app.runner.study_folder import (
     StudyFault,
     StudyFolder,
     differences,
+    inside,
     prompts_of,
 )
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
@@ -50,6 +52,7 @@ __all__ = [
     "folder_of",
     "freeze",
     "note_deviations",
+    "note_hosts",
     "opened",
     "pilot_study",
     "read_finished",
@@ -75,6 +78,7 @@ def opened(folder: StudyFolder) -> tuple[Study, Design]:
     try:
         study = folder.study()
         design = folder.design(study)
+        _check_files(folder, study)
         _check_conditions(study)
         _check_questions(folder, design)
     except StudyFault as fault:
@@ -86,6 +90,13 @@ def pilot_study(study: Study, games: int) -> Study:
     """The study with so many pilot games of each cell in place of its games."""
     own = study.design.model_copy(update={"games": games, "seed": study.design.seed + _PILOT_SEED})
     return study.model_copy(update={"design": own})
+
+
+def _check_files(folder: StudyFolder, study: Study) -> None:
+    """Raises StudyFault for a file of judgements that is not in the study's folder."""
+    for one in study.evaluations:
+        if one.file is not None:
+            inside(folder.path, one.file)
 
 
 def _check_conditions(study: Study) -> None:
@@ -210,14 +221,46 @@ def _models_asked(folder: StudyFolder, study: Study) -> set[str]:
 
 def endpoints_of(folder: StudyFolder) -> dict[str, EndpointSettings]:
     """The endpoints of the settings, and those of the study's own models file. Ends the command if they
-    cannot be read.
+    cannot be read, if the study's name a file that is not in its folder, or if one has the name of a
+    configured one and another address: a study that was handed on sends no key of ours elsewhere.
     """
-    own = folder.path / MODELS_FILE
+    own, settings = folder.path / MODELS_FILE, read_settings()
     try:
-        configured = read_settings().endpoints()
-        return configured | (read_endpoints({}, own) if own.exists() else {})
+        configured = settings.endpoints()
+        if not own.exists() or (settings.models_file is not None and own.samefile(settings.models_file)):
+            return configured
+        brought = read_endpoints({}, own, within=folder.path)
     except InvalidEndpoints as fault:
         fail(str(fault))
+    for name in configured.keys() & brought.keys():
+        if configured[name].base_url != brought[name].base_url:
+            fail(
+                f"endpoint {name!r}: {own} has another address ({_host(brought[name])}) than your settings "
+                f"({_host(configured[name])}); give one of the two another name"
+            )
+    return configured | brought
+
+
+def note_hosts(study: Study, endpoints: Mapping[str, EndpointSettings], *, plays: bool = True) -> None:
+    """Says whom the study's models and raters ask, and with which key. ``plays``: here, not on a server."""
+    players = (one.endpoint or name for name, one in study.models.items() if plays and one.agent == "llm")
+    for name in sorted({*players, *(str(one.model) for one in study.evaluations if one.kind != "raters")}):
+        if (endpoint := endpoints.get(name)) is None or endpoint.recorded is not None:
+            continue
+        if endpoint.api_key_env is not None:
+            key = f"the key of the variable {endpoint.api_key_env}"
+        elif endpoint.api_key_file is not None:
+            key = f"the key in {endpoint.api_key_file}"
+        else:
+            key = "no key" if endpoint.api_key is None else "the key in its settings"
+        note(f"{name} asks {_host(endpoint)} with {key}")
+
+
+def _host(endpoint: EndpointSettings) -> str:
+    if endpoint.base_url is None:
+        return RECORDED
+    address = urlsplit(endpoint.base_url)
+    return f"{address.scheme}://{address.netloc}"
 
 
 # --- frozen -------------------------------------------------------------------------------------------

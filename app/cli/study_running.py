@@ -19,7 +19,7 @@ from app.cli.terminal import waiting_words, work_bar
 from app.evaluations.study_raters import StudyRaters, rater_key
 from app.models.account import Account, Budget, SpendingLimits
 from app.models.endpoints import Endpoints
-from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
+from app.runner.study_folder import GameRecord, StudyFault, StudyFolder, prompt_folders
 from app.runner.study_games import Failure, StudyGames
 from app.seats.seating import LLM
 from app.settings import EndpointSettings, read_prompts
@@ -192,7 +192,7 @@ async def _run(
     own = SpendingLimits(limits.max_tokens_per_game, limits.max_cost_per_game)
     account = Account(Budget(_share(limits.max_tokens, limits.max_cost, shard), own), {_EARLIER: earlier})
     endpoints = Endpoints(lambda: settings)
-    prompts = read_prompts({name: folder.path / where for name, where in study.prompts.items()})
+    prompts = read_prompts(prompt_folders(folder.path, study))
     games = StudyGames(folder, study.title[:128], endpoints, account, prompts, parallel or limits.parallel)
     raters = StudyRaters(folder, endpoints, account)
     work = shard.part(design)

@@ -45,6 +45,8 @@ __all__ = [
     "StudyFolder",
     "differences",
     "hash_of_study",
+    "inside",
+    "prompt_folders",
     "prompts_of",
     "use_by_seat",
 ]
@@ -123,6 +125,8 @@ class StudyFolder:
     def __init__(self, path: Path, *, pilot: bool = False) -> None:
         self.path = path
         self.store = path / ("pilot" if pilot else "run")
+        self._without_links = False
+        """Whether its links were looked at, and lead nowhere else."""
         self._checked: dict[Path, tuple[tuple[int, ...], str | None]] = {}
         """By game's log: how it and its record looked when they were read, and why they cannot be used."""
 
@@ -382,11 +386,11 @@ class StudyFolder:
         """Keeps other runs away while the block lasts. One part of several runs beside the other parts of as
         many, for these share no game. Raises StudyFault for what may not run now.
         """
-        self.store.mkdir(parents=True, exist_ok=True)
+        self._make_store()
         busy = f"another process runs this study in {self.path}; wait for it"
         with (
-            (self.store / ".run.lock").open("a+") as every,
-            (self.store / f".shard-{number}.lock").open("w") as own,
+            self._lock_file(".run.lock") as every,
+            self._lock_file(f".shard-{number}.lock") as own,
         ):
             with self._alone():
                 if _lock(every, shared=False):
@@ -408,8 +412,8 @@ class StudyFolder:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Waits for other processes that write what all share, and keeps them away for that moment."""
-        self.store.mkdir(parents=True, exist_ok=True)
-        with (self.store / ".lock").open("w") as file:
+        self._make_store()
+        with self._lock_file(".lock") as file:
             try:
                 import fcntl
             except ImportError:
@@ -417,6 +421,24 @@ class StudyFolder:
             else:
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def _make_store(self) -> None:
+        """Makes the folder of games. Raises StudyFault if a part of it is a link that leads out of the study:
+        one that was handed on would have us write there.
+        """
+        if not self._without_links:
+            for part in (self.store, *self.store.rglob("*")):
+                if part.is_symlink():
+                    inside(self.path, part.relative_to(self.path))
+            self._without_links = True
+        self.store.mkdir(parents=True, exist_ok=True)
+
+    def _lock_file(self, name: str) -> IO[str]:
+        # Never through a link, and never emptied before it is locked.
+        try:
+            return os.fdopen(os.open(self.store / name, _LOCKS, 0o666), "r+")
+        except OSError as fault:
+            raise StudyFault(f"{self.store / name} cannot be locked: {fault.strerror}") from None
 
     def write(self, name: str, values: Any, *, at: Path | None = None) -> None:
         """Writes JSON into the store, whole or not at all."""
@@ -481,6 +503,8 @@ class StudyFolder:
         if file.exists():
             _put(self._mine(other, file), file.read_bytes())
 
+
+_LOCKS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 _ASKED: Final = "asked"
 
@@ -588,6 +612,21 @@ def _calls(file: Path) -> Iterator[Call]:
     yield from recording.calls(file.stem).values()
 
 
+def inside(folder: Path, file: str | Path) -> Path:
+    """A file or directory that a study names, by its path from the study's folder. Raises StudyFault if it is
+    not in there, or is a link that leads out of it: a study that was handed on reaches no file of ours.
+    """
+    path = folder / file
+    try:
+        if path.resolve().is_relative_to(folder.resolve()):
+            return path
+    except (OSError, RuntimeError):
+        pass  # links in a circle
+    raise StudyFault(
+        f"{path} is not in {folder}, or is a link that leads out of it; a study's files are in it"
+    )
+
+
 def use_by_seat(calls: Iterator[Call]) -> dict[int, Use]:
     """The sums over calls by seat."""
     uses: dict[int, Use] = {}
@@ -604,10 +643,21 @@ def hash_of_study(values: Mapping[str, Any]) -> str:
 def prompts_of(folder: Path, study: Study) -> dict[str, str]:
     """The hash of each set of prompts that the study brings, by name. Raises StudyFault."""
     try:
-        read = read_prompts({name: folder / where for name, where in study.prompts.items()})
+        read = read_prompts(prompt_folders(folder, study))
     except InvalidPrompts as fault:
         raise StudyFault(f"{folder / FILE}: {fault}") from None
     return {name: templates.digest for name, templates in read.items()}
+
+
+def prompt_folders(folder: Path, study: Study) -> dict[str, Path]:
+    """The directories of the study's templates, by name. Raises StudyFault if one, or a template in it, is
+    not in the study's folder.
+    """
+    folders = {name: inside(folder, where) for name, where in study.prompts.items()}
+    for name, directory in folders.items():
+        for file in directory.glob("*.jinja"):
+            inside(folder, Path(study.prompts[name], file.name))
+    return folders
 
 
 def differences(before: Any, after: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:

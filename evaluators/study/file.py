@@ -9,6 +9,7 @@ options a seat takes is not known here: whoever makes the seats checks them.
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from math import prod
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
@@ -50,6 +51,10 @@ FACTORS_OF_RULES: Final = ("profile", "players", "roles", *RULES)
 _TARGETS: Final = (*(side.value for side in Side), *(role.value for role in Role))
 
 _MOST_CELLS: Final = 1000
+_MOST_CROSSED: Final = 100_000
+"""Combinations, before some are excluded."""
+_MOST_GAMES: Final = 1_000_000
+"""Of all cells together."""
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _FACTOR: Final = r"^([a-z][a-z0-9_]{0,31}\.)?[a-z][a-z0-9_]{0,31}$"
@@ -344,6 +349,8 @@ def read_study(text: str) -> Study:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise InvalidStudy([("", f"this is not TOML: {fault}")]) from None
+    except RecursionError:
+        raise InvalidStudy([("", "this is nested too deeply")]) from None
     return study_from(values)
 
 
@@ -427,11 +434,20 @@ def _senseless(study: Study) -> Iterator[tuple[str, str]]:
         if model.agent != "llm" and (model.endpoint or model.model or model.preset):
             yield f"/models/{name}", f"endpoint, model and preset are for llm, this one is {model.agent}"
     yield from _table_faults(study)
+    if (crossed := prod(map(len, study.conditions.values()))) > _MOST_CROSSED:
+        yield "/conditions", f"{crossed:,} combinations; at most {_MOST_CROSSED:,} are crossed in one study"
+        return
     settings = study.settings()
     if not settings:
         yield "/exclusions/cells", "every combination of the conditions is excluded: nothing is left to play"
     if len(settings) > _MOST_CELLS:
         yield "/conditions", f"{len(settings):,} cells; at most {_MOST_CELLS:,} are played in one study"
+        return
+    if (games := len(settings) * study.design.games) > _MOST_GAMES:
+        yield (
+            "/design/games",
+            f"{games:,} games of all cells; at most {_MOST_GAMES:,} are played in one study",
+        )
         return
     for out, cell in enumerate(study.exclusions.cells):
         for factor, value in cell.items():

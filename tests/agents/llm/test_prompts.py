@@ -9,6 +9,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from agents.agent import Setup
+from agents.errors import InvalidAgent
 from agents.llm.agent import LlmAgent
 from agents.llm.session import MemorySession
 from agents.llm.templates import TEMPLATES, Templates
@@ -594,3 +595,29 @@ async def test_in_one_pass_every_step_of_the_system_message_has_its_form() -> No
     parts = re.split(r"^step (\w+): ", steps, flags=re.M)
     assert parts[1::2] == ["vote", "one_pass", "summary"]
     assert all(re.search(r"^form: \{", part, re.M) for part in parts[2::2])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ('{{ cycler["__init__"]["__globals__"].os.getcwd() }}', "'__init__'"),
+        ('{{ (seat | attr("__class__")).mro() }}', "'__class__'"),
+        ('{{ "{0.__class__}".format(seat) }}', "'__class__'"),
+        ("{{ seats.append(6) }}", "unsafe"),
+        ('{% include "ANOTHER" %}', "there is no template '"),
+        ('{% include "../another.jinja" %}', "there is no template '"),
+        ('{{ "x" * 10_000_000_000 }}', "whole numbers alone"),
+        ("{{ 9 ** 9 ** 9 }}", "may not use \\*\\*"),
+        (
+            "{% for a in range(99_999) %}{% for b in range(99_999) %}x{% endfor %}{% endfor %}",
+            "more than 1,000,000 characters",
+        ),
+    ],
+)
+def test_a_template_reaches_nothing_but_its_values(tmp_path: Path, words: str, why: str) -> None:
+    another, folder = tmp_path / "another.jinja", tmp_path / "words"
+    another.write_text("somebody's own", "utf-8")
+    folder.mkdir()
+    (folder / "vote.jinja").write_text(words.replace("ANOTHER", str(another)), "utf-8")
+    with pytest.raises(InvalidAgent, match=f"the template vote.jinja: .*{why}"):
+        Templates(folder).render("vote", seat=1, seats=[1, 2])

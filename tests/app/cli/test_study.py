@@ -25,7 +25,7 @@ from app.cli.study_parts import opened
 from app.cli.study_running import RunProgress
 from app.cli.terminal import install_command
 from app.instruments.fake_model import FakeModel, read_fault
-from app.runner.study_folder import StudyFolder
+from app.runner.study_folder import GameRecord, StudyFolder
 from evaluators.statistics.power import games_for, smallest_difference
 from tests import forked
 from tests.app.real_server import local_settings, running_server
@@ -723,6 +723,135 @@ def test_pilots_are_no_games_of_the_study(tmp_path: Path) -> None:
     (folder / "study.toml").write_text(text)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
     assert not set(logs(folder)) & {f"{game}.ndjson" for _, game in StudyFolder(folder, pilot=True).games()}
+
+
+# --- studies that were handed on -------------------------------------------------------------------------
+
+
+def _asks(folder: Path, *more: str) -> None:
+    """Writes a study of one model, whose endpoint ``small`` has these further settings."""
+    folder.mkdir()
+    (folder / "study.toml").write_text(
+        'title = "T"\n[models.small]\n[table]\nseats = "small"\n[design]\ngames = 1\n'
+    )
+    lines = ["[small]", 'base_url = "http://models.example/v1"', 'model = "m"', *more]
+    (folder / "models.toml").write_text("\n".join(lines))
+
+
+def test_whom_a_study_asks_and_with_which_key_is_named_before_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-1")
+    _asks(tmp_path / "s", 'api_key_env = "SOME_KEY"')
+    words = "small asks http://models.example with the key of the variable SOME_KEY"
+    planned = interintent("study", "plan", tmp_path / "s")
+    assert words in planned.stderr
+    refused = interintent("study", "run", tmp_path / "s")
+    assert refused.exit_code == 2
+    assert words in refused.stderr
+    assert "add --yes" in refused.stderr
+    assert "sk-1" not in planned.output + refused.output
+
+
+def test_a_run_asks_also_where_stored_games_claim_that_none_takes_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _asks(tmp_path / "s")
+    folder = StudyFolder(tmp_path / "s")
+    study = folder.study().model_copy(
+        update={"design": folder.study().design.model_copy(update={"games": 2})}
+    )
+    (cell,) = folder.design(study).cells
+    first = next(folder.design(study).games(cell))
+    file = folder.path / "study.toml"
+    file.write_text(file.read_text().replace("games = 1", "games = 2"))
+    none = {
+        "calls": 0,
+        "failed": 0,
+        "prompt_tokens": 0,
+        "completion_tokens": 0,
+        "cost": 0.0,
+        "waiting_s": 0.0,
+    }
+    seats = [{"model": "small", "endpoint": "small", "preset": "paper", **none} for _ in range(5)]
+    folder.keep(GameRecord(first.id, cell.id, first.seed, 0, 1, 1.0, seats), b"{}\n")
+    refused = interintent("study", "run", folder.path)
+    assert "1 games to play, 1 are there; about 0 calls" in refused.stderr
+    assert "add --yes" in refused.stderr
+
+
+def test_a_study_names_no_key_file_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = tmp_path / "key"
+    key.write_text("sk-1")
+    _asks(tmp_path / "s", f'api_key_file = "{key}"')
+    _asks(tmp_path / "link", f'api_key_file = "{tmp_path}/link/key"')
+    (tmp_path / "link" / "key").symlink_to(key)
+    for name in ("s", "link"):
+        refused = interintent("study", "plan", tmp_path / name)
+        assert refused.exit_code == 2
+        assert "and a study names no other files" in refused.stderr
+    _asks(tmp_path / "own", f'api_key_file = "{tmp_path}/own/key"')
+    (tmp_path / "own" / "key").write_text("sk-2")
+    assert interintent("study", "plan", tmp_path / "own").exit_code == 0
+    monkeypatch.setenv("INTERINTENT_MODELS_FILE", str(tmp_path / "s" / "models.toml"))
+    assert interintent("study", "plan", tmp_path / "s").exit_code == 0
+
+
+def test_a_study_gives_no_configured_endpoint_another_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _asks(tmp_path / "s")
+    own = tmp_path / "models.toml"
+    own.write_text('[small]\nbase_url = "https://ours.example/v1"\nmodel = "m"\n')
+    monkeypatch.setenv("INTERINTENT_MODELS_FILE", str(own))
+    refused = interintent("study", "plan", tmp_path / "s")
+    assert refused.exit_code == 2
+    assert (
+        "another address (http://models.example) than your settings (https://ours.example)" in refused.stderr
+    )
+    own.write_text((tmp_path / "s" / "models.toml").read_text())
+    assert interintent("study", "plan", tmp_path / "s").exit_code == 0
+
+
+@pytest.mark.parametrize(("word", "name"), [("report", "report.html"), ("pack", "pack.tar.gz")])
+def test_what_a_study_makes_is_not_written_through_a_link_that_it_came_with(
+    tmp_path: Path, word: str, name: str
+) -> None:
+    folder = scripted(tmp_path / "s")
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    (folder / name).symlink_to(mine)
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    refused = interintent("study", word, folder)
+    assert refused.exit_code == 2
+    assert "a link that leads out of it" in refused.stderr
+    assert mine.read_text() == "mine"
+
+
+@pytest.mark.parametrize("how", ["link", "directory", "above", "absolute"])
+def test_a_study_names_no_templates_and_no_judgements_but_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "vote.jinja").write_text("mine")
+    (mine / "judgements.csv").write_text("mine")
+    where = {"above": "../mine", "absolute": str(mine)}.get(how, "words")
+    raters = f'[[evaluations]]\nkind = "raters"\nfile = "{where}/judgements.csv"\n'
+    words = scripted(tmp_path / "words", SCRIPTED + f'[prompts]\nours = "{where}"\n')
+    judged = scripted(tmp_path / "judged", SCRIPTED + raters)
+    for folder in (words, judged):
+        if how == "link":
+            (folder / "words").mkdir()
+            for file in mine.iterdir():
+                (folder / "words" / file.name).symlink_to(file)
+        elif how == "directory":
+            (folder / "words").symlink_to(mine)
+        for word in ("plan", "run", "report", "pack"):
+            refused = interintent("study", word, folder.name)
+            assert refused.exit_code == 2, word
+            assert "a study's files are in it" in refused.stderr
 
 
 # --- with models ----------------------------------------------------------------------------------------

@@ -149,6 +149,8 @@ def test_prompts_that_cannot_be_used_are_refused_at_the_start(tmp_path: Path) ->
     broken = _prompts(tmp_path / "broken", vote="Aye\n{% if %}")
     filtered = _prompts(tmp_path / "filtered", vote="{{ seat | shout }}")
     unknown = _prompts(tmp_path / "unknown", vote="Aye?", votes="Aye?")
+    inside = _prompts(tmp_path / "inside", vote="Aye\n{{ cycler.__init__ }}")
+    nested = _prompts(tmp_path / "nested", vote="{{ " + "(" * 9_000 + "1" + ")" * 9_000 + " }}")
     binary = _prompts(tmp_path / "binary", vote="Aye?")
     (binary / "vote.jinja").write_bytes(b"\xff")
     for prompts, said in (
@@ -160,6 +162,8 @@ def test_prompts_that_cannot_be_used_are_refused_at_the_start(tmp_path: Path) ->
         ({"x": unknown}, "no template is called votes"),
         ({"x": broken}, "vote.jinja, line 2"),
         ({"x": filtered}, "shout"),
+        ({"x": inside}, "vote.jinja, line 2: a template may not use __init__"),
+        ({"x": nested}, "vote.jinja is nested too deeply"),
         ({"x": binary}, "cannot be read as UTF-8"),
     ):
         with pytest.raises(ValidationError, match=said):

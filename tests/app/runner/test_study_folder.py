@@ -50,3 +50,34 @@ def test_shards_run_side_by_side_and_nothing_else_does(tmp_path: Path) -> None:
         assert "another process runs this study" in refused()
     with StudyFolder(tmp_path).locked(2, 2), StudyFolder(tmp_path).locked(1, 2):
         pass
+
+
+@pytest.mark.parametrize(
+    "name", [".lock", ".run.lock", ".shard-1.lock", "gathered", "answers/c", "raters/a/g.ndjson", "."]
+)
+def test_a_run_writes_through_no_link_that_came_with_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, home = StudyFolder(Path("s")), tmp_path / "home"
+    home.mkdir()
+    (home / "file").write_text("mine")
+    link = folder.store / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(home / "file" if "." in name[1:] else home)
+    with pytest.raises(StudyFault, match="a link that leads out of"), folder.locked():
+        pass
+    with pytest.raises(StudyFault, match="a link that leads out of"):
+        folder.note("look", known_by=["games"], games=1)
+    assert [file.name for file in home.iterdir()] == ["file"]
+    assert (home / "file").read_text() == "mine"
+
+
+def test_a_lock_inside_the_folder_is_no_link_either(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path)
+    (tmp_path / "study.toml").write_text("mine")
+    folder.store.mkdir()
+    (folder.store / ".run.lock").symlink_to(tmp_path / "study.toml")
+    with pytest.raises(StudyFault, match="cannot be locked"), folder.locked():
+        pass
+    assert (tmp_path / "study.toml").read_text() == "mine"

@@ -103,3 +103,16 @@ def test_a_question_may_name_a_condition_as_the_file_does() -> None:
     (asked,) = study_from(values(questions=[question])).questions
     assert asked.contrast == "evil_preset=paper,direct x small_memory=a,b"
     assert asked.where == "side=evil"
+
+
+def test_a_file_that_would_take_all_time_and_memory_is_refused_at_once() -> None:
+    table = 'title = "T"\n[models.a]\n[table]\nseats = "a"\n[design]\ngames = 100_000\n'
+    values = ", ".join(map(str, range(40)))
+    for text, why in (
+        ("steps = " + "[" * 3_000 + "]" * 3_000, "nested too deeply"),
+        ("\n".join(f"option_{one} = [{values}]" for one in "abc"), "6,400,000,000 games|64,000 cells"),
+        ("\n".join(f"option_{one} = [{values}]" for one in "abcdef"), "4,096,000,000 combinations"),
+        (f"option_a = [{values}]", "4,000,000 games of all cells"),
+    ):
+        with pytest.raises(InvalidStudy, match=why):
+            read_study(f"{table}[conditions]\n{text}\n")
