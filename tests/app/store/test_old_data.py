@@ -132,21 +132,35 @@ async def play_driven(caller: Caller, game: str, seat: int) -> None:
 
 
 async def play_on(caller: Caller, seats: Iterable[Mapping[str, Any]]) -> None:
-    """Plays a game to its end with the tokens of those who were playing it. What they were asked back then
-    may be overdue by now.
+    """Plays a game to its end with the tokens of those who were playing it; once these have expired, a week
+    after the data was made, with new ones. What they were asked back then may be overdue by now.
     """
+    tokens = {seat["seat"]: await lasting_token(caller, seat) for seat in seats}
     async with asyncio.timeout(WITHIN_S):
         for seat in cycle(seats):
-            headers, game = bearer(seat["token"]), seat["game"]
-            asked = (await caller.get(f"/games/{game}/requests", headers=headers)).json()
-            if asked["status"] not in OPEN:
+            headers, game = bearer(tokens[seat["seat"]]), seat["game"]
+            answer = await caller.get(f"/games/{game}/requests", headers=headers)
+            assert answer.status_code == 200, answer.text
+            if answer.json()["status"] not in OPEN:
                 return
-            for request in asked["requests"]:
+            for request in answer.json()["requests"]:
                 body = {"action": choose(request, random.Random(2)), "thoughts": thoughts_for(request)}
                 path = f"/games/{game}/requests/{request['request_id']}/action"
                 taken = await caller.post(path, headers=headers, json=body)
                 assert taken.status_code in (200, 410), taken.text
             await asyncio.sleep(0.02)
+
+
+async def lasting_token(caller: Caller, seat: Mapping[str, Any]) -> str:
+    """The seat's token, or a new one if it has expired."""
+    answer = await caller.get("/me", headers=bearer(seat["token"]))
+    if answer.status_code == 200:
+        return str(seat["token"])
+    assert "expired" in problem(answer, 401, "unauthenticated")["detail"]
+    wanted = {"viewer": f"seat:{seat['seat']}"}
+    minted = await caller.post(f"/games/{seat['game']}/tokens", json=wanted)
+    assert minted.status_code == 201, minted.text
+    return str(minted.json()["token"])
 
 
 async def test_every_stored_game_reads_as_it_was_written(stored: Stored) -> None:
@@ -256,9 +270,12 @@ async def test_a_sealed_set_stays_sealed_until_its_date_and_is_then_scored(store
         assert all(one["totals"]["items"] > 0 for one in board)
 
 
-def json_of(view: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """The fields of an answer with their values; a later version may tell more."""
-    return {(name, json.dumps(value, sort_keys=True)) for name, value in view.items()}
+def json_of(value: Any, at: str = "") -> set[tuple[str, str]]:
+    """The values in an answer with their places; a later version may tell more."""
+    if isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        return {one for name, part in parts for one in json_of(part, f"{at}/{name}")}
+    return {(at, json.dumps(value))}
 
 
 @WITH_OWNERS
