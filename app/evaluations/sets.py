@@ -288,7 +288,7 @@ class EvaluationSets:
                     continue
                 # Otherwise nobody knows any more who has played or read its past, nor which other games
                 # share it.
-                if not await self._games.has_all_sources(game_id):
+                if len(lineage) > 1 and not await self._games.has_all_sources(game_id):
                     continue
                 try:
                     game = await self._games.by_id(game_id)
