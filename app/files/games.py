@@ -111,7 +111,7 @@ def _games(found: Iterator[Document | FileFault | PassedOver]) -> Iterator[tuple
         if isinstance(document, Document):
             if document.text.startswith(_END):
                 continue
-            if is_ours(document):
+            if not _is_record(document):
                 of = _in_beginning(_GAME, document)
                 type_ = _in_beginning(_TYPE, document)
         if of:

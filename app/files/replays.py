@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, NoReturn, cast
+from typing import IO, Any, Final, NamedTuple, NoReturn, cast
 
 from engine.errors import AvalonError, IllegalRecord, InvalidRecord
 from engine.events import Event, read_event
@@ -62,8 +62,7 @@ _PACKED: Final = (".gz", ".tgz", ".zip", ".tar", ".bz2", ".xz", ".zst", ".7z")
 _SCANNED: Final = (*_DOCUMENTS, *(f"{ending}.gz" for ending in _DOCUMENTS), *_ARCHIVES, ".tar", ".zip")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a record is."""
 
     file: str
@@ -82,8 +81,7 @@ class Place:
         return f"{self.file}{member}{line}{item}"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """The bytes of what should be one record."""
 
     place: Place
@@ -364,40 +362,43 @@ class _Lines:
     def __init__(self, source: "_Started | _Utf8") -> None:
         self._source = source
         self._rest = b""
+        self._at = 0
+        """The bytes of ``_rest`` that are consumed."""
         self._over = False
 
     def fill(self, size: int) -> bytes:
         """Reads until at least ``size`` bytes are waiting to be consumed, or the source ends. Returns the
         waiting bytes, without consuming any.
         """
-        parts = [self._rest]
-        ahead = len(self._rest)
+        parts = [self._rest[self._at :]]
+        ahead = len(parts[0])
         while ahead < size and not self._over:
             part = self._source.read(_BLOCK)
             self._over = not part
             parts.append(part)
             ahead += len(part)
-        self._rest = b"".join(parts)
+        self._rest, self._at = b"".join(parts), 0
         return self._rest
 
     def drop(self, size: int) -> None:
-        self._rest = self._rest[size:]
+        self._at += size
 
     def line(self) -> bytes:
         """The next line with its line end; empty at the end. A line of more than ``MAX_DOCUMENT`` bytes is
         cut one byte beyond, so that the caller can see that it is too long.
         """
         size = _BLOCK
-        seen = 0
-        while True:
+        seen = self._at
+        while not (end := self._rest.find(b"\n", seen) + 1):
+            searched = len(self._rest) - self._at
             ahead = self.fill(size)
-            end = ahead.find(b"\n", seen) + 1
-            if end or len(ahead) > MAX_DOCUMENT or self._over:
+            if len(ahead) > MAX_DOCUMENT or self._over:
+                end = ahead.find(b"\n", searched) + 1 or len(ahead)
                 break
-            seen, size = len(ahead), 2 * size
-        end = min(end or len(ahead), MAX_DOCUMENT + 1)
-        text, self._rest = ahead[:end], ahead[end:]
-        return text
+            seen, size = searched, 2 * size
+        start = self._at
+        self._at = min(end, start + MAX_DOCUMENT + 1)
+        return self._rest[start : self._at]
 
 
 _BLOCK: Final = 1 << 16
