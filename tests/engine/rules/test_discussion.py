@@ -379,3 +379,10 @@ def test_who_responds_may_not_choose_as_a_leader(discussion: str, deal: str, mer
     chosen = (IntentionsSelected(merlin, "first", (Choice("include_loyal_as_leader"),), False),)
     with pytest.raises(IllegalAction, match="not offered to this seat now"):
         game.do((merlin, Speak("so", chosen)))
+
+
+def test_where_nobody_speaks_a_proposal_comes_without_intentions() -> None:
+    game = Play()
+    chosen = (IntentionsSelected(game.leader, "first", (Choice("defend_self"),), False),)
+    with pytest.raises(IllegalAction, match="no intentions are chosen in phase propose"):
+        game.do((game.leader, ProposeTeam((1, 2), "", chosen)))
