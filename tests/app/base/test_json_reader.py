@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.base.errors import InvalidRequest
+from app.base.errors import InvalidRequest, Unparsable
 from app.base.faults import json_pointer
-from app.base.json_reader import read_json
+from app.base.json_reader import MAX_ELEMENTS, read_json
 
 LETTERS = [r"\\", r"\"", "a", "b", "u0001", "é", r"\n", r"\t", r"\u0041", r"\ud83d\ude00", "/", " "]
 CONTROLS = [r"\b", r"\f", r"\r", r"\u0000", r"\u001f", r"\u007F", "\x7f"]
@@ -115,3 +115,16 @@ def test_the_first_fault_of_a_long_text_is_named_wherever_it_stands() -> None:
             with pytest.raises(InvalidRequest) as found:
                 read_json(body)
             assert (str(found.value), found.value.pointer) == expected
+
+
+@pytest.mark.parametrize("colon", [r"\u003a", r"\u003A"])
+def test_a_repeated_key_is_noticed_beside_an_escaped_colon(colon: str) -> None:
+    with pytest.raises(Unparsable, match="an object repeats a key"):
+        read_json(b'{"a":1,"a":"%b"}' % colon.encode())
+
+
+def test_an_object_has_as_many_members_as_are_allowed_and_no_more() -> None:
+    members = [b'"%d":0' % member for member in range(MAX_ELEMENTS + 1)]
+    assert len(read_json(b"{%b}" % b",".join(members[1:]))) == MAX_ELEMENTS
+    with pytest.raises(InvalidRequest, match="got 50,001"):
+        read_json(b"{%b}" % b",".join(members))

@@ -66,6 +66,16 @@ async def test_a_code_works_once_whoever_is_first(caller: Caller) -> None:
     problem(await claim(caller, code), 410, "code-spent")
 
 
+async def test_a_code_that_was_used_is_told_from_an_unknown_one_after_the_next_is_made(
+    caller: Caller,
+) -> None:
+    game = await new_game(caller)
+    used = (await code_for(caller, game))["code"]
+    assert (await claim(caller, used)).status_code == 200
+    await code_for(caller, game)
+    assert (await claim(caller, used)).status_code == 410
+
+
 async def test_a_code_expires(caller: Caller) -> None:
     class Still(clock.Clock):
         at = clock.now_ms()

@@ -366,12 +366,23 @@ def test_who_opens_a_discussion_may_choose_as_a_leader_too_and_speaks_of_failed_
     opens(later, "concern_failed_quest_member")
 
 
+@pytest.mark.parametrize(
+    ("deal", "merlin"),
+    [("servant percival merlin assassin morgana", 3), ("servant merlin percival assassin morgana", 2)],
+)
 @pytest.mark.parametrize("discussion", ["before_proposal", "after_proposal"])
-def test_who_responds_may_not_choose_as_a_leader(discussion: str) -> None:
-    game = Play("servant percival merlin assassin morgana", discussion=discussion)
-    while game.state.table.speaker != 3:
+def test_who_responds_may_not_choose_as_a_leader(discussion: str, deal: str, merlin: int) -> None:
+    game = Play(deal, discussion=discussion)
+    while game.state.table.speaker != merlin:
         proposes = game.kind == "propose_team"
         game.do((game.state.table.speaker, ProposeTeam((1, 2)) if proposes else Speak("so")))
-    chosen = (IntentionsSelected(3, "first", (Choice("include_loyal_as_leader"),), False),)
+    chosen = (IntentionsSelected(merlin, "first", (Choice("include_loyal_as_leader"),), False),)
     with pytest.raises(IllegalAction, match="not offered to this seat now"):
-        game.do((3, Speak("so", chosen)))
+        game.do((merlin, Speak("so", chosen)))
+
+
+def test_where_nobody_speaks_a_proposal_comes_without_intentions() -> None:
+    game = Play()
+    chosen = (IntentionsSelected(game.leader, "first", (Choice("defend_self"),), False),)
+    with pytest.raises(IllegalAction, match="no intentions are chosen in phase propose"):
+        game.do((game.leader, ProposeTeam((1, 2), "", chosen)))

@@ -33,6 +33,7 @@ def test_a_slip_of_the_pen_in_a_label_is_forgiven(one: object) -> None:
             "Reveal identity by telling other you are Servant to persuade other loyal players",
             "reveal_servant",
         ),
+        ("Cast suspic", "cast_suspicion"),  # 88.0, which is close enough
         ("Win the game", None),
         ("defend", None),
         ("", None),

@@ -32,6 +32,12 @@ def test_every_seat_has_one_turn_an_attempt_and_the_leader_opens() -> None:
     assert len(game.turns) == 15
 
 
+def test_where_the_talk_comes_before_the_proposal_the_leader_opens_it_with_a_speech() -> None:
+    game = by_hand({}, discussion="before_proposal", reconsideration=False)
+    opening = [turn.request_id for turn in game.turns if turn.opens]
+    assert opening == ["1.1.speak.1", "2.1.speak.2", "3.1.speak.3"]
+
+
 def test_what_a_leader_says_when_reconsidering_is_no_turn() -> None:
     game = by_hand({})
     assert sum(type(e) is UtteranceMade and e.phase == "reconsider" for e in game.log) == 3

@@ -1,7 +1,7 @@
 """Beliefs as guesses, role guesses, and what a stated confidence is worth."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -10,6 +10,7 @@ from engine.events import (
     ActionDefaulted,
     AgentsSeated,
     BeliefsFormed,
+    Cause,
     GameCreated,
     ProposalOpened,
     SelectionPrepared,
@@ -223,11 +224,12 @@ def test_a_seat_that_names_no_intention_is_silent_counted_alone_as_it_is_among_a
         assert (scores.intentions.total, scores.of_roles_alone) == (counts, 0), seats
 
 
-def test_beliefs_of_a_defaulted_turn_are_left_out() -> None:
+@pytest.mark.parametrize("cause", get_args(Cause))
+def test_beliefs_of_a_defaulted_turn_are_left_out(cause: Cause) -> None:
     def answer(game: State, request: Request) -> Any:
         if request.id != "1.1.speak.3":
             return None
-        return Speak("", (belief(3, 2, HEARD), ActionDefaulted(3, request.id, "deadline")))
+        return Speak("", (belief(3, 2, HEARD), ActionDefaulted(3, request.id, cause)))
 
     assert list(believed(read_game("g", log_by_hand({}, answer)))) == []
 

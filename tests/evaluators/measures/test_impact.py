@@ -137,6 +137,8 @@ def test_a_selection_that_stands_counts_once_and_one_that_was_changed_twice() ->
     rule = ImpactRule(per="selection")
     stands, changed = turn(1, 1, "defend_self"), turn(1, 2, "stay_hidden", "stay_hidden defend_self")
     assert counted(game("+", LOYAL, stands), rule) == {(LOYAL, "defend_self"): Rate(1, 1)}
+    chosen_again = turn(1, 1, "defend_self", "defend_self")
+    assert counted(game("+", LOYAL, chosen_again), rule) == {(LOYAL, "defend_self"): Rate(1, 1)}
     assert counted(game("+", LOYAL, changed), rule) == {
         (LOYAL, "stay_hidden"): Rate(2, 2),
         (LOYAL, "defend_self"): Rate(1, 1),
@@ -319,6 +321,16 @@ def test_raters_are_taken_together() -> None:
     ]
     evil = [judged(1, 4, "defend_self", said, 5, rater=str(said)) for said in (True, False)]
     assert outcome(linked(LinkRule("selection"), ONE, *three, *evil), "quest") == [(LOYAL, "below")]
+
+
+@pytest.mark.parametrize(("scores", "relation"), [((2, 3), "below"), ((3, 3), "above")])
+def test_raters_whose_mean_lies_below_the_threshold_do_not_reach_it(
+    scores: tuple[int, int], relation: str
+) -> None:
+    # Loyal: 1 of 3 seats. Evil: 1 of 2 seats, if the mean of both raters reaches 3.
+    loyal = judged(1, 1, "defend_self", True, 5)
+    evil = [judged(1, 4, "defend_self", True, score, rater=str(n)) for n, score in enumerate(scores)]
+    assert outcome(linked(LinkRule("following", 3), ONE, loyal, *evil), "quest") == [(LOYAL, relation)]
 
 
 def said_of(

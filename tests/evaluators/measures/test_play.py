@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from engine.actions import CastVote, ProposeTeam, Reconsider
 from engine.foreign.replay import read_record, replay
 from engine.profile import make_profile
-from engine.rules import cancel, create
+from engine.rules import Request, cancel, create
 from engine.state import State, apply, fold
 from engine.terms import Role, Side
 from engine.view import project
@@ -15,7 +16,7 @@ from evaluators.errors import Unmeasurable
 from evaluators.measures.play import MODELS, PUBLISHED, PlayFigures, PlayMetrics, play_figure
 from evaluators.statistics.figures import BLOCKS, FigureTally
 from evaluators.statistics.rates import Rate
-from tests.evaluators.talk import scripted
+from tests.evaluators.talk import log_by_hand, scripted
 from tests.records import NAMES, REAL, REAL_GAMES, load, needs_real_games
 
 
@@ -133,6 +134,33 @@ def test_a_quest_that_rejections_failed_was_not_played() -> None:
     assert metrics.quest_wins(Side.EVIL) == Rate(0, 3)
     # Servants 0 and 5: both on 2 and 5, seat 0 alone on 4.
     assert metrics.engagement()[Role.SERVANT] == Rate(5, 6)
+
+
+def test_a_role_that_no_team_took_lowers_the_mean_over_its_side() -> None:
+    # Seats 1 and 2 go on all three quests, seat 3 on the second one, seats 4 and 5 on none.
+    metrics = PlayMetrics()
+    metrics.add(log_by_hand({}))
+    assert metrics.side_engagement(Side.EVIL) == 0.0
+    assert metrics.side_engagement(Side.LOYAL) == pytest.approx((3 / 3 + 3 / 3 + 1 / 3) / 3)
+    metrics = PlayMetrics()
+    metrics.add(log_by_hand({}, _takes_seat_4_in_round_1))
+    assert metrics.engagement()[Role.MORGANA] == Rate(0, 3)
+    assert metrics.side_engagement(Side.EVIL) == pytest.approx((1 / 3 + 0 / 3) / 2)
+
+
+def _takes_seat_4_in_round_1(game: State, request: Request) -> ProposeTeam | Reconsider | None:
+    if request.round > 1 or request.kind not in ("propose_team", "reconsider"):
+        return None
+    return (ProposeTeam if request.kind == "propose_team" else Reconsider)((1, 4))
+
+
+def test_a_first_team_that_goes_although_rejected_was_voted_on_and_not_approved() -> None:
+    def reject(game: State, request: Request) -> CastVote | None:
+        return CastVote(False) if request.kind == "vote" else None
+
+    metrics = PlayMetrics()
+    metrics.add(log_by_hand({}, reject, max_rejections=1))
+    assert [one.first_approved for one in metrics.by_round()] == [Rate(0, 1)] * 3
 
 
 def test_a_team_that_goes_without_a_vote_is_no_vote() -> None:

@@ -174,6 +174,13 @@ def test_chance_is_exact_on_a_small_set() -> None:
     assert score([item], [answer(item, pairs[0])]).chance == pytest.approx(sum(f1s) / len(f1s))
 
 
+def test_who_names_nothing_scores_what_chance_would_with_as_little() -> None:
+    item = gold_items(1)[0]
+    assert score([item], []).chance == 0.0
+    assert score([item], []).micro == 0.0
+    assert Scores().chance is None
+
+
 def two_speeches() -> list[Item]:
     """Percival in seat 2 and the assassin in seat 4 speak in round 1, seat 2 again in round 2."""
     game = by_hand(
