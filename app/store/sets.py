@@ -35,6 +35,7 @@ from app.store.tables import (
     set_answers,
     set_entries,
     set_items,
+    set_origins,
     sets,
     tokens,
 )
@@ -114,15 +115,19 @@ class SetStore:
     async def dates_of(
         self, origins: Collection[str], connection: AsyncConnection | None = None
     ) -> dict[str, list[tuple[int, int | None]]]:
-        """By origin: the date and the opening of each set that has items of its games and was not withdrawn;
-        with ``connection``, as that transaction sees them.
+        """By origin: the date and the opening of each set that has items of its games, or of some that were
+        deleted since, and was not withdrawn; with ``connection``, as that transaction sees them.
         """
         found: dict[str, list[tuple[int, int | None]]] = {}
         for some in in_parts(origins):
+            has, had = (
+                select(c.origin, c.set_id).where(c.origin.in_(some)) for c in (set_items.c, set_origins.c)
+            )
+            both = has.union(had).subquery()
             query = (
-                select(set_items.c.origin, sets.c.closes_at, sets.c.opened_at)
-                .join(sets, sets.c.set_id == set_items.c.set_id)
-                .where(set_items.c.origin.in_(some), sets.c.withdrawn_at.is_(None))
+                select(both.c.origin, sets.c.closes_at, sets.c.opened_at)
+                .join(sets, sets.c.set_id == both.c.set_id)
+                .where(sets.c.withdrawn_at.is_(None))
                 .distinct()
             )
             rows = await (connection.execute(query) if connection else self._database.rows(query))
