@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.cursors import newest_first
 from app.store.db import Database, in_parts
-from app.store.games import ENDED, still_there
+from app.store.games import ENDED, lines_of, still_there
 from app.store.rows import (
     SetAnswersRow,
     SetEntryRow,
@@ -28,6 +28,7 @@ from app.store.rows import (
     values_of,
 )
 from app.store.tables import (
+    batches,
     claim_codes,
     game_players,
     games,
@@ -291,6 +292,19 @@ class SetStore:
         if not still_open:
             return held
         return select(games.c.game_id).where(games.c.game_id.in_(held), games.c.status.not_in(ENDED))
+
+    async def plays_deal_of(self, owner: str, keys: Collection[str], game_id: str) -> bool:
+        """Whether the owner has, or had, a seat in an open fork of somebody else's that has the deal of this
+        game, in which it has, and had, none: the end of the game may tell it who is who in the fork.
+        ``keys``: the public names of its keys.
+        """
+        held = self.games_held(owner, keys, still_open=True)
+        of_others = held.join(batches, batches.c.batch_id == games.c.batch_id).where(batches.c.owner != owner)
+        played = set(await self._database.column(select(lines_of(of_others, self._database).c.source)))
+        if not played:
+            return False
+        dealt = set(await self._database.column(select(lines_of([game_id], self._database).c.source)))
+        return not played.isdisjoint({game_id, *dealt}) and not await self.seats_held(owner, keys, game_id)
 
 
 def who_held() -> Subquery:

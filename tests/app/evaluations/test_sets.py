@@ -33,6 +33,7 @@ from tests.app.evaluations.sealing import (
     DATE_MS,
     GAMES,
     Sliding,
+    add_keys,
     ask,
     handed_in,
     items_in,
@@ -45,6 +46,8 @@ from tests.app.evaluations.sealing import (
     told,
     with_games,
 )
+from tests.app.real_server import local_settings, running_server
+from tests.app.watcher import watching
 from tests.postgres import PostgresServer, fresh_database
 
 LOGS = [scripted_log(seed) for seed in range(70, 70 + GAMES)]
@@ -1020,6 +1023,86 @@ async def test_a_set_does_not_show_the_deal_to_who_plays_an_open_fork_of_a_game(
         assert (page["items"], page["excluded"]) == ([], {"playing": 1})
         await caller.services.games.canceller.cancel(fork)
         assert game in await shown("ann")
+
+
+async def test_who_plays_an_open_fork_of_somebody_elses_sees_no_end_of_a_game_with_its_deal(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        (game,) = await lay_games(caller, LOGS[:1], batch="b_source")
+        past = {"game_id": game, "events": 30}
+        (ended,) = await lay_games(caller, LOGS[:1], batch="b_ended", forked_from=past)
+        (all_told,) = await lay_games(caller, [PUBLIC_LOG], batch="b_all")
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        forks = [
+            (await told(caller, "owner", f"/games/{one}/fork", wish))["game_id"] for one in (ended, all_told)
+        ]
+        codes, until = ClaimCodes(caller.services.database), clock.now_ms() + DATE_MS
+        (apart,) = await lay_games(caller, LOGS[5:6], batch="b_apart")
+
+        async def seen(who: str) -> list[str]:
+            """What the key sees, also as items of the game whose log is public."""
+            found = []
+            for one in (game, ended, all_told, apart):
+                answers = [await ask(caller, who, f"/games/{one}{path}") for path in ("", "/events")]
+                if one == all_told:
+                    query = f"/evaluations/items?game={one}&dimension=guessing&reader=1"
+                    answers.append(await ask(caller, who, query))
+                assert len({answer.status_code for answer in answers}) == 1, answers
+                if answers[0].status_code == 200:
+                    found.append(one)
+                else:
+                    unknown = await ask(caller, who, "/games/g_unknown")
+                    assert {answer.status_code for answer in answers} == {unknown.status_code} == {404}
+                    assert answers[0].json()["detail"] == unknown.json()["detail"]
+            return found
+
+        every = [game, ended, all_told, apart]
+        assert await seen("ann") == every
+        for fork in forks:
+            code = await codes.make(fork, 1, until, by="key:k_owner", epoch=lambda _: 1)
+            claimed = await told(caller, "ann", "/claims", {"code": code})
+            own = await caller.get(f"/games/{fork}", headers=bearer(claimed["token"]))
+            assert own.status_code == 200, own.text
+        assert await seen("ann") == await seen("ann2") == [apart]
+        for who in ("owner", "operator", "bob"):
+            assert await seen(who) == every
+        # Whoever played in an ended game saw its end there.
+        code = await codes.make(ended, 2, until, by="key:k_owner", epoch=lambda _: 1)
+        await told(caller, "ann", "/claims", {"code": code})
+        assert await seen("ann") == [ended, apart]
+        for fork in forks:
+            await caller.services.games.canceller.cancel(fork)
+        assert await seen("ann") == every
+        # Whoever forks a game whose log is public knows it, and goes on seeing it.
+        _, key = await make_key(
+            store_of(caller), "games:create", "games:read", "tokens:mint", project="forker"
+        )
+        forked = await caller.post(f"/games/{all_told}/fork", headers=bearer(key), json=wish)
+        assert forked.status_code == 201, forked.text
+        assert (await caller.get(f"/games/{all_told}", headers=bearer(key))).status_code == 200
+
+
+async def test_a_socket_shows_no_end_of_a_game_whose_deal_one_plays(tmp_path: Path) -> None:
+    settings = local_settings(f"sqlite:///{tmp_path / 'sets.sqlite'}", api_key="ik_" + "o" * 43)
+    async with running_server(settings) as served:
+        await add_keys(served)
+        (game,) = await lay_games(served, LOGS[:1])
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": [{"agent": "remote"}] * 5}
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+            forked = await caller.post(f"/games/{game}/fork", headers=bearer(key_of("owner")), json=wish)
+            fork, until = forked.json()["game_id"], clock.now_ms() + DATE_MS
+            codes = ClaimCodes(served.services.database)
+            code = await codes.make(fork, 1, until, by="key:k_owner", epoch=lambda _: 1)
+            claimed = await caller.post("/claims", headers=bearer(key_of("ann")), json={"code": code})
+            assert claimed.status_code == 200, claimed.text
+        async with watching(served.ws_url) as one:
+            await one.send(t="identify", v=1, game=game, token=key_of("ann"))
+            assert await one.close_code() == 4403
+        for who, place in (("bob", game), ("ann", fork)):
+            async with watching(served.ws_url) as one:
+                await one.identify(place, token=key_of(who))
 
 
 async def test_an_open_set_does_not_tell_the_deal_to_who_plays_an_open_fork_of_a_game(
