@@ -82,6 +82,7 @@ from app.store.ratings import RatingStore
 from app.store.rows import GameRow
 from app.store.schema import UnknownSchema
 from app.store.seeks import SeekStore
+from app.store.sets import SetStore
 from app.stream.feed import Feed
 from app.stream.links import Links
 from app.stream.live import Live
@@ -292,7 +293,7 @@ class Composition:
             self.lifecycle,
         )
         self.seats = Seats(inboxes)
-        self.access = Access(self.store)
+        self.access = Access(self.store, SetStore(self.database), KeyStore(self.database))
         self.limits: asyncio.Task[None] | None = None
         self.watching: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[object] | None = None

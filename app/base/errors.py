@@ -21,6 +21,7 @@ AvalonError                (engine.errors)
     ├── SetSealed          what a set shows only after its date
     ├── SetClosed          answers to a set after its date
     ├── TooManyRaters      an owner's fourth rater of a set
+    ├── DamagedEntry       a rater's answers to a set that cannot be read any more: our own fault
     ├── NotComparable      two raters with no item in common
     ├── UnknownRequest     the seat has no such request open
     ├── AlreadyAnswered    another answer to this request was accepted before
@@ -54,6 +55,7 @@ __all__ = [
     "BudgetSpent",
     "CodeSpent",
     "CredentialInUrl",
+    "DamagedEntry",
     "Draining",
     "DrivenAutomatically",
     "Forbidden",
@@ -223,6 +225,10 @@ class SetClosed(RefusedRequest):
 
 class TooManyRaters(_RefusedPart):
     """The owner has answered the set under as many raters' names as it may."""
+
+
+class DamagedEntry(RefusedRequest):
+    """The stored answers or scores of a rater's entry to a set cannot be read: our own fault."""
 
 
 class NotComparable(RefusedRequest):

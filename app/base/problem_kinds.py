@@ -269,7 +269,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "already-seen",
         409,
         "Too much of this was shown to a key of yours",
-        "A key of the same owner has seen what the seat chose there, or has seen the game as another viewer, "
+        "A key of the same owner has seen what the seat chose there, or has seen the game as another seat, "
         "or may read the game in full; `errors` points at the first such answer.",
         "Leave it out: it counts as silence.",
     ),
@@ -293,6 +293,15 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "An owner answers a set as three raters",
         "The owner has answered the set under three raters' names already.",
         "Answer again under one of these names: the last answers count.",
+    ),
+    edge.DamagedEntry: ProblemKind(
+        "damaged-entry",
+        500,
+        "The answers of this entry cannot be read",
+        "What is stored of a rater's answers to a set is damaged. The set and its other entries are not "
+        "affected.",
+        "The rater may score its answers again for practice, with `POST /evaluations`. Whoever runs the "
+        "service may have them in a backup.",
     ),
     edge.NotComparable: ProblemKind(
         "not-comparable",

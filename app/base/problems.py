@@ -53,12 +53,12 @@ def problem_of(error: AvalonError) -> ProblemKind:
 def problem_body(
     problem: ProblemKind, detail: str, fields: Sequence[Mapping[str, str]] = (), /, **more: Any
 ) -> dict[str, Any]:
-    """The body of a problem. For status 500 the detail is constant, since the cause must not leak."""
+    """The body of a problem."""
     body = {
         "type": f"/problems/{problem.code}",
         "title": problem.title,
         "status": problem.status,
-        "detail": problem.title if problem.status == 500 else detail,
+        "detail": detail,
         "code": problem.code,
         "trace_id": random_name(),
         **more,
@@ -86,7 +86,10 @@ def problem_response(error: AvalonError, /, **more: Any) -> ProblemResponse:
         more |= {name: getattr(error, name) for name in _RECORD_MEMBERS}
     if isinstance(error, edge.QuotaExceeded):
         more |= {"quota": error.quota, "limit": error.limit}
-    body = problem_body(problem, str(error) or problem.title, _fields(error), **more)
+    # Only the words of refusals are meant for callers: the cause of a fault of our own must not leak.
+    leaks = problem.status == 500 and not isinstance(error, edge.RefusedRequest)
+    detail = problem.title if leaks else str(error) or problem.title
+    body = problem_body(problem, detail, _fields(error), **more)
     headers = {}
     if problem.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -112,7 +112,22 @@ class AnswerTotals(_Figures):
 
     items: int
     games: int
-    silent: Annotated[int, Field(description="Items for which the rater named nothing.")]
+    silent: Annotated[
+        int,
+        Field(
+            description="Items without an answer: they count as if nothing had been named. An answer that "
+            "names nothing is not counted here."
+        ),
+    ]
+    roles_public: NotRequired[
+        Annotated[
+            int,
+            Field(
+                description="Items of games whose end told everybody the roles: a rater that looked the "
+                "speaker's role up guesses better. Not told by earlier versions."
+            ),
+        ]
+    ]
     micro: IntervalF1
     macro: float | None
     chance: Annotated[float | None, Field(description="F1 of the same number of intentions named at random.")]

@@ -233,6 +233,11 @@ class Gold:
         playing = await self.unread(caller, {game for _, game in dealt})
         return {set_id for set_id, game in dealt if game in playing}
 
+    async def plays_deal_of(self, caller: Caller, game_id: str) -> bool:
+        """As ``SetStore.plays_deal_of``, for the caller's owner."""
+        keys = await self._keys.names(caller.owner)
+        return await self._sets.plays_deal_of(caller.owner, keys, game_id)
+
     async def _dealt(self, caller: Caller) -> set[tuple[str, str]]:
         """The games of sets, as (set, game), with the deal of an open fork in which the caller's owner has,
         or had, a seat.
@@ -272,7 +277,7 @@ class Gold:
 
     async def keys_of(self, owner: str) -> Whose:
         """Whose work is this owner's alone."""
-        return Whose(frozenset(f"{KEY}{key.key_id}" for key in await self._keys.keys([owner])))
+        return Whose(await self._keys.names(owner))
 
     async def raters_on(self, games: Collection[str], *owners: str) -> Whose | None:
         """As ``raters_of``, for these owners and those of the games."""

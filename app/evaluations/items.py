@@ -357,17 +357,20 @@ class ScoreCount:
         """Guesses of roles that are not public."""
         self.open_book = RoleScores()
         """Guesses of roles that the end of the game revealed to everybody."""
+        self.roles_public = 0
+        """Items of games whose end revealed the roles to everybody."""
         self.excluded: Counter[str] = Counter()
 
     def add(self, game: Game, item: Item, guess: Guess | None) -> None:
         """Counts one item with gold, and the guess about it if there is one."""
         self.totals.add(item, guess)
+        self.roles_public += game.tells_roles
         if guess is not None:
             (self.open_book if game.tells_roles else self.roles).add(item, guess)
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "totals": self.totals.as_json(),
+            "totals": {**self.totals.as_json(), "roles_public": self.roles_public},
             "roles": self.roles.as_json() if self.roles.right.den else None,
             "open_book": self.open_book.as_json() if self.open_book.right.den else None,
             "excluded": dict(sorted(self.excluded.items())),

@@ -149,13 +149,17 @@ class Evaluations:
 
     async def unreached(self, caller: Caller, games: Collection[str], scope: str) -> set[str]:
         """Those of these games that the scope does not reach: unknown ones, and those of others unless the
-        whole log is public.
+        whole log is public and the caller's owner does not play its deal in an open fork.
         """
         if caller.has_any(scope):
             return set()
         owners = await self._rows.owners(list(games))
         foreign = [game for game in games if not caller.may(scope, owners.get(game, ""))]
-        return {game for game in foreign if not await self.gold.is_public(game)}
+        return {
+            game
+            for game in foreign
+            if not await self.gold.is_public(game) or await self.gold.plays_deal_of(caller, game)
+        }
 
     async def in_full(self, caller: Caller, games: Collection[str]) -> bool:
         """Whether the caller sees all of these games in full."""

@@ -236,7 +236,7 @@ async def list_gold(
     summary="One rater's answers to an open set, item by item",
     response_model=EntryView,
     dependencies=[Depends(needs("eval:read"))],
-    responses=documented(404, 409, 410),
+    responses=documented(404, 409, 410, 500),
 )
 async def show_entry(
     set_id: SetOf,
@@ -246,6 +246,6 @@ async def show_entry(
 ) -> EntryView:
     """One rater's answers beside the gold; every caller may read them. Before the date: 409 `set-sealed`,
     even if there is no such entry. Scores, and the items of a game, are left out while the caller has a seat
-    in an open fork of the game (`excluded`: `playing`).
+    in an open fork of the game (`excluded`: `playing`). Where its answers are damaged: 500 `damaged-entry`.
     """
     return await evaluations.sets.entry(set_id, entry_id, caller)

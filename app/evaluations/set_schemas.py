@@ -117,7 +117,9 @@ class GivenAnswer(Shown):
 
 class OwnReceipt(Receipt):
     given: list[GivenAnswer] | None = Field(
-        None, description="What was handed in, with `answers=true`: whoever comes back goes on from there."
+        None,
+        description="What was handed in, with `answers=true`: whoever comes back goes on from there. Null "
+        "where it is damaged.",
     )
 
 
@@ -130,7 +132,9 @@ class EntryView(Receipt):
 
     owner: str
     totals: AnswerTotals | None = Field(
-        None, description="Precision, recall and F1 with 95 % intervals over games, whole and by group."
+        None,
+        description="Precision, recall and F1 with 95 % intervals over games, whole and by group. Null: the "
+        "stored answers are damaged, and could not be scored.",
     )
     roles: RoleFigures | None = Field(
         None, description="Guesses of roles in games whose roles were not public. Null: none were made."
@@ -179,7 +183,8 @@ class SetView(Shown):
     reason: str | None = Field(None, description="Why it was withdrawn.")
     leaderboard: list[EntryView] | None = Field(
         None,
-        description="Every rater's last answers, by F1; in `GET /evaluations/sets/{s}`, once it is open. "
+        description="Every rater's last answers, by F1, at the end those without; in "
+        "`GET /evaluations/sets/{s}`, once it is open. "
         "Null for whoever has a seat in an open fork of a game of the set: it tells what was dealt.",
     )
 

@@ -24,6 +24,7 @@ from app.base.clock import now_ms, random_bits, timestamp
 from app.base.errors import (
     AlreadyOver,
     AlreadySeen,
+    DamagedEntry,
     InvalidRequest,
     NotFound,
     RateLimited,
@@ -76,7 +77,7 @@ from app.store.rows import (
 )
 from app.store.sets import SetStore
 from engine.chance import draw, pick
-from engine.errors import AvalonError
+from engine.errors import AvalonError, CorruptLog
 from engine.terms import Seat
 from evaluators.ground.answers import Guess, guesses_of
 from evaluators.ground.items import Dimension, Item, Variant, items
@@ -557,17 +558,25 @@ class EvaluationSets:
 
     async def entry(self, set_id: str, entry_id: str, caller: Caller) -> EntryView:
         """One rater's answers, item by item, beside the gold; without scores and some items if the caller
-        plays in an open fork of one of the games. Raises NotFound, SetSealed.
+        plays in an open fork of one of the games. Raises NotFound, SetSealed, DamagedEntry.
         """
         row = await self._opened(set_id)
-        entry = await self._sets.entry(set_id, entry_id)
-        if entry is None:
-            raise NotFound("no such entry of this set")
-        guesses = await off_loop(guesses_of, _answer_rows(await self._sets.answers_of(entry_id)))
+        try:
+            entry = await self._sets.entry(set_id, entry_id)
+            if entry is None:
+                raise NotFound("no such entry of this set")
+            guesses = await off_loop(guesses_of, _answer_rows(await self._sets.answers_of(entry_id)))
+            view = _entry_view(entry)
+        except CorruptLog as fault:
+            raise DamagedEntry(
+                f"what is stored of the entry {entry_id} is damaged, so its answers cannot be shown; the set "
+                "and its other entries are not affected. Its owner may score the answers again for practice, "
+                "with POST /evaluations; whoever runs this service may have them in a backup"
+            ) from fault
         rows, excluded = await self._not_playing(caller, await self._sets.items_of(set_id))
         of_items = {"per_item": await self._marked(row, rows, guesses), "excluded": dict(excluded)}
         scores = dict.fromkeys(("totals", "roles", "open_book")) if excluded else {}
-        return _entry_view(entry).model_copy(update={**of_items, **scores})
+        return view.model_copy(update={**of_items, **scores})
 
     async def _marked(
         self, row: SetRow, rows: Sequence[SetItemRow], guesses: Mapping[str, Guess]
@@ -839,7 +848,8 @@ def _entry_view(entry: SetEntryRow) -> EntryView:
         )
 
 
-def _rank(entry: EntryView) -> tuple[float, str, str]:
+def _rank(entry: EntryView) -> tuple[bool, float, str, str]:
+    """The best F1 first; last, entries without one."""
     totals: Any = entry.totals
     value = None if totals is None else totals["micro"]["f1"]["value"]
-    return -1.0 if value is None else -value, entry.owner, entry.rater.name
+    return value is None, -(value or 0.0), entry.owner, entry.rater.name

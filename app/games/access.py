@@ -10,7 +10,9 @@ from app.base.errors import Forbidden, InvalidRequest, NotFound
 from app.edge.auth import Caller
 from app.seats.seating import remote_seats
 from app.store.games import ENDED, GameStore
+from app.store.keys import KeyStore
 from app.store.rows import BatchRow, Damaged, GameRow, whole
+from app.store.sets import SetStore
 from engine.errors import InvalidInput
 from engine.terms import FULL, PUBLIC, Seat, Viewer
 from engine.view import read_viewer, viewer_name
@@ -137,18 +139,29 @@ def sight_of(caller: Caller, row: GameRow, owner: str) -> Sight:
 class Access:
     """Finds games and batches for callers."""
 
-    def __init__(self, store: GameStore) -> None:
+    def __init__(self, store: GameStore, sets: SetStore, keys: KeyStore) -> None:
         self._store = store
+        self._sets = sets
+        self._keys = keys
 
     async def reaches(self, caller: Caller, game: GameRow) -> bool:
         """Whether the credential covers this game. A key that does not see it in full does not reach a fork
-        that would tell more about its source's past than the source does, as long as the source may go on.
+        that would tell more about its source's past than the source does, as long as the source may go on;
+        nor somebody else's finished game, whose end may tell the deal, as long as its owner plays an open
+        fork with that deal.
         """
-        if caller.grant is not None or caller.sees_all or game.forked_from is None:
+        ended = game.status == "finished"
+        if caller.grant is not None or caller.sees_all or not (ended or game.forked_from):
             return caller.reaches(game)
-        if caller.may("export:full", await self._store.owner(game.batch_id)):
+        owner = await self._store.owner(game.batch_id)
+        if caller.may("export:full", owner):
             return True
-        return not await self._store.ahead([game.game_id])
+        if game.forked_from is not None and await self._store.ahead([game.game_id]):
+            return False
+        if not ended or owner == caller.owner:
+            return True
+        keys = await self._keys.names(caller.owner)
+        return not await self._sets.plays_deal_of(caller.owner, keys, game.game_id)
 
     async def game(self, caller: Caller, game_id: str, scope: str | None = None) -> GameRow:
         """The row of a game within the credential's reach: with ``scope``, within the reach of that scope.

@@ -1,7 +1,7 @@
 """Deletes games with everything that was stored about them, or says what still needs them.
 
 A deleted game leaves one row of ``deletions``, and the scores of evaluations that used it, without any text;
-a fork also who held which seat, as seats of its source.
+a fork also who held which seat, as seats of its source. Sets keep of which origins they had games.
 A game is deleted only when its batch is over and nothing open needs it.
 """
 
@@ -57,6 +57,7 @@ from app.store.tables import (
     seen_views,
     set_answers,
     set_items,
+    set_origins,
     sets,
     statements,
     tasks,
@@ -263,6 +264,7 @@ class Deleting:
         ).all()
         await self._check(connection, game_ids)
         await self._pass_on(connection, {row.game_id: row.forked_from for row in found})
+        await self._keep_origins(connection, game_ids)
         deleted = Deleted(len(found))
         for table in (*OF_GAMES, games):
             if told_of is not None and table in _OF_CALLERS:
@@ -395,6 +397,15 @@ class Deleting:
             await connection.execute(
                 new.on_conflict_do_update(index_elements=seen_views.primary_key, set_={"held": True}), values
             )
+
+    async def _keep_origins(self, connection: AsyncConnection, game_ids: Sequence[str]) -> None:
+        """Keeps of which origins these games were in which sets: the gold of an open set stays known, so that
+        no later set may have another game of the origin.
+        """
+        had = select(set_items.c.origin, set_items.c.set_id).where(set_items.c.game_id.in_(game_ids))
+        dialect = sqlite if self._database.is_sqlite else postgresql
+        new = dialect.insert(set_origins).from_select(["origin", "set_id"], had.distinct())
+        await connection.execute(new.on_conflict_do_nothing())
 
     async def _forget_texts(self, game_ids: Sequence[str]) -> None:
         """Removes what judges were asked and answered about these games; scores, tokens and costs stay."""

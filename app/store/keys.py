@@ -46,6 +46,10 @@ class KeyStore:
             if is_whole(api_keys, row)
         ]
 
+    async def names(self, owner: str) -> frozenset[str]:
+        """The public names of every key that this owner ever had."""
+        return frozenset(f"{KEY}{key.key_id}" for key in await self.keys([owner]))
+
     async def damaged_keys(self) -> list[str]:
         """Ids of keys whose row cannot be read: they give no access."""
         ids = await self._database.column(select(api_keys.c.key_id))

@@ -76,6 +76,7 @@ __all__ = [
     "SetAnswersRow",
     "SetEntryRow",
     "SetItemRow",
+    "SetOriginRow",
     "SetRow",
     "StatementsRow",
     "TokenSecret",
@@ -481,6 +482,17 @@ class SetItemRow:
     request_id: Id
     seat: Annotated[int, ColumnSpec(SmallInteger())]
     """The only seat whose view the set's items show of this game."""
+
+
+@_stored("set_origins")
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class SetOriginRow:
+    """That a set had items of a game of this origin that was deleted since. An open set has told everybody
+    the gold of its turns, which other games of the origin may carry.
+    """
+
+    origin: IdKey
+    set_id: Annotated[str, ColumnSpec(String(40), key=True, references="evaluation_sets.set_id")]
 
 
 @_stored("set_entries", Index("ix_set_entries_entry", "entry_id", unique=True))

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.store.cursors import newest_first
 from app.store.db import Database, in_parts
-from app.store.games import ENDED, still_there
+from app.store.games import ENDED, lines_of, still_there
 from app.store.rows import (
     SetAnswersRow,
     SetEntryRow,
@@ -28,6 +28,7 @@ from app.store.rows import (
     values_of,
 )
 from app.store.tables import (
+    batches,
     claim_codes,
     game_players,
     games,
@@ -35,6 +36,7 @@ from app.store.tables import (
     set_answers,
     set_entries,
     set_items,
+    set_origins,
     sets,
     tokens,
 )
@@ -114,15 +116,19 @@ class SetStore:
     async def dates_of(
         self, origins: Collection[str], connection: AsyncConnection | None = None
     ) -> dict[str, list[tuple[int, int | None]]]:
-        """By origin: the date and the opening of each set that has items of its games and was not withdrawn;
-        with ``connection``, as that transaction sees them.
+        """By origin: the date and the opening of each set that has items of its games, or of some that were
+        deleted since, and was not withdrawn; with ``connection``, as that transaction sees them.
         """
         found: dict[str, list[tuple[int, int | None]]] = {}
         for some in in_parts(origins):
+            has, had = (
+                select(c.origin, c.set_id).where(c.origin.in_(some)) for c in (set_items.c, set_origins.c)
+            )
+            both = has.union(had).subquery()
             query = (
-                select(set_items.c.origin, sets.c.closes_at, sets.c.opened_at)
-                .join(sets, sets.c.set_id == set_items.c.set_id)
-                .where(set_items.c.origin.in_(some), sets.c.withdrawn_at.is_(None))
+                select(both.c.origin, sets.c.closes_at, sets.c.opened_at)
+                .join(sets, sets.c.set_id == both.c.set_id)
+                .where(sets.c.withdrawn_at.is_(None))
                 .distinct()
             )
             rows = await (connection.execute(query) if connection else self._database.rows(query))
@@ -286,6 +292,19 @@ class SetStore:
         if not still_open:
             return held
         return select(games.c.game_id).where(games.c.game_id.in_(held), games.c.status.not_in(ENDED))
+
+    async def plays_deal_of(self, owner: str, keys: Collection[str], game_id: str) -> bool:
+        """Whether the owner has, or had, a seat in an open fork of somebody else's that has the deal of this
+        game, in which it has, and had, none: the end of the game may tell it who is who in the fork.
+        ``keys``: the public names of its keys.
+        """
+        held = self.games_held(owner, keys, still_open=True)
+        of_others = held.join(batches, batches.c.batch_id == games.c.batch_id).where(batches.c.owner != owner)
+        played = set(await self._database.column(select(lines_of(of_others, self._database).c.source)))
+        if not played:
+            return False
+        dealt = set(await self._database.column(select(lines_of([game_id], self._database).c.source)))
+        return not played.isdisjoint({game_id, *dealt}) and not await self.seats_held(owner, keys, game_id)
 
 
 def who_held() -> Subquery:

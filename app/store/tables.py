@@ -28,6 +28,7 @@ from app.store.rows import (
     SetAnswersRow,
     SetEntryRow,
     SetItemRow,
+    SetOriginRow,
     SetRow,
     StatementsRow,
     TokenSecret,
@@ -67,6 +68,7 @@ __all__ = [
     "set_answers",
     "set_entries",
     "set_items",
+    "set_origins",
     "sets",
     "statements",
     "tasks",
@@ -82,6 +84,7 @@ judgements: Final = table_of(JudgementRow)
 statements: Final = table_of(StatementsRow)
 sets: Final = table_of(SetRow)
 set_items: Final = table_of(SetItemRow)
+set_origins: Final = table_of(SetOriginRow)
 set_entries: Final = table_of(SetEntryRow)
 set_answers: Final = table_of(SetAnswersRow)
 api_keys: Final = table_of(ApiKey)

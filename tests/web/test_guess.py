@@ -131,6 +131,7 @@ async def test_a_sealed_set_keeps_what_a_person_guesses_and_tells_it_on_its_date
                 await expect(row).to_contain_text(f"{100 * told['totals']['micro']['f1']['value']:.1f} %")
                 await expect(row).to_contain_text("2 of 200")
                 await expect(board).to_contain_text("seeds of these games may be guessable")
+                await expect(board).to_contain_text("Everybody could look up the roles in the games of")
 
 
 @contextlib.asynccontextmanager

@@ -21,7 +21,7 @@ from app.store.games import Invalidation
 from app.store.quotas import QuotaStore
 from app.store.rows import PlayerRow, values_of
 from app.store.sets import SetStore
-from app.store.tables import batches, game_players
+from app.store.tables import batches, game_players, set_answers
 from app.store.tokens import StoredToken, TokenStore
 from engine.chance import draw
 from engine.events import Event, IntentionsSelected
@@ -33,6 +33,7 @@ from tests.app.evaluations.sealing import (
     DATE_MS,
     GAMES,
     Sliding,
+    add_keys,
     ask,
     handed_in,
     items_in,
@@ -45,6 +46,8 @@ from tests.app.evaluations.sealing import (
     told,
     with_games,
 )
+from tests.app.real_server import local_settings, running_server
+from tests.app.watcher import watching
 from tests.postgres import PostgresServer, fresh_database
 
 LOGS = [scripted_log(seed) for seed in range(70, 70 + GAMES)]
@@ -374,6 +377,37 @@ async def test_games_of_a_set_are_kept_until_it_is_scored(tmp_path: Path) -> Non
         assert all(not line["item_id"].startswith(f"{game}/") for line in gold["items"])
 
 
+@pytest.mark.parametrize("withdrawn", [False, True])
+async def test_what_an_open_set_told_of_a_fork_is_in_no_later_set_when_the_fork_is_deleted(
+    database_url: str, withdrawn: bool
+) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS, time) as caller:
+        for fork in ("told", "sibling"):  # of each game two forks, which share most of its turns
+            for place, log in enumerate(LOGS):
+                past = {"game_id": f"g_{BATCH.removeprefix('b_')}{place}", "events": len(log) - 20}
+                await lay_games(caller, [log], batch=f"b_{fork}{place}", forked_from=past)
+        told_of, siblings = ([f"b_{fork}{place}" for place in range(GAMES)] for fork in ("told", "sibling"))
+        first = await sealed(caller, batches=told_of)
+        if withdrawn:
+            await told(caller, "owner", f"/evaluations/sets/{first}/withdraw", {"reason": "a mistake"})
+        time.ahead_ms = DATE_MS
+        if not withdrawn:
+            await opened(caller, "ann", first)
+        for batch in told_of:
+            gone = await caller.delete(f"/batches/{batch}", headers=bearer(key_of("owner")))
+            assert gone.status_code == 200, gone.text
+        later = new_set()
+        for batches_of in (siblings, [BATCH]):
+            answer = await ask(caller, "owner", "/evaluations/sets", {**later, "batches": batches_of})
+            if withdrawn:  # nothing of it was told
+                assert answer.status_code == 201, answer.text
+            else:
+                assert "have 0 items" in problem(answer, 422, "invalid-request", "/items")["detail"]
+        findings = [finding async for finding in examine(caller.services.database, lambda *_: None)]
+        assert not [one for one in findings if "set" in f"{one.where} {one.what}"], findings
+
+
 async def test_an_owner_withdraws_a_set_before_its_date_and_everybody_sees_why(database_url: str) -> None:
     time = Sliding()
     async with with_games(database_url, LOGS, time) as caller:
@@ -415,6 +449,45 @@ async def test_an_owner_withdraws_a_set_before_its_date_and_everybody_sees_why(d
         problem(await ask(caller, "owner", f"/evaluations/sets/{again}/withdraw", why), 410, "set-closed")
         deeds, _ = await Audit(caller.services.database).deeds(actions=["withdraw"])
         assert [(deed.object, deed.by, deed.detail) for deed in deeds] == [(set_id, "key:k_owner", why)]
+
+
+async def test_a_leaderboard_says_whose_f1_may_be_open_book_and_ends_with_who_could_not_be_scored(
+    tmp_path: Path,
+) -> None:
+    time = Sliding()
+    async with with_games(f"sqlite:///{tmp_path / 'sets.sqlite'}", LOGS, time) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}"
+        ids = [item["id"] for item in await items_in(caller, "ann", set_id)]
+        await items_in(caller, "bob", set_id)
+        named: dict[str, dict[str, Any]] = {
+            "mute": handed_in({id_: [] for id_ in ids}, "mute"),
+            "broken": handed_in({id_: ["convince_leader"] for id_ in ids}, "broken"),
+            "brief": handed_in({ids[0]: ["convince_leader"]}, "brief"),
+        }
+        entries = {
+            rater: (await told(caller, "ann" if rater == "broken" else "bob", f"{path}/answers", body))[
+                "entry_id"
+            ]
+            for rater, body in named.items()
+        }
+        broken = update(set_answers).where(set_answers.c.entry_id == entries["broken"]).values(given="{}")
+        await caller.services.database.writer.execute(broken)
+        time.ahead_ms = DATE_MS
+        board = (await opened(caller, "ann", set_id))["leaderboard"]
+        assert board[-1]["entry_id"] == entries["broken"]
+        assert board[-1]["totals"] is None
+        totals = {entry["rater"]["name"]: entry["totals"] for entry in board[:-1]}
+        # The games' end told everybody the roles.
+        assert {of["roles_public"] for of in totals.values()} == {totals["mute"]["items"]}
+        # An answer that names nothing is an answer.
+        assert totals["mute"]["silent"] == 0
+        assert totals["mute"]["items"] - totals["brief"]["silent"] <= 1
+        refused = problem(
+            await ask(caller, "bob", f"{path}/entries/{entries['broken']}"), 500, "damaged-entry"
+        )
+        assert entries["broken"] in refused["detail"]
+        assert "for practice" in refused["detail"]
 
 
 async def test_dates_are_by_the_clock_even_if_it_was_ahead_for_a_moment(database_url: str) -> None:
@@ -952,6 +1025,86 @@ async def test_a_set_does_not_show_the_deal_to_who_plays_an_open_fork_of_a_game(
         assert game in await shown("ann")
 
 
+async def test_who_plays_an_open_fork_of_somebody_elses_sees_no_end_of_a_game_with_its_deal(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, LOGS) as caller:
+        (game,) = await lay_games(caller, LOGS[:1], batch="b_source")
+        past = {"game_id": game, "events": 30}
+        (ended,) = await lay_games(caller, LOGS[:1], batch="b_ended", forked_from=past)
+        (all_told,) = await lay_games(caller, [PUBLIC_LOG], batch="b_all")
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        forks = [
+            (await told(caller, "owner", f"/games/{one}/fork", wish))["game_id"] for one in (ended, all_told)
+        ]
+        codes, until = ClaimCodes(caller.services.database), clock.now_ms() + DATE_MS
+        (apart,) = await lay_games(caller, LOGS[5:6], batch="b_apart")
+
+        async def seen(who: str) -> list[str]:
+            """What the key sees, also as items of the game whose log is public."""
+            found = []
+            for one in (game, ended, all_told, apart):
+                answers = [await ask(caller, who, f"/games/{one}{path}") for path in ("", "/events")]
+                if one == all_told:
+                    query = f"/evaluations/items?game={one}&dimension=guessing&reader=1"
+                    answers.append(await ask(caller, who, query))
+                assert len({answer.status_code for answer in answers}) == 1, answers
+                if answers[0].status_code == 200:
+                    found.append(one)
+                else:
+                    unknown = await ask(caller, who, "/games/g_unknown")
+                    assert {answer.status_code for answer in answers} == {unknown.status_code} == {404}
+                    assert answers[0].json()["detail"] == unknown.json()["detail"]
+            return found
+
+        every = [game, ended, all_told, apart]
+        assert await seen("ann") == every
+        for fork in forks:
+            code = await codes.make(fork, 1, until, by="key:k_owner", epoch=lambda _: 1)
+            claimed = await told(caller, "ann", "/claims", {"code": code})
+            own = await caller.get(f"/games/{fork}", headers=bearer(claimed["token"]))
+            assert own.status_code == 200, own.text
+        assert await seen("ann") == await seen("ann2") == [apart]
+        for who in ("owner", "operator", "bob"):
+            assert await seen(who) == every
+        # Whoever played in an ended game saw its end there.
+        code = await codes.make(ended, 2, until, by="key:k_owner", epoch=lambda _: 1)
+        await told(caller, "ann", "/claims", {"code": code})
+        assert await seen("ann") == [ended, apart]
+        for fork in forks:
+            await caller.services.games.canceller.cancel(fork)
+        assert await seen("ann") == every
+        # Whoever forks a game whose log is public knows it, and goes on seeing it.
+        _, key = await make_key(
+            store_of(caller), "games:create", "games:read", "tokens:mint", project="forker"
+        )
+        forked = await caller.post(f"/games/{all_told}/fork", headers=bearer(key), json=wish)
+        assert forked.status_code == 201, forked.text
+        assert (await caller.get(f"/games/{all_told}", headers=bearer(key))).status_code == 200
+
+
+async def test_a_socket_shows_no_end_of_a_game_whose_deal_one_plays(tmp_path: Path) -> None:
+    settings = local_settings(f"sqlite:///{tmp_path / 'sets.sqlite'}", api_key="ik_" + "o" * 43)
+    async with running_server(settings) as served:
+        await add_keys(served)
+        (game,) = await lay_games(served, LOGS[:1])
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": [{"agent": "remote"}] * 5}
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+            forked = await caller.post(f"/games/{game}/fork", headers=bearer(key_of("owner")), json=wish)
+            fork, until = forked.json()["game_id"], clock.now_ms() + DATE_MS
+            codes = ClaimCodes(served.services.database)
+            code = await codes.make(fork, 1, until, by="key:k_owner", epoch=lambda _: 1)
+            claimed = await caller.post("/claims", headers=bearer(key_of("ann")), json={"code": code})
+            assert claimed.status_code == 200, claimed.text
+        async with watching(served.ws_url) as one:
+            await one.send(t="identify", v=1, game=game, token=key_of("ann"))
+            assert await one.close_code() == 4403
+        for who, place in (("bob", game), ("ann", fork)):
+            async with watching(served.ws_url) as one:
+                await one.identify(place, token=key_of(who))
+
+
 async def test_an_open_set_does_not_tell_the_deal_to_who_plays_an_open_fork_of_a_game(
     database_url: str,
 ) -> None:
@@ -1151,6 +1304,7 @@ async def test_role_guesses_are_kept_apart_where_roles_are_public(tmp_path: Path
         assert scored["open_book"]["accuracy"]["den"] > 0
         both = scored["roles"]["accuracy"]["den"] + scored["open_book"]["accuracy"]["den"]
         assert both == scored["totals"]["items"]
+        assert scored["totals"]["roles_public"] == scored["open_book"]["accuracy"]["den"]
         only = {
             **body,
             "answers": [one for one in body["answers"] if one["item_id"].startswith(f"{secret}/")],
@@ -1158,3 +1312,4 @@ async def test_role_guesses_are_kept_apart_where_roles_are_public(tmp_path: Path
         alone = await told(caller, "owner", "/evaluations", only)
         assert alone["roles"] == scored["roles"]
         assert alone["open_book"] is None
+        assert alone["totals"]["roles_public"] == 0

@@ -176,7 +176,8 @@ async def test_every_row_of_a_game_goes_with_it_and_those_of_no_other(
     expected = (await sizes.measure([gone])).for_owner.bytes
     assert (await caller.delete(f"/games/{gone}")).json()["bytes"] == expected > 0
     after = await everything(database_url)
-    assert named(after, gone) == {"audit", "deletions"}
+    # Sets keep of which origins they had games.
+    assert named(after, gone) == {"audit", "deletions", "set_origins"}
     # It was the last of its batch.
     assert "tokens" not in named(after, batch)
     for table in OF_GAMES:

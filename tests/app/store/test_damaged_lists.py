@@ -26,7 +26,7 @@ from app.store.tables import (
     sets,
     tasks,
 )
-from tests.app.calling import WITHIN_S, Caller, calling
+from tests.app.calling import WITHIN_S, Caller, calling, problem
 from tests.app.evaluations.test_judging import SENSIBLE, judging, over
 from tests.app.modelling import calling_with, faking
 from tests.app.store.one_of_each import add, row
@@ -128,6 +128,8 @@ async def test_a_damaged_set_or_entry_hides_no_other(database_url: str) -> None:
             assert (answer.status_code, answer.json()["code"]) == (500, "corrupt-log"), path
         board = (await caller.get("/evaluations/sets/s_0")).json()["leaderboard"]
         assert [one["entry_id"] for one in board] == ["r_0"]
+        answer = await caller.get("/evaluations/sets/s_0/entries/r_1")
+        assert "r_1" in problem(answer, 500, "damaged-entry")["detail"]
         # One whose answers cannot be read keeps the others from no score, and is given none.
         async with asyncio.timeout(WITHIN_S):
             view: dict[str, Any] = {}
@@ -138,6 +140,8 @@ async def test_a_damaged_set_or_entry_hides_no_other(database_url: str) -> None:
             "r_2": False,
             "r_3": True,
         }
+        answer = await caller.get("/evaluations/sets/s_2/entries/r_3")
+        assert "r_3" in problem(answer, 500, "damaged-entry")["detail"]
 
 
 @pytest.mark.parametrize(("turn", "named"), [(CANARY, 0), ("9.9.speak.1", 1)])

@@ -58,12 +58,24 @@ const Score = ({ found }: { found: Evaluation }): JSX.Element => {
   );
 };
 
+/** What a leaderboard says of items whose speaker's role everybody could look up. */
+const OpenBook = ({ set }: { set: EvaluationSet }): JSX.Element | null => {
+  const totals = set.leaderboard?.find((entry) => entry.totals)?.totals;
+  if (!totals?.roles_public) return null;
+  return (
+    <p class="muted">
+      Everybody could look up the roles in the games of {totals.roles_public} of the {plural(totals.items, "item")} that count: raters who did guess better.
+    </p>
+  );
+};
+
 /** Everybody's last answers to an open set, the best first. */
 const Leaderboard = ({ set }: { set: EvaluationSet }): JSX.Element => (
   <section class="panel wide" aria-label="Leaderboard">
     <h2>Leaderboard</h2>
     {!set.leaderboard?.length && <p>Nobody answered.</p>}
     {set.guessable_seeds && <p class="muted">The seeds of these games may be guessable: raters who played them again may have known the answers.</p>}
+    <OpenBook set={set} />
     <div class="scroll" tabIndex={0} role="group" aria-label="Leaderboard, to be scrolled">
       <table class="history plain">
         <thead>
