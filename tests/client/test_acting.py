@@ -309,6 +309,11 @@ async def test_the_researcher_without_a_token_learns_over_http_what_became_of_an
         async with server.game(game.id).seat(1) as seat, asyncio.timeout(100):
             requests = aiter(seat)
             first = await anext(requests)
-            await seat.act(first, first.default)
+            # A lone surrogate, which no UTF-8 can write, is the server's to refuse on both ways.
+            thoughts = [{"type": "choice_explained", "text": "\ud800"}]
+            ack = await seat.act(first, first.default, thoughts)
             await anext(requests)
-            assert (await seat.act(first, first.default)).duplicate
+            again = await seat.act(first, first.default, thoughts)
+            assert again.duplicate
+            assert [fault["pointer"] for fault in again.thoughts_refused] == ["/thoughts/0/text"]
+            assert again.thoughts_refused == ack.thoughts_refused

@@ -12,7 +12,7 @@ import httpx
 
 from interintent_client.backoff import wait_s
 from interintent_client.errors import ApiError, Unreachable
-from interintent_client.records import Json
+from interintent_client.records import Json, wire
 
 __all__ = ["Http"]
 
@@ -24,6 +24,8 @@ LONGEST_WAIT_S: Final = 120.0
 
 WAIT_S: Final = 50.0
 """Seconds for which the service may hold a request while it makes the answer; proxies cut off at a minute."""
+
+JSON: Final = {"Content-Type": "application/json"}
 
 IN_USE: Final = "idempotency-key-in-use"
 """The code for a call whose earlier attempt is still running; a later attempt gets the answer to that one."""
@@ -121,6 +123,8 @@ class Http:
         timeout_s: float | None = None,
     ) -> httpx.Response:
         params = {name: value for name, value in (query or {}).items() if value is not None}
+        content = None if body is None else wire(body).encode()
+        sent = {**self._headers(token, headers), **(JSON if content else {})}
         fault: Exception | None = None
         for failures in range(self._tries if repeat else 1):
             if failures:
@@ -130,8 +134,8 @@ class Http:
                     method,
                     f"{self.url}{path}",
                     params=params,
-                    json=body,
-                    headers=self._headers(token, headers),
+                    content=content,
+                    headers=sent,
                     timeout=self._client.timeout if timeout_s is None else timeout_s,
                 )
             except httpx.TransportError as broken:

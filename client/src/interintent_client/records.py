@@ -1,11 +1,12 @@
-"""Records of the server's messages. Fields that this version does not know stay in ``raw``."""
+"""What is read from the server: fields that this version does not know stay in ``raw``; how JSON is sent."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-__all__ = ["Ack", "Event", "Json", "Request"]
+__all__ = ["Ack", "Event", "Json", "Request", "wire"]
 
 Json = Mapping[str, Any]
 """A JSON object."""
@@ -99,3 +100,17 @@ class Ack:
     @classmethod
     def read(cls, raw: Json) -> "Ack":
         return cls(raw["request_id"], bool(raw.get("duplicate")), raw.get("thoughts_refused") or ())
+
+
+def wire(message: Json) -> str:
+    """The text of a message, as short as it may be. Raises ValueError for what is not JSON."""
+    try:
+        text = json.dumps(message, ensure_ascii=False, allow_nan=False)
+    except TypeError as fault:
+        raise ValueError(str(fault)) from None
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A lone surrogate: the server refuses it, and says where it is.
+        return json.dumps(message)
+    return text

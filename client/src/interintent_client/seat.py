@@ -10,8 +10,8 @@ from typing import Any, Final, Self
 
 from interintent_client.errors import ApiError, GameOver, InterIntentError, Refused, Unacknowledged
 from interintent_client.http import Http
-from interintent_client.records import Ack, Event, Json, Request
-from interintent_client.stream import Stream, wire
+from interintent_client.records import Ack, Event, Json, Request, wire
+from interintent_client.stream import Stream
 
 __all__ = ["Choose", "Seat"]
 

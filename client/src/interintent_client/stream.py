@@ -11,9 +11,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 
 from interintent_client.backoff import COME_BACK, PATIENCE, named_wait_s, wait_s
 from interintent_client.errors import Closed, TokenRefused, Unreachable, closed
-from interintent_client.records import Event, Json
+from interintent_client.records import Event, Json, wire
 
-__all__ = ["Stream", "TokenSource", "wire"]
+__all__ = ["Stream", "TokenSource"]
 
 SUBPROTOCOL: Final = "avalon.v1"
 VERSION: Final = 1
@@ -159,20 +159,6 @@ class Stream:
                 await self._socket.send(wire(message))
             except ConnectionClosed:
                 return
-
-
-def wire(message: Json) -> str:
-    """The text of a message, as short as it may be. Raises ValueError for what is not JSON."""
-    try:
-        text = json.dumps(message, ensure_ascii=False, allow_nan=False)
-    except TypeError as fault:
-        raise ValueError(str(fault)) from None
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # A lone surrogate: the server refuses it, and says where it is.
-        return json.dumps(message)
-    return text
 
 
 def _may_pass(status: int) -> bool:
