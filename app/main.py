@@ -263,7 +263,7 @@ class Composition:
             self.claims = self.pickup.claims
         self.runner.on_suspended = self.pickup.let_go
         self.evaluations = Evaluations(
-            self.database, self.store, self.reader, self.models, self.claims, self.quotas
+            self.database, self.store, self.reader, self.models, self.claims, self.quotas, self.keys
         )
         self.games = Games(
             self.database,
@@ -276,6 +276,7 @@ class Composition:
             self.pickup,
             self.quotas,
             pace,
+            self.keys,
         )
         self.seat_tokens = SeatTokens(self.keys, self.store, self.feed, self.database, self.quotas)
         bots = BotStore(self.database)
@@ -290,6 +291,7 @@ class Composition:
             self.seat_tokens,
             self.feed,
             self.quotas,
+            self.keys,
             self.lifecycle,
         )
         self.seats = Seats(inboxes)

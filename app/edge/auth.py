@@ -375,6 +375,13 @@ class Keys:
             return key is not None and key.state(now_ms()) == "active" and caller.scopes <= _scopes(key)
         return caller is OPERATOR or not self._configured
 
+    def check(self, caller: Caller) -> None:
+        """Raises Unauthenticated if the caller's credential has ended, or lost a scope, since it was checked.
+        Whoever waits for a caller calls this after each wait. It asks no database.
+        """
+        if not self.is_valid(caller):
+            raise Unauthenticated("this credential was revoked or changed while the request waited")
+
     def left_s(self, caller: Caller) -> float:
         """Seconds until the caller's token expires, at least 0; infinity for a caller without a token, whose
         credential can only be revoked (see ``on_change``).

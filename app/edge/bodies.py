@@ -1,4 +1,5 @@
-"""Request bodies: the caller and its permission are checked before the first byte of a body is read.
+"""Request bodies: the caller and its permission are checked before the first byte of a body is read. The
+credential is checked again before the answer: nobody gets one, however long it took, whose key was revoked.
 
 Every router uses `BodyRoute`. A route declares its body as usual in FastAPI; its caller is then checked even
 if the route does not ask for one. `takes` sets bounds for one route.
@@ -22,10 +23,12 @@ from app.base.faults import beginning, first_faults
 from app.base.json_reader import MAX_BODY, MAX_DEPTH, read_json
 from app.base.off_loop import off_loop
 from app.base.schemas import MAX_MEMBERS
+from app.edge.auth import Caller, Keys
 from app.edge.deps import Guard, caller_of, forget_caller
 from app.edge.queries import check_query
 from app.edge.quotas import Quotas
 from app.settings import Settings
+from engine.errors import AvalonError
 
 __all__ = ["BodyRoute", "Bounds", "takes"]
 
@@ -101,7 +104,7 @@ class BodyRoute(APIRoute):
         if not self.takes_body:
 
             async def unread(request: Request) -> Response:
-                return await handle(Request(request.scope, _no_receive))
+                return await _answer(handle, Request(request.scope, _no_receive))
 
             return unread
         guards = [
@@ -143,9 +146,29 @@ class BodyRoute(APIRoute):
                 *((name, value) for name, value in request.scope["headers"] if name != b"content-type"),
                 (b"content-type", b"application/json"),
             ]
-            return await handle(BodyRequest(request, body, value))
+            return await _answer(handle, BodyRequest(request, body, value))
 
         return guarded
+
+
+async def _answer(handle: _Handler, request: Request) -> Response:
+    """The route's answer, or its refusal, for a caller whose credential has not ended meanwhile. Raises
+    Unauthenticated.
+    """
+    try:
+        answer = await handle(request)
+    except AvalonError:
+        _check_caller(request)
+        raise
+    _check_caller(request)
+    return answer
+
+
+def _check_caller(request: Request) -> None:
+    caller: Caller | None = getattr(request.state, "caller", None)
+    if caller is not None:
+        keys: Keys = request.app.state.keys
+        keys.check(caller)
 
 
 async def _read(request: Request, limit: int, settings: Settings) -> bytes:

@@ -22,7 +22,7 @@ from agents.kinds import asks_model
 from app.base.errors import Forbidden, InvalidRequest, NotFound, RateLimited
 from app.base.off_loop import off_loop
 from app.base.tasks import end_tasks
-from app.edge.auth import Caller
+from app.edge.auth import Caller, Keys
 from app.edge.quotas import EXEMPT
 from app.evaluations.counting import (
     CountingProcess,
@@ -80,6 +80,9 @@ _TOGETHER: Final = 4
 
 _OF_AN_OWNER: Final = 2
 """How many reports are made for one owner, by all processes together. Each lets no more than that wait."""
+
+_LOOK_S: Final = 0.5
+"""Seconds between two checks whether the credential is still valid of a caller who waits for a report."""
 
 _AGAIN_S: Final = 5.0
 """What Retry-After says to an owner with as many."""
@@ -196,8 +199,10 @@ class Reports:
         store: EvaluationStore,
         models: ModelRegistry,
         gold: Gold,
+        keys: Keys,
     ) -> None:
         self._gold = gold
+        self._keys = keys
         self._games = games
         self._reader = reader
         self._store = store
@@ -223,8 +228,50 @@ class Reports:
         caller may not read in full, since it shows who sat where, and for ``raters_of``, whose raters count
         beside those of the batches' owners and the caller's; InvalidRequest for a column that none of the
         batches has, and for owners of whose raters nothing is known there; RateLimited while two others are
-        made for the caller's owner.
+        made for the caller's owner; Unauthenticated if the caller's credential ends while it waits.
         """
+        ends = time.monotonic() + wait_s
+        key = await self._key(batches, caller, split, exclude_above, raters_of)
+        while True:
+            state = tuple([await self._state(batch_id, key.whose) for batch_id in batches])
+            held = self._made.get(key)
+            if held is not None and (held.state == state or time.monotonic() < held.valid_until):
+                self._made.move_to_end(key)
+                return await self._form(held.report, format_)
+            making = self._making.get(key)
+            if making is None:
+                self._refuse_many(caller.owner)
+                finished = sum(batch.finished for batch in state)
+                making = self._making[key] = Making(state, finished, caller.owner)
+                making.task = asyncio.create_task(self._make(key, making), name=f"report {_names(key)}")
+                making.task.add_done_callback(partial(self._done, key))
+            assert making.task is not None
+            if not await self._is_done(making.task, ends, caller):
+                making.waited_for = True
+                return making
+            waited_for, key = key, await self._key(batches, caller, split, exclude_above, raters_of)
+            # Others may have come to the tables meanwhile, so that the caller may read less.
+            if key.in_full or not waited_for.in_full:
+                return await self._form(making.task.result(), format_)
+
+    async def _is_done(self, task: asyncio.Task[Report], ends: float, caller: Caller) -> bool:
+        """Waits for a report until it is done or the time has come. Raises Unauthenticated."""
+        while True:
+            left_s = ends - time.monotonic()
+            done, _ = await asyncio.wait([task], timeout=max(min(left_s, _LOOK_S), 0))
+            self._keys.check(caller)
+            if done or left_s <= _LOOK_S:
+                return bool(done)
+
+    async def _key(
+        self,
+        batches: tuple[str, ...],
+        caller: Caller,
+        split: Split,
+        exclude_above: float,
+        raters_of: Collection[str],
+    ) -> _Key:
+        """Which report of these batches the caller may have now. Raises as ``rendered``."""
         if split != _WHOLE:
             caller.needs("export:full")
         labels: set[str] = set()
@@ -253,25 +300,7 @@ class Reports:
         for owner in raters_of:
             await self._check_rated(owner, batches)
         whose = await self._gold.raters_of(owners)
-        key = _Key(batches, in_full, split, exclude_above, whose)
-        state = tuple([await self._state(batch_id, whose) for batch_id in batches])
-        held = self._made.get(key)
-        if held is not None and (held.state == state or time.monotonic() < held.valid_until):
-            self._made.move_to_end(key)
-            return await self._form(held.report, format_)
-        making = self._making.get(key)
-        if making is None:
-            self._refuse_many(caller.owner)
-            finished = sum(batch.finished for batch in state)
-            making = self._making[key] = Making(state, finished, caller.owner)
-            making.task = asyncio.create_task(self._make(key, making), name=f"report {_names(key)}")
-            making.task.add_done_callback(partial(self._done, key))
-        assert making.task is not None
-        done, _ = await asyncio.wait([making.task], timeout=wait_s)
-        if not done:
-            making.waited_for = True
-            return making
-        return await self._form(making.task.result(), format_)
+        return _Key(batches, in_full, split, exclude_above, whose)
 
     async def _is_bound(self, caller: Caller, batch: BatchRow) -> bool:
         """Whether others have seats in open games of the batch, so that the caller may not know what models

@@ -17,7 +17,7 @@ from app.base.errors import (
     Unfinished,
 )
 from app.base.off_loop import off_loop
-from app.edge.auth import Caller
+from app.edge.auth import Caller, Keys
 from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
 from app.evaluations.comparisons import Comparisons
@@ -79,6 +79,7 @@ class Evaluations:
         models: ModelRegistry,
         claims: Claims,
         quotas: Quotas,
+        keys: Keys,
     ) -> None:
         self._database = database
         self._models = models
@@ -94,7 +95,7 @@ class Evaluations:
         )
         self.items = Items(self.games, self.store)
         self.tasks = Tasks(database, self.games, self.store, games, self.gold, quotas)
-        self.reports = Reports(games, reader, self.store, models, self.gold)
+        self.reports = Reports(games, reader, self.store, models, self.gold, keys)
         self.judges = Judges(database, self.games, self.store, models, claims, self.gold)
         self._comparisons = Comparisons(self.games, self.items, self.store)
         self._corrections = Corrections(self.games, self.store)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
@@ -258,12 +259,9 @@ async def step_game(
     The log is the same as if the service drove the game. The response shows what the caller sees in
     `GET /games/{g}`.
     """
-    row = await access.game(caller, game_id, "games:step")
-    sight = await access.sight(caller, row)
-    viewer = sight.viewer
-    head = None if if_match is None or if_match.strip() == "*" else _head_of(if_match, viewer)
-    appended, state = await games.stepper.step(game_id, step.until, viewer, head, sight.seats)
-    row = await games.row(game_id)
+    await access.game(caller, game_id, "games:step")
+    head = None if if_match is None or if_match.strip() == "*" else partial(_head_of, if_match)
+    viewer, appended, state, row = await games.stepper.step(game_id, step.until, caller, head)
     seen = len(stream(state, viewer))
     response.headers["ETag"] = _etag(viewer, seen, row)
     return Stepped(

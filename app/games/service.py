@@ -29,7 +29,7 @@ from app.base.pace import Pace
 from app.base.schemas import MAX_NAME, OnUnusable
 from app.base.sums import Sums
 from app.base.tasks import end_tasks
-from app.edge.auth import ANYBODY, Caller
+from app.edge.auth import ANYBODY, Caller, Keys
 from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
 from app.games.access import Sight, known_batch, known_game
@@ -159,6 +159,7 @@ class Games:
         pickup: Driver,
         quotas: Quotas,
         pace: Pace,
+        keys: Keys,
     ) -> None:
         self._database = database
         self._store = store
@@ -176,7 +177,7 @@ class Games:
         self._defaults = Sums(self._count_defaults)
         self.canceller = Canceller(database, store, reader, feed, inboxes, runner, models)
         self.exporter = Exporter(store, reader, models)
-        self.stepper = Stepper(database, store, reader, feed, models, inboxes, pace, self.canceller)
+        self.stepper = Stepper(database, store, reader, feed, models, inboxes, pace, keys, self.canceller)
         self._background: set[asyncio.Task[None]] = set()
         self._resting: dict[str, Collection[str]] = {}
         """By batch that `see_through` has nothing to do for now, its games that are driven here."""

@@ -21,7 +21,7 @@ from app.seats.remote_seat import RemoteSeat
 from app.seats.seats import Refused, Seats, check_answers_for
 from app.store.games import OPEN
 from app.store.rows import GameRow
-from app.stream.feed import Feed
+from app.stream.feed import ANY_SEAT, Feed, held_name
 from engine.errors import InvalidAction
 from engine.terms import FULL, PUBLIC, Seat
 
@@ -90,23 +90,30 @@ async def list_open_requests(
     ] = 0,
 ) -> OpenRequests:
     """The open request of the caller's seat, or none. `status` shows whether the game is over."""
-    row, _, view, _ = await _seat(access, seats, caller, game_id, viewer_name)
+    row, seat, view, _ = await _seat(access, seats, caller, game_id, viewer_name)
     response.headers["Cache-Control"] = "no-store"
     until, has_waited = time.monotonic() + wait_s, False
-    with feed.watch(game_id) as watch:
+    hint = held_name(game_id, ANY_SEAT if caller.seat is None else caller.seat)
+    with feed.watch(game_id, hint) as watch:
         while True:
             # Read the status first, so that the request is at least as new as the status.
             status = await seats.status(row, view)
             asked = await seats.open(view, live=has_waited) if view is not None and status in OPEN else None
             left = until - time.monotonic()
-            if asked is not None and has_waited:
-                row, *_ = await _seat(access, seats, replace(caller, row=None), game_id, viewer_name)
-                if not (keys.is_valid(caller) and caller.is_current(row.epochs)):
-                    raise Unauthenticated("this credential was revoked or replaced while it waited")
-            if asked is not None or status not in OPEN or left <= 0 or lifecycle.draining:
+            answers = asked is not None or status not in OPEN or left <= 0 or lifecycle.draining
+            if has_waited or not answers:
+                keys.check(caller)
+                # Read once after the watch has begun, then at hints: most events change nobody's seat.
+                if not has_waited or answers or watch.rung_by(hint):
+                    row = await access.game(replace(caller, row=None), game_id)
+                    if not caller.is_current(row.epochs):
+                        raise Unauthenticated("this seat has got another token while the request waited")
+                    if asked is not None or row.status in OPEN:
+                        (await access.sight(caller, row)).named(f"seat:{seat}", row.players)
+            if answers:
                 return OpenRequests(status=status, requests=[] if asked is None else [asked])
             has_waited = True
-            await watch.wait(left)
+            await watch.wait(min(left, keys.left_s(caller)))
 
 
 @router.post(

@@ -22,7 +22,7 @@ import psutil
 
 from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
-from app.edge.auth import hash_of, new_key
+from app.edge.auth import OPERATOR, hash_of, new_key
 from app.edge.tokens import Grant, Secrets
 from app.games.schemas import NewGames
 from app.protocol.messages import MAX_IDENTIFY, MAX_MESSAGE
@@ -205,7 +205,7 @@ async def _vanish_in_a_frame(target: Target) -> str:
 
 async def _vanish_during_a_commit(target: Target) -> str:
     wires = [await _welcomed(target) for _ in range(3)]
-    stepping = asyncio.create_task(target.served.services.games.stepper.step(target.game, "action", -1, None))
+    stepping = asyncio.create_task(target.served.services.games.stepper.step(target.game, "action", OPERATOR))
     await asyncio.sleep(0)
     for wire in wires:
         _abort(wire)

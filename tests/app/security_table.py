@@ -21,6 +21,7 @@ import jwt
 
 from app.base.clock import now_ms
 from app.edge.auth import EVERY_SCOPE, SCOPES, hash_of, new_key
+from app.edge.auth import OPERATOR as THE_OPERATOR
 from app.edge.auth import Caller as Checked
 from app.edge.tokens import Grant, kid_of
 from app.evaluations.set_schemas import SetVariant
@@ -295,7 +296,7 @@ class Place:
                 made = await services.games.create(
                     NewGames.model_validate(wish), by=Checked("test", owner=owner)
                 )
-                await services.games.stepper.step(made.games[0].game_id, "end", -1, None)
+                await services.games.stepper.step(made.games[0].game_id, "end", THE_OPERATOR)
                 side.names |= {name: made.games[0].game_id}
                 if name == "finished":
                     side.names |= {"played": made.batch_id}
@@ -458,7 +459,7 @@ async def _seated(place: Place) -> list[tuple[str, Side, str]]:
             answer = await place.keyed.post("/claims", json={"code": answer.json()["code"]})
             names, token = {"game": game, "batch": made["batch_id"]}, answer.json()["token"]
         else:
-            await place.keyed.services.games.stepper.step(game, "phase", -1, None)
+            await place.keyed.services.games.stepper.step(game, "phase", THE_OPERATOR)
             answer = await place.keyed.post(f"/games/{game}/fork", json=FORK, headers=bearer)
             names = {"game": answer.json()["game_id"], "batch": answer.json()["batch_id"]}
             token = answer.json()["seats"][1]["token"]

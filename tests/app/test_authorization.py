@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from app.base.clock import now_ms
 from app.edge.auth import ANY, KEYLESS, SCOPES, Keys, hash_of, new_key
+from app.edge.auth import OPERATOR as THE_OPERATOR
 from app.edge.auth import Caller as Checked
 from app.edge.tokens import Grant, Secrets, kid_of
 from app.evaluations.schemas import VariantSpec
@@ -157,14 +158,14 @@ class World:
     async def place(self, served: Served) -> Place:
         """A new game on that service."""
         batch, game = await self._game(served)
-        await served.services.games.stepper.step(game, "phase", -1, None)
+        await served.services.games.stepper.step(game, "phase", THE_OPERATOR)
         keyed = served is self.keyed
         if not self.finished[keyed]:
             self._played[keyed], done = await self._game(served)
-            await served.services.games.stepper.step(done, "end", -1, None)
+            await served.services.games.stepper.step(done, "end", THE_OPERATOR)
             self.finished[keyed] = done
             _, open_ = await self._game(served, reveal="all")
-            await served.services.games.stepper.step(open_, "end", -1, None)
+            await served.services.games.stepper.step(open_, "end", THE_OPERATOR)
             self._forks[keyed] = {"open": open_, **await self._ahead(served)}
             await self._evaluations(served)
             await self._token(served, open_)
@@ -203,11 +204,11 @@ class World:
     async def _ahead(self, served: Served) -> dict[str, str]:
         """A fork that is over, of a game that is not."""
         _, source = await self._game(served)
-        await served.services.games.stepper.step(source, "phase", -1, None)
+        await served.services.games.stepper.step(source, "phase", THE_OPERATOR)
         wish = ForkGame.model_validate({"after": {"request": "1.1.propose_team.1"}, "drive": "manual"})
         lab = Checked("key:of the lab", SCOPES, LAB, "of the lab")
         fork = await served.services.games.fork(source, wish, lab, Sight(FULL))
-        await served.services.games.stepper.step(fork.game_id, "end", -1, None)
+        await served.services.games.stepper.step(fork.game_id, "end", THE_OPERATOR)
         return {"ahead": fork.game_id, "of_ahead": fork.batch_id}
 
     async def _evaluations(self, served: Served) -> None:

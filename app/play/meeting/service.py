@@ -22,7 +22,7 @@ from app.base.errors import AlreadyOver, InvalidRequest, NotFound
 from app.base.lifecycle import Lifecycle
 from app.base.schemas import MAX_LABELS
 from app.base.tasks import end_tasks, keep_going
-from app.edge.auth import KEYLESS, SERVER, Caller
+from app.edge.auth import KEYLESS, SERVER, Caller, Keys
 from app.edge.idempotency import RequestKey
 from app.edge.quotas import Quotas
 from app.games.access import own_seats
@@ -106,6 +106,7 @@ class Meeting:
         tokens: SeatTokens,
         feed: Feed,
         quotas: Quotas,
+        keys: Keys,
         lifecycle: Lifecycle,
     ) -> None:
         self._database = database
@@ -118,6 +119,7 @@ class Meeting:
         self._feed = feed
         self._quotas = quotas
         self._audit = Audit(database)
+        self._keys = keys
         self._lifecycle = lifecycle
         self._looking: asyncio.Task[None] | None = None
         self._forgets_at = 0
@@ -296,7 +298,8 @@ class Meeting:
 
     async def show(self, seek_id: str, caller: Caller, wait_s: float = 0.0) -> SeekView:
         """A seek of the caller's; with ``wait_s``, once it has ended, the time is up, or the service stops.
-        Asking marks the bot as present. Raises NotFound.
+        Asking marks the bot as present. Raises NotFound, and Unauthenticated as soon as the caller's
+        credential ends.
         """
         seek = await self.own(seek_id, caller)
         if seek.status == "open":
@@ -309,6 +312,7 @@ class Meeting:
                         break
                     # Hints may be lost.
                     await watch.wait(min(left_s, 2.0))
+                    self._keys.check(caller)
         return await self._view(seek, caller)
 
     async def withdraw(self, seek_id: str, caller: Caller) -> SeekView:

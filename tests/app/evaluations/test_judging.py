@@ -9,7 +9,7 @@ import httpx
 import pytest
 from sqlalchemy import func, select
 
-from app.edge.auth import SCOPES
+from app.edge.auth import OPERATOR, SCOPES
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import model_calls
@@ -162,7 +162,7 @@ async def test_a_judges_findings_need_the_readers_own_right_to_the_games(tmp_pat
         wish = {"drive": "manual", "seats": [{"agent": "scripted"}]}
         created = (await caller.post("/games", json=wish, headers=everything)).json()
         batch = created["batch_id"]
-        await caller.services.games.stepper.step(created["games"][0]["game_id"], "end", -1, None)
+        await caller.services.games.stepper.step(created["games"][0]["game_id"], "end", OPERATOR)
         for judge in (MODEL, {"kind": "rule"}):
             asked = {"dimension": "selection", "judge": judge, "batch": batch}
             made = (await caller.post("/evaluations", json=asked, headers=everything)).json()

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, update
 
+from app.edge.auth import OPERATOR
 from app.edge.auth import Caller as Checked
 from app.games.schemas import NewGames
 from app.main import Composition
 from app.store.games import ABSENT
 from app.store.rows import PlayerRow, values_of
 from app.store.tables import game_players, games
-from engine.terms import FULL, side_of
+from engine.terms import side_of
 from evaluators.ratings.fit import _Fits, _Model
 from tests.app.calling import Caller, calling
 from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown, time_is_up
@@ -44,7 +45,7 @@ async def paired(
     created = await services.games.create(wish, by=Checked("test", owner="server"))
     ids = [game.game_id for game in created.games]
     for game_id in ids:
-        await services.games.stepper.step(game_id, "end", FULL, None)
+        await services.games.stepper.step(game_id, "end", OPERATOR)
         roles = (await services.games.state(game_id)).roles
         assert roles is not None
         won = side_of(roles[0]).value

@@ -7,8 +7,9 @@ import pytest
 
 from agents.table import step
 from app.base.errors import MissingAnswer
+from app.edge.auth import ANYBODY, OPERATOR
+from app.edge.auth import Caller as Checked
 from app.games import stepping
-from engine.terms import FULL, PUBLIC, Viewer
 from tests.app.calling import WITHIN_S, Caller, Line, calling, problem, undisturbed, until, without_times
 
 SEED = 4242
@@ -103,11 +104,11 @@ async def test_steps_of_scripts_take_turns_with_those_of_other_owners(
 
 
 @pytest.mark.parametrize(
-    ("viewer", "said"),
-    [(FULL, "3.1.assassinate.2"), (PUBLIC, "the recording has no answer to a seat's question")],
+    ("who", "said"),
+    [(OPERATOR, "3.1.assassinate.2"), (ANYBODY, "the recording has no answer to a seat's question")],
 )
 async def test_only_who_sees_all_is_told_which_answer_a_recording_lacks(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, viewer: Viewer, said: str
+    database_url: str, monkeypatch: pytest.MonkeyPatch, who: Checked, said: str
 ) -> None:
     async def lacking(*_: Any, **__: Any) -> None:
         raise MissingAnswer("3.1.assassinate.2")
@@ -116,7 +117,7 @@ async def test_only_who_sees_all_is_told_which_answer_a_recording_lacks(
     async with calling(database_url) as caller:
         _, [game] = await caller.create(drive="manual")
         with pytest.raises(MissingAnswer) as told:
-            await caller.services.games.stepper.step(game, "action", viewer, None)
+            await caller.services.games.stepper.step(game, "action", who)
         assert str(told.value) == said
 
 

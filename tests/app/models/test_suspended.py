@@ -14,6 +14,7 @@ from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
 from app.base.metrics import REGISTRY
+from app.edge.auth import ANYBODY
 from app.games.schemas import NewBudget
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.main import Composition
@@ -22,7 +23,7 @@ from app.runner import local, queued
 from app.seats.remote_seat import MIN_ALLOWANCE_S
 from app.store.outages import OutageStore
 from app.store.rows import Outage
-from engine.terms import PUBLIC, Kind
+from engine.terms import Kind
 from tests.app.calling import WITHIN_S, Caller, calling, problem, until, without_times
 from tests.app.evaluations.test_judging import over
 from tests.app.evaluations.test_reports_api import figure, report_of
@@ -500,7 +501,7 @@ async def test_a_step_by_hand_that_the_account_refuses_says_so_and_can_be_repeat
         assert "quota" in json.dumps(refused.json())
         # Who does not see the game in full is not told whose model it is.
         with pytest.raises(ModelUnavailable) as told:
-            await caller.services.games.stepper.step(game, "end", PUBLIC, None)
+            await caller.services.games.stepper.step(game, "end", ANYBODY)
         assert str(told.value) == "a seat's model does not answer"
         fake.faults = ()
         stepped = await caller.post(f"/games/{game}/step", json={"until": "end"})
