@@ -430,8 +430,9 @@ def _write_figures(report: Report, directory: Path) -> list[str]:
 
         directory.mkdir(parents=True, exist_ok=True)
         for plot in plot_files(report):
-            (directory / f"{plot.name}.svg").write_text(plot.svg, "utf-8")
-            (directory / f"{plot.name}.pdf").write_bytes(plot.pdf)
+            for ending, content in (("svg", plot.svg.encode()), ("pdf", plot.pdf)):
+                with writing(directory / f"{plot.name}.{ending}") as file:
+                    file.write(content)
             names.append(plot.name)
     except ImportError:
         fail(f"--figures: plots need the extra `reports`: {install_command('reports')}")

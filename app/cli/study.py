@@ -32,9 +32,9 @@ from app.cli.study_parts import (
 from app.cli.study_running import RunResult, Shard, check_endpoints, run_study
 from app.cli.study_server import StudyServer
 from app.cli.tables import print_table
-from app.cli.terminal import clean, echo, fail, install_command, note, print_json, refuse_input
+from app.cli.terminal import clean, echo, fail, install_command, note, print_json, refuse_input, refuse_link
 from app.evaluations.study_raters import rater_key
-from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder, inside, prompt_folders
+from app.runner.study_folder import FILE, NotWritten, StudyFault, StudyFolder, prompt_folders
 from app.seats.seating import LLM
 from evaluators.study.design import Design, imbalances, unpaired
 from evaluators.study.file import Study, schema
@@ -67,7 +67,7 @@ def new_command(directory: Dir) -> None:
     """
     written = {FILE: EXAMPLE, MODELS_FILE: MODELS_EXAMPLE}
     for name in written:
-        if (directory / name).exists():
+        if (directory / name).exists() or (directory / name).is_symlink():
             fail(f"{directory / name} exists already; choose another folder")
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in written.items():
@@ -481,7 +481,7 @@ def report_command(
     folder = folder_of(directory)
     study, design = opened(folder)
     where = folder.store / "gathered"
-    target = out or _own(folder, "report.html")
+    target = out or folder.path / "report.html"
     refuse_input(target, folder.path / FILE, folder.path / "frozen.json", folder.store)
     answers = _can_answer(design, "ARE NOT ANSWERED", _AGAIN)
     try:
@@ -494,13 +494,6 @@ def report_command(
     echo(str(target))
     if not answers:
         raise typer.Exit(1)
-
-
-def _own(folder: StudyFolder, name: str) -> Path:
-    try:
-        return inside(folder.path, name)
-    except StudyFault as fault:
-        fail(str(fault))
 
 
 def _complete(folder: StudyFolder, design: Design, *, early: bool) -> None:
@@ -551,7 +544,8 @@ def pack_command(
 
     folder = folder_of(directory)
     study, design = opened(folder)
-    target = _own(folder, "pack.tar.gz") if out is None else out
+    target = out or folder.path / "pack.tar.gz"
+    refuse_link(target)
     suffix = next((end for end in (".tar.gz", ".tgz", ".zip") if target.name.endswith(end)), None)
     name = "" if suffix is None else target.name.removesuffix(suffix)
     if name in ("", ".", ".."):

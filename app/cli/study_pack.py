@@ -297,6 +297,7 @@ def pack(
     """
     part = partial_of(where)
     shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
     try:
         on_step("games")
         gather(folder, study, design, part)
@@ -428,6 +429,7 @@ def archive(where: Path, out: Path) -> None:
     """Packs a directory into one file, ``.tar.gz`` or ``.zip``, the same for the same content."""
     target = Path(os.path.realpath(out))  # of a symbolic link, the file that it leads to is replaced
     part = partial_of(target)
+    part.unlink(missing_ok=True)
     try:
         if out.name.endswith(".zip"):
             _zip(where, part)
@@ -439,7 +441,7 @@ def archive(where: Path, out: Path) -> None:
 
 
 def _zip(where: Path, out: Path) -> None:
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as packed:
+    with zipfile.ZipFile(out, "x", zipfile.ZIP_DEFLATED, compresslevel=6) as packed:
         for file in _files(where):
             entry = zipfile.ZipInfo(f"{where.name}/{file.relative_to(where)}", (1980, 1, 1, 0, 0, 0))
             entry.compress_type = zipfile.ZIP_DEFLATED
@@ -450,7 +452,7 @@ def _zip(where: Path, out: Path) -> None:
 
 def _tar(where: Path, out: Path) -> None:
     with (
-        out.open("wb") as raw,
+        out.open("xb") as raw,
         gzip.GzipFile("", "wb", 6, raw, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as packed,
     ):

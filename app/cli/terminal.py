@@ -48,6 +48,7 @@ __all__ = [
     "partial_of",
     "print_json",
     "reason",
+    "refuse_link",
     "share_bar",
     "waiting_words",
     "work_bar",
@@ -231,12 +232,13 @@ class Output:
 @contextmanager
 def writing(out: Path | None) -> Iterator[Output]:
     """Standard output, or a file that gets its name only when it is complete, so that an old file is left
-    unchanged after a failure. Ends the command if the file cannot be written.
+    unchanged after a failure. Ends the command if it cannot be written, or leaves a study by a link.
     """
     if out is None:
         yield Output(sys.stdout.buffer)
         sys.stdout.buffer.flush()
         return
+    refuse_link(out)
     try:
         # A device or a pipe cannot be replaced by a file.
         if out.exists() and not out.is_file():
@@ -301,6 +303,21 @@ def _mode(file: Path) -> int:
     return 0o666 & ~mask
 
 
+def refuse_link(out: Path) -> None:
+    """Ends the command for a file in a study's folder that is a link which leads out of it, or is behind one:
+    the folder may have come from somebody else.
+    """
+    for folder in out.absolute().parents:
+        if (folder / "study.toml").is_file():
+            # Imported here, since it takes long.
+            from app.runner.study_folder import StudyFault, inside
+
+            try:
+                inside(folder, out.absolute().relative_to(folder))
+            except StudyFault as fault:
+                fail(str(fault))
+
+
 def refuse_existing(file: Path, *, overwrite: bool) -> None:
     """Ends the command for a file that exists, unless it may be replaced."""
     if file.exists() and not overwrite:
@@ -309,8 +326,11 @@ def refuse_existing(file: Path, *, overwrite: bool) -> None:
 
 def refuse_input(out: Path | None, *inputs: str | Path | None) -> None:
     """Ends the command if ``out`` is one of the files that the command reads, by whatever name, or a folder
-    that holds one. Of a directory among the inputs, these are the files that hold games, by their endings.
+    that holds one, or leaves a study by a link. Of a directory among the inputs, these are the files that
+    hold games, by their endings.
     """
+    if out is not None:
+        refuse_link(out)
     if out is None or not (out.is_file() or out.is_dir()):
         return
     # Imported here, since most commands read no games.
@@ -327,12 +347,17 @@ def refuse_input(out: Path | None, *inputs: str | Path | None) -> None:
 
 def partial_of(folder: Path) -> Path:
     """Where a folder or an archive is written before it is whole: beside it, so that the next command for the
-    same name replaces what a killed one left. Ends the command for one without a name of its own, such as
-    ``.`` or ``/``.
+    same name replaces what a killed one left. A link of that name, which may be somebody else's, is removed.
+    Ends the command for one without a name of its own, such as ``.`` or ``/``, and for one that leaves a
+    study by a link.
     """
     if folder.name in ("", ".."):
         fail(f"{folder} cannot be made: name a folder that can, such as {folder / 'new'}")
-    return folder.with_name(f"{folder.name}.partial")
+    refuse_link(folder)
+    part = folder.with_name(f"{folder.name}.partial")
+    if part.is_symlink():
+        part.unlink()
+    return part
 
 
 def reason(fault: OSError) -> str:

@@ -62,6 +62,7 @@ def view_command(
     named: dict[str, list[str]] = {}
     try:
         shutil.rmtree(made, ignore_errors=True)
+        made.mkdir(parents=True)
         site = SiteWriter(made, title or out.resolve().name, "full" if eyes == "full" else "public")
         with byte_bar("games", sizes(sources)) as on_read:
             for game in logs_in(sources, on_read):

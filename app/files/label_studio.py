@@ -130,9 +130,13 @@ def _values(place: str, result: Sequence[Any]) -> dict[str, str]:
         if name == "comment" and isinstance(value, dict):
             text = value.get("text")
             values[name] = "\n".join(map(str, text)) if isinstance(text, list) else str(text or "")
-        elif name in _OF and isinstance(value, dict):
+        elif isinstance(name, str) and name in _OF and isinstance(value, dict):
             chosen = value.get("choices")
-            if not isinstance(chosen, list) or len(chosen) != 1 or chosen[0] not in _CHOICES[_OF[name]]:
+            if (
+                not isinstance(chosen, list)
+                or len(chosen) != 1
+                or chosen[0] not in tuple(_CHOICES[_OF[name]])
+            ):
                 known = ", ".join(_CHOICES[_OF[name]])
                 raise refuse(place, name, f"expected one of {known}, got {chosen!r}")
             if name in values:

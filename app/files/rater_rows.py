@@ -218,7 +218,7 @@ def _refuse_moved(
         )
 
 
-_WHOLE: Final = re.compile(r"(\d+)(?:[.,]0*)?")
+_WHOLE: Final = re.compile(r"(\d{1,100})(?:[.,]0*)?")
 
 
 def _text(place: str, column: str, value: Any) -> str:

@@ -10,9 +10,10 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 from app.base.errors import InvalidRequest
+from app.base.zips import DamagedZip, unpacking
 from app.files.rater_rows import ANSWERS, GUIDELINES, NOT_ASKED, Filled, RaterRow, filled, refuse
 from evaluators.report.cells import inert, plain
 
@@ -176,27 +177,31 @@ def _cells_of_xlsx(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
 
     content = io.BytesIO(path.read_bytes())
     try:
-        with ZipFile(content) as parts:
-            unpacked = sum(part.file_size for part in parts.infolist())
-            if unpacked > _UNPACKED:
-                raise InvalidRequest(
-                    f"{path}: {unpacked:,} bytes when unpacked, at most {_UNPACKED:,}: split it", ""
-                )
-            sheets = [part for part in parts.namelist() if part.startswith("xl/worksheets/")]
-            if any(b"<mergeCell " in parts.read(part) for part in sheets):
-                raise InvalidRequest(
-                    f"{path}: there are merged cells, of which one has a value: unmerge them", ""
-                )
-        book = load_workbook(content, read_only=True)
-        sheet: Any = book[_SHEET] if _SHEET in book.sheetnames else book.worksheets[0]
-        sheet.reset_dimensions()
-        for number, cells in enumerate(sheet.iter_rows(), 1):
-            if number > _ROWS:
-                raise InvalidRequest(f"{path}: more than {_ROWS:,} rows: split it", "")
-            yield number, [_value(path, number, cell) for cell in cells]
-        book.close()
-    except (BadZipFile, ParseError, IndexError, KeyError, ValueError) as fault:
-        raise InvalidRequest(f"{path}: not a workbook (.xlsx): {type(fault).__name__}", "") from None
+        with unpacking(AttributeError, IndexError, ParseError, TypeError):
+            with ZipFile(content) as parts:
+                unpacked = sum(part.file_size for part in parts.infolist())
+                if unpacked > _UNPACKED:
+                    raise InvalidRequest(
+                        f"{path}: {unpacked:,} bytes when unpacked, at most {_UNPACKED:,}: split it", ""
+                    )
+                sheets = [part for part in parts.namelist() if part.startswith("xl/worksheets/")]
+                if any(b"<mergeCell " in parts.read(part) for part in sheets):
+                    raise InvalidRequest(
+                        f"{path}: there are merged cells, of which one has a value: unmerge them", ""
+                    )
+            book = load_workbook(content, read_only=True)
+            sheet: Any = book[_SHEET] if _SHEET in book.sheetnames else book.worksheets[0]
+            sheet.reset_dimensions()
+            for number, cells in enumerate(sheet.iter_rows(), 1):
+                if number > _ROWS:
+                    raise InvalidRequest(f"{path}: more than {_ROWS:,} rows: split it", "")
+                yield number, [_value(path, number, cell) for cell in cells]
+            book.close()
+    except DamagedZip as fault:
+        raise InvalidRequest(
+            f"{path}: not a workbook (.xlsx), or damaged ({fault}): save it again, without a password",
+            "",
+        ) from None
 
 
 def _value(path: Path, row: int, cell: Any) -> Any:

@@ -19,9 +19,10 @@ What a failing disk leaves is seen by each log's hash: such a game counts as not
 
 import hashlib
 import os
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from itertools import takewhile
 from pathlib import Path
@@ -245,8 +246,7 @@ class StudyFolder:
         """
         log = self.game_file(cell, game)
         number = 1 + len(self._put_aside(cell, game))
-        aside = self.store / _DAMAGED / cell / f"{game}.{number}.ndjson"
-        aside.parent.mkdir(parents=True, exist_ok=True)
+        aside = self._place(self.store / _DAMAGED / cell / f"{game}.{number}.ndjson")
         record = log.with_suffix(".json")
         if record.exists():
             record.replace(aside.with_suffix(".json"))
@@ -281,11 +281,11 @@ class StudyFolder:
             self._put_ratings_aside(record.game)
             self.note("replaced", known_by=["game", "sha256"], game=record.game, sha256=record.sha256)
         self.write(file.with_suffix(".json").name, asdict(record), at=file.parent)
-        _put(file, log)
+        self._put(file, log)
 
     def answers(self, cell: str, game: str) -> AnswersFile:
         """The stored answers of a game's models, to be used and added to. Raises StudyFault."""
-        return _answers(self.store / "answers" / cell / f"{game}.ndjson")
+        return self._answers(self.store / "answers" / cell / f"{game}.ndjson")
 
     def unfinished_calls(self) -> Iterator[Call]:
         """The stored answers of games that are not finished: they are paid for. Raises StudyFault."""
@@ -307,13 +307,11 @@ class StudyFolder:
     def _put_ratings_aside(self, game: str) -> None:
         for kind in ("json", "ndjson"):
             for file in sorted((self.store / "raters").glob(f"*/{game}.{kind}")):
-                aside = self.store / _DAMAGED / file.parent.name / file.name
-                aside.parent.mkdir(parents=True, exist_ok=True)
-                file.replace(aside)
+                file.replace(self._place(self.store / _DAMAGED / file.parent.name / file.name))
 
     def rater_answers(self, evaluation: str, game: str) -> AnswersFile:
         """The stored answers of a judge or guesser about a game. Raises StudyFault."""
-        return _answers(self.rated_file(evaluation, game).with_suffix(".ndjson"))
+        return self._answers(self.rated_file(evaluation, game).with_suffix(".ndjson"))
 
     def unfinished_ratings(self) -> Iterator[Call]:
         """The stored answers of raters about games that they are not done with. Raises StudyFault."""
@@ -377,7 +375,7 @@ class StudyFolder:
             file = self.store / "notes.jsonl"
             known = file.read_bytes() if file.exists() else b""
             whole = known[: known.rfind(b"\n") + 1]
-            _put(file, whole + orjson.dumps({"kind": kind, **values}) + b"\n")
+            self._put(file, whole + orjson.dumps({"kind": kind, **values}) + b"\n")
 
     # --- several processes --------------------------------------------------------------------------
 
@@ -423,15 +421,52 @@ class StudyFolder:
             yield
 
     def _make_store(self) -> None:
-        """Makes the folder of games. Raises StudyFault if a part of it is a link that leads out of the study:
-        one that was handed on would have us write there.
+        """Makes the folder of games. Raises StudyFault if it has links that lead out of the study."""
+        self._refuse_links()
+        self.store.mkdir(parents=True, exist_ok=True)
+
+    def _refuse_links(self) -> None:
+        """Raises StudyFault if a part of the folder of games is a link that leads out of the study: one that
+        was handed on would have us write or read there.
         """
         if not self._without_links:
             for part in (self.store, *self.store.rglob("*")):
                 if part.is_symlink():
                     inside(self.path, part.relative_to(self.path))
             self._without_links = True
-        self.store.mkdir(parents=True, exist_ok=True)
+
+    def _place(self, file: Path) -> Path:
+        """The file, after making the directory that it is in. Raises StudyFault if it is a link that leads
+        out of the study, or is behind one.
+        """
+        inside(self.path, file.relative_to(self.path))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file
+
+    def _put(self, file: Path, data: bytes) -> None:
+        """Writes a file of the study, whole or not at all. Raises NotWritten, and StudyFault for a link.
+
+        It is written under a name that nobody can foresee, and that must be new: whoever hands a study on
+        could have put links there. What a killed process leaves under such a name is not read.
+        """
+        try:
+            part = self._place(file).with_name(f".{file.name}.{secrets.token_hex(8)}.part")
+            try:
+                with part.open("xb") as new:
+                    new.write(data)
+                part.replace(file)
+            finally:
+                part.unlink(missing_ok=True)
+        except OSError as fault:
+            raise NotWritten(str(CannotStore(file, fault))) from None
+
+    def _answers(self, file: Path) -> AnswersFile:
+        try:
+            return AnswersFile(self._place(file))
+        except InvalidAnswers as fault:
+            raise StudyFault(f"{fault}; remove the file, and its answers are asked for again") from None
+        except OSError as fault:
+            raise NotWritten(str(CannotStore(file, fault))) from None
 
     def _lock_file(self, name: str) -> IO[str]:
         # Never through a link, and never emptied before it is locked.
@@ -442,7 +477,7 @@ class StudyFolder:
 
     def write(self, name: str, values: Any, *, at: Path | None = None) -> None:
         """Writes JSON into the store, whole or not at all."""
-        _put((self.store if at is None else at) / name, orjson.dumps(values, option=_INDENTED) + b"\n")
+        self._put((self.store if at is None else at) / name, orjson.dumps(values, option=_INDENTED) + b"\n")
 
     def read(self, name: str) -> Any:
         """JSON from the store; None: there is none."""
@@ -458,8 +493,10 @@ class StudyFolder:
 
     def take(self, other: "StudyFolder") -> tuple[int, list[str]]:
         """Copies what another folder of the same study has and this one has not. Returns the number of
-        games, and the names of games that are in both and differ, of which this folder keeps its own.
+        games, and the names of games that are in both and differ, of which this folder keeps its own. Raises
+        StudyFault if the other one has links that lead out of it: somebody else's files are not copied.
         """
+        other._refuse_links()
         taken, differing = 0, []
         for cell, game in other.games():
             mine, theirs = self.game_file(cell, game), other.game_file(cell, game)
@@ -501,7 +538,7 @@ class StudyFolder:
     def _take_file(self, other: "StudyFolder", file: Path) -> None:
         """Copies a file of another folder to its place in this one; does nothing if it does not exist."""
         if file.exists():
-            _put(self._mine(other, file), file.read_bytes())
+            self._put(self._mine(other, file), file.read_bytes())
 
 
 _LOCKS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
@@ -579,29 +616,6 @@ def _same_game(aside: Path, record: GameRecord, log: bytes) -> bool:
         return aside.read_bytes().splitlines()[1:] == log.splitlines()[1:]
     unlike = {"seconds": None, "sha256": None}
     return {**asdict(before), **unlike} == {**asdict(record), **unlike}
-
-
-def _put(file: Path, data: bytes) -> None:
-    """Writes a file, whole or not at all. Raises NotWritten."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        part.replace(file)
-    except OSError as fault:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise NotWritten(str(CannotStore(file, fault))) from None
-
-
-def _answers(file: Path) -> AnswersFile:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return AnswersFile(file)
-    except InvalidAnswers as fault:
-        raise StudyFault(f"{fault}; remove the file, and its answers are asked for again") from None
-    except OSError as fault:
-        raise NotWritten(str(CannotStore(file, fault))) from None
 
 
 def _calls(file: Path) -> Iterator[Call]:

@@ -8,7 +8,6 @@ last member, ``backup.json``, says what is in the others: schema, rows, and the 
 import asyncio
 import errno
 import hashlib
-import json
 import os
 import sqlite3
 import tempfile
@@ -17,14 +16,15 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Seque
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NoReturn
 
 import asyncpg  # type: ignore[import-untyped]
-from pydantic import BaseModel, ConfigDict, ValidationError
-from sqlalchemy import Connection, inspect, text
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection, create_engine, inspect, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, timestamp
+from app.base.zips import DamagedZip, unpacking
 from app.store.db import Database
 from app.store.rows import METADATA
 from app.store.schema import migrate, revisions
@@ -282,12 +282,15 @@ def _is_stored(table: str) -> bool:
 @contextmanager
 def _opened(file: Path) -> Iterator[tuple[zipfile.ZipFile, BackupManifest]]:
     try:
-        with zipfile.ZipFile(file) as members:
-            yield members, BackupManifest.model_validate_json(members.read(_ABOUT))
-    except (zipfile.BadZipFile, KeyError, ValidationError, json.JSONDecodeError, EOFError) as fault:
-        raise CannotRestore(
-            f"{file} is no backup, or was cut off ({type(fault).__name__}): take another one"
-        ) from None
+        with unpacking(), zipfile.ZipFile(file) as members:
+            manifest = BackupManifest.model_validate_json(members.read(_ABOUT))
+    except DamagedZip as fault:
+        raise CannotRestore(f"{file} is no backup, or was cut off ({fault}): take another one") from None
+    _refuse_unknown_schema(manifest)
+    _refuse_strange_names(manifest)
+    # Opened again: what goes wrong from here on need not be a fault of the archive.
+    with zipfile.ZipFile(file) as members:
+        yield members, manifest
 
 
 def _refuse_unknown_schema(manifest: BackupManifest) -> None:
@@ -298,32 +301,76 @@ def _refuse_unknown_schema(manifest: BackupManifest) -> None:
         )
 
 
+def _refuse_strange_names(manifest: BackupManifest) -> None:
+    """Raises CannotRestore unless all tables and columns are of the backup's schema, each table with its rows
+    and its member: anybody can write a manifest, and its names become part of statements.
+    """
+    is_sqlite = manifest.database == "sqlite"
+    known = {} if is_sqlite else _schema_of(manifest.revision)
+    strange = [
+        table
+        for table, columns in manifest.columns.items()
+        if table not in known or table not in manifest.rows or not known[table].issuperset(columns)
+    ]
+    parts = {_SQLITE} if is_sqlite else {f"{table}.copy" for table in manifest.columns}
+    if strange := sorted({*strange, *(parts ^ manifest.parts.keys())}):
+        raise CannotRestore(
+            f"the backup does not fit its schema ({', '.join(strange[:5])}): somebody has altered it, or the "
+            "database held tables or columns of others; take another backup"
+        )
+
+
+def _schema_of(revision: str) -> dict[str, set[str]]:
+    """The columns of every table of ours at this revision; they are the same on SQLite and PostgreSQL."""
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        migrate(connection, revision)
+        found = _columns(connection)
+    engine.dispose()
+    return {table: set(columns) for table, columns in found.items()}
+
+
 class _Checked:
     """A member that is being read. Its last piece is refused unless the whole is what the manifest says."""
 
     def __init__(self, members: zipfile.ZipFile, name: str, part: BackupPart, meter: _Meter) -> None:
-        self._name = name
+        self._name = f"{members.filename}: {name}"
         self._part = part
         self._meter = meter
-        self._file = members.open(name)
+        with self._damage():
+            self._file = members.open(name)
 
     def __iter__(self) -> Iterator[bytes]:
         found, size = hashlib.sha256(), 0
         with self._file:
-            while data := self._file.read(_PIECE):
+            while data := self._read():
                 found.update(data)
                 size += len(data)
                 self._meter.advance(len(data))
                 yield data
         if (found.hexdigest(), size) != (self._part.sha256, self._part.bytes):
-            raise CannotRestore(f"{self._name} in the backup is damaged: take another backup")
+            self._refuse()
+
+    def _read(self) -> bytes:
+        with self._damage():
+            return self._file.read(_PIECE)
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            with unpacking():
+                yield
+        except DamagedZip:
+            self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise CannotRestore(f"{self._name} in the backup is damaged: take another backup") from None
 
 
 def read_backup(file: Path, tell: Progress) -> BackupManifest:
     """What is in a backup, after reading and checking all of it. Raises CannotRestore."""
     meter = _Meter(tell)
     with _opened(file) as (members, manifest):
-        _refuse_unknown_schema(manifest)
         meter.expected = sum(part.bytes for part in manifest.parts.values())
         for name, part in manifest.parts.items():
             for _ in _Checked(members, name, part, meter):
@@ -340,7 +387,6 @@ async def restore(database: Database, file: Path, tell: Progress, *, replace: bo
         kind = "sqlite" if database.is_sqlite else "postgresql"
         if manifest.database != kind:
             raise CannotRestore(f"this is a backup of {manifest.database}, the database is {kind}")
-        _refuse_unknown_schema(manifest)
         meter = _Meter(tell)
         meter.expected = sum(part.bytes for part in manifest.parts.values())
         if database.is_sqlite:
@@ -372,7 +418,11 @@ def _restore_sqlite(
             with _writing(target):
                 os.fsync(out.fileno())
         with closing(sqlite3.connect(part)) as copy:
-            if _sqlite_rows(copy) != manifest.rows:
+            try:
+                rows = _sqlite_rows(copy)
+            except sqlite3.DatabaseError:
+                rows = {}
+            if rows != manifest.rows:
                 raise CannotRestore("the backup has not the rows that it says it has: take another backup")
         # Again: reading a large backup takes minutes, in which somebody may have started a service there.
         with _writing(target):

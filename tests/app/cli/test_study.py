@@ -813,19 +813,43 @@ def test_a_study_gives_no_configured_endpoint_another_address(
     assert interintent("study", "plan", tmp_path / "s").exit_code == 0
 
 
+@pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize(("word", "name"), [("report", "report.html"), ("pack", "pack.tar.gz")])
 def test_what_a_study_makes_is_not_written_through_a_link_that_it_came_with(
-    tmp_path: Path, word: str, name: str
+    tmp_path: Path, word: str, name: str, named: bool
 ) -> None:
     folder = scripted(tmp_path / "s")
     mine = tmp_path / "mine"
     mine.write_text("mine")
     (folder / name).symlink_to(mine)
     assert interintent("study", "run", folder, "--yes").exit_code == 0
-    refused = interintent("study", word, folder)
+    refused = interintent("study", word, folder, *(["--out", folder / name] if named else []))
     assert refused.exit_code == 2
     assert "a link that leads out of it" in refused.stderr
     assert mine.read_text() == "mine"
+
+
+def test_a_pack_is_not_made_behind_links_under_the_names_that_it_has_until_it_is_whole(
+    tmp_path: Path,
+) -> None:
+    folder, home = scripted(tmp_path / "s"), tmp_path / "home"
+    home.mkdir()
+    (home / "file").write_text("mine")
+    (folder / "pack.partial").symlink_to(home)
+    (folder / "pack.tar.gz.partial").symlink_to(home / "file")
+    assert interintent("study", "run", folder, "--yes").exit_code == 0
+    done = interintent("study", "pack", folder)
+    assert done.exit_code == 0, done.output
+    assert [file.name for file in home.iterdir()] == ["file"]
+    assert (home / "file").read_text() == "mine"
+    assert not (folder / "pack.tar.gz").is_symlink()
+
+
+def test_an_example_is_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "study.toml").symlink_to(tmp_path / "mine")
+    assert interintent("study", "new", tmp_path / "s").exit_code != 0
+    assert not (tmp_path / "mine").exists()
 
 
 @pytest.mark.parametrize("how", ["link", "directory", "above", "absolute"])

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import typer
 from rich.table import Table
 
 from app.cli.tables import print_table
-from app.cli.terminal import clean, fail, install_command, writing
+from app.cli.terminal import clean, fail, install_command, partial_of, refuse_input, writing
 from tests import forked
 from tests.records import HERE
 
@@ -202,6 +203,19 @@ def test_a_link_is_written_through(tmp_path: Path) -> None:
         file.write(b"text")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "file").read_bytes() == b"text"
+
+
+@pytest.mark.parametrize("name", ["out.json", "there/out.json"])
+@pytest.mark.parametrize("make", [_write_half, partial_of, refuse_input])
+def test_no_link_leads_out_of_a_study(tmp_path: Path, name: str, make: Callable[[Path], object]) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "study.toml").touch()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "s" / "there").symlink_to(tmp_path / "mine")
+    (tmp_path / "s" / "out.json").symlink_to(tmp_path / "mine" / "file")
+    with pytest.raises(typer.Exit):
+        make(tmp_path / "s" / name)
+    assert not list((tmp_path / "mine").iterdir())
 
 
 @pytest.fixture(scope="module")

@@ -5,12 +5,13 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZipFile
 
 import pytest
 from openpyxl import Workbook, load_workbook
@@ -20,6 +21,7 @@ from app.files import rater_sheets
 from app.files.label_studio import CONFIG, label_studio_tasks, read_label_studio
 from app.files.rater_rows import NOT_ASKED, Filled, RaterRow, rater_rows
 from app.files.rater_sheets import csv_sheet, read_csv, read_xlsx, xlsx_sheet
+from tests.app.altering import altered
 from tests.evaluators.talk import by_hand, chose, scripted
 
 HOSTILE = "=HYPERLINK(\"http://x\")\n“so”, he said;\t'quoted' 🜁 \u2028 -1 @me"
@@ -308,6 +310,37 @@ def test_a_broken_workbook_is_refused(tmp_path: Path) -> None:
         list(read_xlsx(path, "ann", "human", []))
 
 
+@pytest.mark.parametrize("packing", [ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA])
+def test_a_damaged_workbook_is_refused_in_a_sentence(tmp_path: Path, packing: int) -> None:
+    path, made = tmp_path / "sheet.xlsx", io.BytesIO()
+    with ZipFile(io.BytesIO(xlsx_sheet(ROWS, "ann"))) as plain, ZipFile(made, "w", packing) as packed:
+        for name in plain.namelist():
+            packed.writestr(name, plain.read(name))
+    refused: Counter[bool] = Counter()
+    for content in altered(made.getvalue(), 300):
+        path.write_bytes(content)
+        try:
+            list(read_xlsx(path, None, "human", []))
+        except InvalidRequest as fault:
+            refused[str(fault).startswith(f"{path}: ")] += 1
+    assert refused[True] > 100
+    assert not refused[False]
+
+
+def test_an_encrypted_workbook_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "sheet.xlsx"
+    # The flag of each member in the directory at the end.
+    path.write_bytes(re.sub(rb"(PK\x01\x02.{4}).", b"\\1\x01", xlsx_sheet(ROWS, "ann"), flags=re.DOTALL))
+    with pytest.raises(InvalidRequest, match="save it again, without a password"):
+        list(read_xlsx(path, None, "human", []))
+
+
+def test_a_number_of_thousands_of_digits_is_no_score(tmp_path: Path) -> None:
+    path = fill_csv(tmp_path / "sheet.csv", csv_sheet(ROWS, "ann"), {KEY: {"think": "9" * 5000}})
+    with pytest.raises(InvalidRequest, match="row 2, think: expected a score"):
+        list(read_csv(path, None, "human", []))
+
+
 def test_merged_cells_are_refused(tmp_path: Path) -> None:
     path = fill_xlsx(tmp_path / "sheet.xlsx", xlsx_sheet(ROWS, "ann"), {KEY: {"reasonable": 1}})
     book = load_workbook(path)
@@ -348,6 +381,8 @@ def test_a_comment_without_a_judgement_is_told(tmp_path: Path) -> None:
         (lambda tasks: _answered(tasks, "think", ["4 nearly", "5 fully"]), "task 1, think: expected one of"),
         (lambda tasks: _answered(tasks, "mood", ["good"]), "task 1, mood: no such question"),
         (lambda tasks: _answered(tasks, "think", ["great"]), "task 1, think: expected one of"),
+        (lambda tasks: _answered(tasks, "think", [{}]), "task 1, think: expected one of"),
+        (lambda tasks: _answered(tasks, ["think"], ["4 nearly"]), "task 1, ['think']: no such question"),
     ],
 )
 def test_a_wrong_export_of_label_studio_is_refused(tmp_path: Path, change: Any, told: str) -> None:
@@ -359,7 +394,7 @@ def test_a_wrong_export_of_label_studio_is_refused(tmp_path: Path, change: Any, 
     assert told in str(refused.value), refused.value
 
 
-def _answered(tasks: Any, name: str, choices: list[str]) -> Any:
+def _answered(tasks: Any, name: Any, choices: list[Any]) -> Any:
     tasks[0]["annotations"][0]["result"] = [{"from_name": name, "value": {"choices": choices}}]
     return tasks
 

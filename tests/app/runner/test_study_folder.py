@@ -1,11 +1,13 @@
 """A study's folder that several processes share."""
 
+import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from app.runner.study_folder import StudyFault, StudyFolder
+from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
 
 
 def test_notes_that_are_written_at_the_same_time_are_all_there_and_each_once(tmp_path: Path) -> None:
@@ -81,3 +83,51 @@ def test_a_lock_inside_the_folder_is_no_link_either(tmp_path: Path) -> None:
     with pytest.raises(StudyFault, match="cannot be locked"), folder.locked():
         pass
     assert (tmp_path / "study.toml").read_text() == "mine"
+
+
+def test_no_link_waits_where_a_file_is_written(tmp_path: Path) -> None:
+    mine, folder = tmp_path / "mine", StudyFolder(tmp_path / "s")
+    mine.write_text("mine")
+    folder.store.mkdir(parents=True)
+    for name in ("frozen.json", f".frozen.json.{os.getpid()}.part"):
+        (folder.path / name).symlink_to(mine)
+    with pytest.raises(StudyFault, match="a link that leads out of"):
+        folder.write("frozen.json", {}, at=folder.path)
+    (folder.path / "frozen.json").unlink()
+    folder.write("frozen.json", {}, at=folder.path)
+    assert mine.read_text() == "mine"
+    assert not (folder.path / "frozen.json").is_symlink()
+    assert len(list(folder.path.iterdir())) == 3, "nothing is left of the writing"
+
+
+WRITES: dict[str, Callable[[StudyFolder], object]] = {
+    "trials": lambda folder: folder.write("m.json", {}, at=folder.store / "trials"),
+    "games": lambda folder: folder.keep(GameRecord("g", "c", 1, 0, 1, None, []), b"{}\n"),
+    "answers": lambda folder: folder.answers("c", "g"),
+    "raters": lambda folder: folder.rater_answers("r", "g"),
+    "damaged": lambda folder: folder.put_aside("c", "played"),
+}
+"""By a directory of the store, what writes there."""
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_whatever_writes_writes_through_no_link(tmp_path: Path, name: str) -> None:
+    folder, home = StudyFolder(tmp_path / "s"), tmp_path / "home"
+    home.mkdir()
+    folder.keep(GameRecord("played", "c", 1, 0, 1, None, []), b"{}\n")
+    if name == "games":
+        (folder.store / "games").rename(tmp_path / "games")
+    (folder.store / name).symlink_to(home)
+    with pytest.raises(StudyFault, match="a link that leads out of"):
+        WRITES[name](folder)
+    assert not list(home.iterdir())
+
+
+def test_nothing_is_taken_from_behind_the_links_of_another_folder(tmp_path: Path) -> None:
+    mine, other, secret = StudyFolder(tmp_path / "mine"), StudyFolder(tmp_path / "other"), tmp_path / "key"
+    secret.write_text("secret")
+    (other.store / "answers" / "c").mkdir(parents=True)
+    (other.store / "answers" / "c" / "g.ndjson").symlink_to(secret)
+    with pytest.raises(StudyFault, match="a link that leads out of"):
+        mine.take(other)
+    assert not mine.store.exists()

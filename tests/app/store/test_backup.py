@@ -1,10 +1,13 @@
 """A backup holds what was committed when it began, and games go on from it."""
 
 import asyncio
+import hashlib
+import json
 import os
 import resource
 import sqlite3
 import zipfile
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -19,10 +22,11 @@ from app.cli.study_pack import archive
 from app.instruments.fake_model import read_fault
 from app.models import health
 from app.store.audit import Audit
-from app.store.backup import CannotRestore, restore
+from app.store.backup import CannotRestore, read_backup, restore
 from app.store.db import Database
 from app.store.schema import newest, revisions
 from app.store.tables import owner_spending
+from tests.app.altering import altered
 from tests.app.calling import WITHIN_S, Caller, calling, until
 from tests.app.games.test_deleting import everything
 from tests.app.modelling import DIRECT, calling_with, faking
@@ -327,6 +331,60 @@ async def test_what_is_no_whole_backup_changes_nothing(
     for check in ([], ["--check"]):
         said = await refused("restore", file, *check, "--database-url", other_url)
         assert "this release does not know" in said
+
+
+async def test_whatever_bytes_of_a_backup_are_altered_it_is_refused_in_a_sentence(
+    database_url: str, other_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "games.zip"
+    await typed("migrate", "--database-url", database_url)
+    await typed("backup", file, "--database-url", database_url)
+    refused: Counter[bool] = Counter()
+    for content in altered(file.read_bytes(), 400):
+        file.write_bytes(content)
+        try:
+            read_backup(file, lambda *_: None)
+        except CannotRestore as fault:
+            refused["take another" in str(fault) or "this release does not know" in str(fault)] += 1
+            if refused[True] < 20:
+                with pytest.raises(CannotRestore):
+                    await restored(file, other_url)
+    assert refused[True] > 200
+    assert not refused[False]
+
+
+async def restored(file: Path, url: str) -> None:
+    database = Database(local_settings(url))
+    try:
+        await restore(database, file, lambda *_: None, replace=False)
+    finally:
+        await database.stop()
+
+
+@pytest.mark.parametrize("column", [None, 'id" int, x"'])
+async def test_names_in_a_backup_that_its_schema_does_not_have_become_no_statement(
+    database_url: str, other_url: str, tmp_path: Path, column: str | None
+) -> None:
+    whole, file = tmp_path / "whole.zip", tmp_path / "games.zip"
+    await typed("migrate", "--database-url", database_url)
+    await typed("backup", whole, "--database-url", database_url)
+    name = "games" if column else 'games" CASCADE; CREATE TABLE stranger (x int); --'
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(file, "w") as new:
+        about = json.loads(old.read("backup.json"))
+        for member in old.namelist()[:-1]:
+            new.writestr(member, old.read(member))
+        about["columns"] = {name: [column] if column else [], **about["columns"]}
+        if column:
+            about["columns"][name] = [column]
+        else:
+            about["rows"][name] = 0
+            about["parts"][f"{name}.copy"] = {"sha256": hashlib.sha256(b"").hexdigest(), "bytes": 0}
+            new.writestr(f"{name}.copy", b"")
+        new.writestr("backup.json", json.dumps(about))
+    for check in ([], ["--check"]):
+        said = await refused("restore", file, *check, "--database-url", other_url)
+        assert "does not fit its schema" in said
+        assert "take another backup" in said
 
 
 async def test_a_backup_of_an_earlier_schema_is_migrated(
