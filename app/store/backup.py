@@ -237,9 +237,16 @@ async def _back_up_postgres(database: Database, members: zipfile.ZipFile, meter:
     )
     # One transaction from the first look on.
     async with engine.connect() as connection:
-        tables = await connection.run_sync(_columns)
         driver = await _driver(connection)
         revision = await driver.fetchval("SELECT version_num FROM alembic_version")
+        tables = await connection.run_sync(_columns)
+        if revision in {known.name for known in revisions()}:  # else the schema is a newer program's
+            known = _schema_of(revision)
+            tables = {
+                table: [column for column in columns if column in known[table]]
+                for table, columns in tables.items()
+                if table in known
+            }
         # Else COPY rounds where the database is set so.
         await driver.execute("SET LOCAL extra_float_digits = 1")
         for table in tables:
@@ -264,7 +271,7 @@ async def _driver(connection: AsyncConnection) -> Any:
 
 
 def _columns(connection: Connection) -> dict[str, list[str]]:
-    """The columns of every table of ours, those first that others refer to."""
+    """The columns of every table but the queue's, those first that others refer to."""
     look = inspect(connection)
     found = [name for name in look.get_table_names() if _is_stored(name)]
     order = [table.name for table in METADATA.sorted_tables]
@@ -315,8 +322,8 @@ def _refuse_strange_names(manifest: BackupManifest) -> None:
     parts = {_SQLITE} if is_sqlite else {f"{table}.copy" for table in manifest.columns}
     if strange := sorted({*strange, *(parts ^ manifest.parts.keys())}):
         raise CannotRestore(
-            f"the backup does not fit its schema ({', '.join(strange[:5])}): somebody has altered it, or the "
-            "database held tables or columns of others; take another backup"
+            f"the backup does not fit its schema ({', '.join(strange[:5])}): somebody has altered it, or an "
+            "earlier version took tables of others along; take another backup"
         )
 
 

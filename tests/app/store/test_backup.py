@@ -387,6 +387,21 @@ async def test_names_in_a_backup_that_its_schema_does_not_have_become_no_stateme
         assert "take another backup" in said
 
 
+async def test_tables_and_columns_of_others_hinder_no_restoring(
+    database_url: str, other_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "games.zip"
+    await typed("migrate", "--database-url", database_url)
+    database = Database(local_settings(database_url))
+    async with database.write_engine.begin() as connection:
+        await connection.execute(sa.text("CREATE TABLE theirs (x int)"))
+        await connection.execute(sa.text("ALTER TABLE games ADD COLUMN mine int"))
+    await database.stop()
+    await typed("backup", file, "--database-url", database_url)
+    await typed("restore", file, "--check", "--database-url", other_url)
+    await typed("restore", file, "--database-url", other_url)
+
+
 async def test_a_backup_of_an_earlier_schema_is_migrated(
     database_url: str, other_url: str, tmp_path: Path
 ) -> None:
