@@ -107,6 +107,8 @@ class Caller:
     """
     key_id: str | None = None
     """The id of a key in the database; None for other credentials."""
+    expires_at: int | None = None
+    """When that key expires, in ms since 1970; None: never, and for other credentials."""
     grant: Grant | None = None
     """What a token grants: no scopes, but one viewer of one game or batch. None for other credentials."""
     row: GameRow | None = field(default=None, compare=False, repr=False)
@@ -309,7 +311,7 @@ class Keys:
         hour = now - now % HOUR_MS
         if key.used_at is None or key.used_at < hour:
             self._used[key.key_id] = hour
-        return Caller(f"{KEY}{key.key_id}", _scopes(key), owner_of(key), key.key_id)
+        return Caller(f"{KEY}{key.key_id}", _scopes(key), owner_of(key), key.key_id, key.expires_at)
 
     async def _by_token(self, token: str) -> Caller:
         assert self._secrets is not None

@@ -359,9 +359,9 @@ class Seats:
         self._feed.hint(held_name(game_id, seat))
 
     async def holds(self, game_id: str, seat: Seat, arrival: Arrival) -> bool:
-        """Whether this connection still holds the seat."""
+        """Whether this connection, which has held the seat, still does: no other one holds it."""
         holders = await self._inbox.holders([(game_id, seat)])
-        return holders.get((game_id, seat)) == arrival.conn
+        return holders.get((game_id, seat), arrival.conn) == arrival.conn
 
 
 def _kind_of(request_id: str, seat: Seat) -> Kind:

@@ -19,8 +19,18 @@ from app.store.games import OPEN, GameStore, laid_of
 from app.store.log import LogReader
 from app.store.rows import METADATA, Damaged, GameRow, has_form, is_whole, row_name
 from app.store.schema import BY_HAND, ChangedByHand, UnknownSchema
+from app.store.seeks import LOBBY
 from app.store.sqlite import faults_of_file, is_damage, sqlite_file
-from app.store.tables import batches, evaluations, events, games, model_calls, model_spending, open_games
+from app.store.tables import (
+    batches,
+    evaluations,
+    events,
+    games,
+    holders,
+    model_calls,
+    model_spending,
+    open_games,
+)
 from engine.errors import UNREADABLE, CorruptLog
 from engine.events import Event, GameCancelled, GameCreated, GameEnded
 from engine.state import fold
@@ -326,6 +336,8 @@ async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseF
             alone.append(~select(c.evaluation_id).where(c.evaluation_id == column).exists())
         if table is open_games:  # the others have not become games
             alone.append(open_games.c.status == "begun")
+        if table is holders:  # of a game, or of a bot's own socket
+            alone.append(~column.startswith(LOBBY, autoescape=True))
         query = select(column, func.count()).where(*alone).group_by(column).order_by(column)
         rows = await database.rows(query)
         found: Mapping[str, int] = {one: count for one, count in rows if has_form("game_id", one)}

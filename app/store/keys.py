@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import Table, delete, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import Update
 
 from app.store.db import Database
 from app.store.rows import ApiKey, Damaged, TokenSecret, is_readable, is_whole, typed_row, values_of
@@ -22,6 +23,9 @@ PROJECT: Final = "project:"
 
 SEES_ALL: Final = "export:full:any"
 """The scope with which a key reads everybody's games in full."""
+
+PLAYS: Final = frozenset({"bots:play", "bots:play:any"})
+"""The scopes with which a key seeks games."""
 
 
 class KeyStore:
@@ -72,8 +76,8 @@ class KeyStore:
         await self._database.writer.execute(insert(api_keys).values(values_of(key)))
 
     async def change(self, key_id: str, scopes: Sequence[str]) -> bool:
-        """Changes a key's scopes, and remembers when it loses ``SEES_ALL``. False if there is no key with
-        this id.
+        """Changes a key's scopes, and remembers when it loses ``SEES_ALL``. Without ``bots:play`` its seeks
+        are left, until it has that again. False if there is no key with this id.
         """
         this = api_keys.c.key_id == key_id
         at = self._database.writer.stamp()
@@ -87,14 +91,20 @@ class KeyStore:
             if SEES_ALL not in scopes and (isinstance(before[0], Damaged) or SEES_ALL in before[0]):
                 changed["saw_all_until"] = at
             await connection.execute(update(api_keys).where(this).values(changed))
+            if PLAYS.isdisjoint(scopes):
+                await connection.execute(_waiting(seeks, key_id).values(seen_at=0))
+            else:
+                await connection.execute(
+                    _waiting(seeks, key_id).where(seeks.c.seen_at == 0).values(seen_at=1)
+                )
             return True
 
         return await self._database.writer.run(work)
 
     async def revoke(self, key_id: str, at: int, *, compromised: bool = False) -> bool:
-        """Revokes a key. ``compromised``: with every token that came from it, and with what it has waiting
-        for players, also if the key was revoked before. False if there is no key with this id, or nothing to
-        revoke.
+        """Revokes a key, and leaves its seeks. ``compromised``: with every token that came from it, and with
+        what it has waiting for players, also if the key was revoked before. False if there is no key with
+        this id, or nothing to revoke.
         """
         state = api_keys.c.compromised_at if compromised else api_keys.c.revoked_at
         values = {"revoked_at": func.coalesce(api_keys.c.revoked_at, at)}
@@ -107,12 +117,11 @@ class KeyStore:
         async def work(connection: AsyncConnection) -> bool:
             revoked = await connection.execute(revoke)
             if revoked.rowcount and compromised:
-                for table, withdrawn in (
-                    (seeks, {"status": "withdrawn", "closed_at": at}),
-                    (open_games, {"status": "withdrawn"}),
-                ):
-                    waits = (table.c.caller == f"{KEY}{key_id}", table.c.status == "open")
-                    await connection.execute(update(table).where(*waits).values(withdrawn))
+                withdrawn = {"status": "withdrawn"}
+                await connection.execute(_waiting(seeks, key_id).values({**withdrawn, "closed_at": at}))
+                await connection.execute(_waiting(open_games, key_id).values(withdrawn))
+            elif revoked.rowcount:
+                await connection.execute(_waiting(seeks, key_id).values(seen_at=0))
             return bool(revoked.rowcount)
 
         return await self._database.writer.run(work)
@@ -185,3 +194,8 @@ class KeyStore:
         at = self._database.writer.stamp()
         await connection.execute(update(tokens).where(*replaced).values(revoked_at=at))
         return int(epochs[str(seat)])
+
+
+def _waiting(table: Table, key_id: str) -> Update:
+    """Changes what this key has waiting for players."""
+    return update(table).where(table.c.caller == f"{KEY}{key_id}", table.c.status == "open")

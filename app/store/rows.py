@@ -702,7 +702,10 @@ class SeekRow:
     starts_by: Annotated[int, ColumnSpec(BigInteger())]
     """When it is paired with those who are there, or ends; ms."""
     seen_at: Moment
-    """When its bot was last known to be there: nobody is paired with a bot that is away."""
+    """When its bot was last known to be there: nobody is paired with a bot that is away. 0: the seek is left,
+    since the key that sent it was revoked or may not seek any more. Then another credential of its owner has
+    to say that the bot is there.
+    """
     status: Literal["open", "paired", "withdrawn", "expired"]
     closed_at: Moment | None = None
     game_id: Id | None = None

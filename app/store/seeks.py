@@ -8,8 +8,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.dml import Update
 
 from app.store.db import Conflict, Database
 from app.store.games import OPEN
@@ -25,12 +26,15 @@ from app.store.rows import (
     typed_row,
     values_of,
 )
-from app.store.tables import game_players, games, open_games, seeks
+from app.store.tables import game_players, games, holders, open_games, seeks
 
-__all__ = ["OPEN_GAME", "Paired", "Pool", "SeatPlayed", "SeekStore"]
+__all__ = ["LOBBY", "OPEN_GAME", "Paired", "Pool", "SeatPlayed", "SeekStore"]
 
 OPEN_GAME: Final = "open:"
 """With the id of a game with open seats, the name of the pool in which those wait that have claimed one."""
+
+LOBBY: Final = "l_"
+"""What the name begins with under which a bot's own socket is held in ``holders``, in place of a game."""
 
 _LOCK: Final = text("SELECT pg_advisory_xact_lock(:key)").bindparams(bindparam("key", type_=BigInteger))
 
@@ -90,14 +94,14 @@ class SeekStore:
 
     async def add(self, connection: AsyncConnection, seek: SeekRow) -> SeekRow:
         """Stores a seek in the caller's transaction, which holds the pool's lock. If the bot waits there
-        already, that seek is returned instead, as seen now.
+        already, that seek is returned instead, as in ``seen``.
         """
         mine = (_s.owner == seek.owner, _s.bot == seek.bot, _s.pool == seek.pool, _OPEN)
         row = (await connection.execute(select(seeks).where(*mine))).mappings().first()
         if row is None:
             await connection.execute(insert(seeks), [values_of(seek)])
             return seek
-        await connection.execute(update(seeks).where(*mine).values(seen_at=seek.seen_at))
+        await connection.execute(_seen(seek.owner, seek.bot, seek.caller, seek.seen_at))
         return read_row(SeekRow, row)
 
     async def seek(self, seek_id: str) -> SeekRow | None:
@@ -188,22 +192,16 @@ class SeekStore:
         withdrawn = update(seeks).where(_s.seek_id == seek_id, _OPEN)
         return await self._database.writer.execute(withdrawn.values(status="withdrawn", closed_at=at)) == 1
 
-    async def seen(self, bots: Iterable[tuple[str, str]], at: int) -> None:
-        """Notes that these bots, each an owner and a name, are there."""
-        known = sorted(bots)
-        if not known:
-            return
-
-        async def work(connection: AsyncConnection) -> None:
-            for owner, bot in known:
-                await connection.execute(
-                    update(seeks).where(_OPEN, _s.owner == owner, _s.bot == bot).values(seen_at=at)
-                )
-
-        await self._database.writer.run(work)
+    async def seen(self, owner: str, bot: str, caller: str, at: int) -> None:
+        """Notes that a bot was there at this moment, as this caller says. A caller whose own seeks were left
+        (see ``SeekRow.seen_at``) says it of others' alone.
+        """
+        await self._database.writer.execute(_seen(owner, bot, caller, at))
 
     async def forget(self, before: int) -> None:
-        """Deletes seeks that ended without a game, and games that never began, from before this moment."""
+        """Deletes seeks that ended without a game, games that never began, and who held the sockets of bots,
+        from before this moment. A socket that is open that long stays so: nobody else holds it.
+        """
 
         async def work(connection: AsyncConnection) -> None:
             await connection.execute(
@@ -212,6 +210,8 @@ class SeekStore:
             await connection.execute(
                 delete(open_games).where(_o.status.in_(("withdrawn", "expired")), _o.starts_by < before)
             )
+            lobbies = holders.c.game_id.startswith(LOBBY, autoescape=True)
+            await connection.execute(delete(holders).where(lobbies, holders.c.at < before))
 
         await self._database.writer.run(work)
 
@@ -266,6 +266,12 @@ class SeekStore:
         query = select(game_players).where(_p.game_id == game_id).order_by(_p.seat)
         rows = await self._database.mappings(query)
         return [typed_row(PlayerRow, row) for row in rows if is_readable(game_players, row)]
+
+
+def _seen(owner: str, bot: str, caller: str, at: int) -> Update:
+    # A process may take a key for valid for a moment after its end.
+    knows = or_(_s.seen_at > 0, _s.caller != caller)
+    return update(seeks).where(_OPEN, _s.owner == owner, _s.bot == bot, knows).values(seen_at=at)
 
 
 def _split(rows: Iterable[Sequence[Any]]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:

@@ -34,31 +34,36 @@ def match(
     """Decides about the open seeks of one pool, oldest first; ``seats``: how many a full game has.
 
     A full game begins at once. When one seek's time is up, a game begins with all seeks that are there, if
-    each of them accepts so few players; otherwise the seeks whose time is up end. ``one_per_owner``: of each
-    owner's seeks only the oldest can be in the game. ``due``: the time is up for all of them.
+    each of them accepts so few players; otherwise the seeks whose time is up end. So without a game none of
+    those is left. ``one_per_owner``: of each owner's seeks one can be in the game, and the others wait for
+    the next. ``due``: the time is up for all of them.
     """
+    late = {seek.seek_id for seek in waiting if due or seek.starts_by <= now}
+
+    def players(seeks: Sequence[SeekRow]) -> list[SeekRow]:
+        """Those of these seeks that get a seat: of an owner the oldest whose time is up, else the oldest."""
+        if not one_per_owner:
+            return list(seeks)
+        by_need = sorted(seeks, key=lambda seek: seek.seek_id not in late)
+        first = {seek.owner: seek for seek in reversed(by_need)}
+        return [seek for seek in seeks if first[seek.owner] is seek]
+
     there = [seek for seek in waiting if is_there(seek, now)]
-    # Of one owner, the later ones wait for the next game.
-    first = {seek.owner: seek for seek in reversed(there)}
-    present = [seek for seek in there if not one_per_owner or first[seek.owner] is seek]
+    present = players(there)
     if seats and len(present) >= seats:
         return Match(tuple(present[:seats]), ())
-    later = {seek.seek_id for seek in there} - {seek.seek_id for seek in present}
-    late = [seek for seek in waiting if (due or seek.starts_by <= now) and seek.seek_id not in later]
-    if not late:
-        return Match((), ())
-    content = _content(present)
-    if not any(due or seek.starts_by <= now for seek in content):
-        return Match((), tuple(late))
-    gone = {seek.seek_id for seek in content}
-    return Match(tuple(content), tuple(seek for seek in late if seek.seek_id not in gone))
+    content = _content(there, one_per_owner=one_per_owner)
+    accepting = {seek.seek_id for seek in content}
+    expired = tuple(seek for seek in waiting if seek.seek_id in late - accepting)
+    return Match(tuple(players(content)) if late & accepting else (), expired)
 
 
-def _content(present: Sequence[SeekRow]) -> list[SeekRow]:
+def _content(there: Sequence[SeekRow], *, one_per_owner: bool) -> list[SeekRow]:
     """The largest group of these seeks that accept a game with only themselves."""
-    content = list(present)
+    content = list(there)
     while True:
-        left = [seek for seek in content if _at_least(seek) <= len(content)]
+        company = len({seek.owner for seek in content}) if one_per_owner else len(content)
+        left = [seek for seek in content if _at_least(seek) <= company]
         if len(left) == len(content):
             return content
         content = left

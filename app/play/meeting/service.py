@@ -51,10 +51,11 @@ from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
 from app.store.games import ABSENT, OPEN, GameStore, new_id
 from app.store.rows import GameRow, OpenGameRow, SeekRow, left_out_if_damaged, reading, whole
-from app.store.seeks import OPEN_GAME, Paired, SeekStore
+from app.store.seeks import LOBBY, OPEN_GAME, Paired, SeekStore
 from app.stream.feed import Feed
 from engine.errors import AvalonError
 from engine.terms import Kind
+from evaluators.ratings.games import INVALID
 
 __all__ = ["Meeting", "lobby_name"]
 
@@ -89,7 +90,7 @@ _LABEL: Final = "meeting"
 
 def lobby_name(owner: str, bot: str) -> str:
     """The name of hints to a bot that one of its seeks has changed."""
-    return f"l_{hashlib.sha256(f'{owner}/{bot}'.encode()).hexdigest()[:32]}"
+    return f"{LOBBY}{hashlib.sha256(f'{owner}/{bot}'.encode()).hexdigest()[:32]}"
 
 
 class Meeting:
@@ -143,10 +144,7 @@ class Meeting:
         terms = {"rated": new.rated, "at_least": new.at_least}
         if new.rated:
             await self._needs_checked_bot(new, caller)
-        if new.at_least > new.players:
-            raise InvalidRequest(
-                f"a game of {new.players} players has no {new.at_least} seekers", "/at_least"
-            )
+        _check_company(new, new.players)
         pool = f"{new.profile}/{new.players}/{new.pace}/{'rated' if new.rated else 'casual'}"
         return await self._add(new.bot, new.version, pool, terms, new.wait_s, key, caller)
 
@@ -217,6 +215,7 @@ class Meeting:
                 "/rematch_of",
                 "not_paired",
             )
+        _check_company(new, len(players))
         terms = {"rated": False, "at_least": max(new.at_least, min(2, len(players)))}
         pool = f"{_REMATCH}{game_id}"
         return await self._add(new.bot, new.version, pool, terms, new.wait_s, key, caller)
@@ -247,7 +246,7 @@ class Meeting:
             terms=terms,
             created_at=at,
             starts_by=at + wait_s * 1000,
-            seen_at=at,
+            seen_at=_seen_at(caller, at),
             status="open",
         )
 
@@ -303,7 +302,7 @@ class Meeting:
         """
         seek = await self.own(seek_id, caller)
         if seek.status == "open":
-            await self._store.seen([(seek.owner, seek.bot)], now_ms())
+            await self.seen(caller, seek.bot)
             ends = time.monotonic() + wait_s
             with self._feed.watch(lobby_name(seek.owner, seek.bot)) as watch:
                 while (seek := await self.own(seek_id, caller)).status == "open":
@@ -371,9 +370,9 @@ class Meeting:
         """A seek as it is now; None: its game was deleted, and the seek with it."""
         return await self._store.seek(seek_id)
 
-    async def seen(self, owner: str, bot: str) -> None:
-        """Notes that a bot is there."""
-        await self._store.seen([(owner, bot)], now_ms())
+    async def seen(self, caller: Caller, bot: str) -> None:
+        """Notes that the caller's bot is there."""
+        await self._store.seen(caller.owner, bot, caller.name, _seen_at(caller, now_ms()))
 
     def _started(self, seek_id: str, seat: int, game: GameRow, caller: Caller) -> GameStarted:
         return GameStarted(
@@ -394,7 +393,6 @@ class Meeting:
                 has_seat = seek.seat in own_seats(game, caller.owner)
             if has_seat:
                 started = self._started(seek.seek_id, seek.seat, game, caller)
-        over = game is not None and game.status not in OPEN
         return SeekView(
             seek_id=seek.seek_id,
             status=seek.status,
@@ -407,7 +405,7 @@ class Meeting:
             game=started,
             game_id=seek.game_id,
             game_status=None if game is None else game.status,
-            unrated=game.unrated if game is not None and over else None,
+            unrated=None if game is None else _why_unrated(game),
         )
 
     # --- games with open seats --------------------------------------------------------------
@@ -694,6 +692,28 @@ class Meeting:
 def _fewest(pool: str) -> int:
     """With how many seeks a game of this pool may be full."""
     return 1 if pool.startswith((OPEN_GAME, _REMATCH)) else int(pool.split("/")[1])
+
+
+def _check_company(new: NewSeek, players: int) -> None:
+    """Raises InvalidRequest if so many cannot come together."""
+    if new.at_least > players:
+        raise InvalidRequest(f"a game of {players} players has no {new.at_least} seekers", "/at_least")
+
+
+def _seen_at(caller: Caller, now: int) -> int:
+    """The moment at which a bot counts as seen that is there now: it is away once its key has expired."""
+    return now if caller.expires_at is None else min(now, caller.expires_at - AWAY_MS - 1)
+
+
+def _why_unrated(game: GameRow) -> str | None:
+    """Why a game is not rated whose players sought a rated one; None: it is, it is not over, or they did not
+    seek that.
+    """
+    if game.status in OPEN or not (game.rated or game.unrated):
+        return None
+    if game.invalid is not None:
+        return INVALID
+    return {"cancelled": "the game was cancelled", "failed": "the game failed"}.get(game.status, game.unrated)
 
 
 def _same(one: SeekRow, other: SeekRow) -> bool:

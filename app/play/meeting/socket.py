@@ -101,7 +101,7 @@ class LobbyConnection(SocketTalk):
             if not await self._lobby.seats.holds(self._name, _SEAT, self._holder):
                 raise Closing(Code.REPLACED, "a newer connection of this bot has taken over")
             if is_new or time.monotonic() >= beat_at:
-                await self._meeting.seen(caller.owner, self._bot)
+                await self._meeting.seen(caller, self._bot)
             if is_new:
                 await self._tell_all(caller)
                 is_new = False

@@ -17,11 +17,13 @@ from app.store.tables import open_games, seeks
 Answer = dict[str, Any]
 
 
-async def owner(services: Composition, *scopes: str, project: str | None = None) -> dict[str, str]:
+async def owner(
+    services: Composition, *scopes: str, project: str | None = None, expires_at: int | None = None
+) -> dict[str, str]:
     """The header of a new key; ``bots:play`` unless other scopes are named."""
     key, key_id = new_key(), new_id("k")
     named = scopes or ("bots:play",)
-    row = ApiKey(key_id, "seeker", hash_of(key), named, now_ms(), project=project)
+    row = ApiKey(key_id, "seeker", hash_of(key), named, now_ms(), project=project, expires_at=expires_at)
     await KeyStore(services.database).add(row)
     return {"authorization": f"Bearer {key}"}
 

@@ -7,8 +7,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import insert, select
+from websockets import ConnectionClosed
 
+from app.base.clock import now_ms
 from app.play.meeting import socket as socket_module
+from app.store.tables import holders
+from tests.app.cli.test_doctor import doctor
 from tests.app.play.meeting.seekers import owner, seek
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.watcher import Watcher, watching
@@ -95,6 +100,35 @@ async def test_a_newer_connection_of_the_same_bot_takes_over(served: Served) -> 
             await identified(other, "fox")
             await second.connection.send(json.dumps({"t": "ping", "id": "p"}))
             assert (await frame_of(second, "ack"))["re"] == "p"
+
+
+async def test_the_socket_of_a_bot_is_no_orphan_and_stays_open_when_its_row_is_forgotten(
+    served: Served, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_module, "LOBBY_BEAT_S", 0.2)
+    database = served.services.database
+    await database.writer.execute(insert(holders).values(game_id="g_gone", seat=1, conn="c", at=7))
+    async with lobby(served) as line:
+        await identified(line, "owl")
+        [orphan] = await doctor(database_url, status=1)
+        assert (orphan["kind"], orphan["where"]) == ("orphan", "g_gone")
+        await doctor(database_url, "--mend")
+        assert await doctor(database_url) == []
+        [name] = await database.column(select(holders.c.game_id))
+        store = served.services.meeting._store
+        await store.forget(now_ms() - 60_000)
+        assert await database.column(select(holders.c.game_id)) == [name]
+        await store.forget(now_ms() + 1)
+        assert await database.column(select(holders.c.game_id)) == []
+        for _ in range(3):
+            await frame_of(line, "beat")  # at each it looks again who holds it
+        async with lobby(served) as newer:
+            await identified(newer, "owl")
+            with pytest.raises(ConnectionClosed) as closed:
+                await frame_of(line, "no more frames but beats")
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 4409
+    assert await doctor(database_url) == []
 
 
 async def test_beats_come_and_keep_a_bot_present(

@@ -1,7 +1,10 @@
 """Whom a pool's seeks are paired with."""
 
+import random
+from collections.abc import Sequence
+
 from app.play.meeting.matching import ALIASES, AWAY_MS, match
-from app.store.rows import SeekRow
+from app.store.rows import SeekRow, whole
 
 NOW = 1_000_000
 
@@ -40,6 +43,54 @@ def test_a_rated_game_has_one_bot_of_an_owner() -> None:
     late = [one("a", "x", starts_by=NOW), one("b", "x", starts_by=NOW)]
     found = match(late, 5, NOW, one_per_owner=True)
     assert (names(*found.paired), found.expired) == (["a"], ())  # the other has its turn next
+
+
+def test_a_seek_whose_time_is_up_stands_for_its_owner() -> None:
+    older, late, stranger = one("a", "x", at_least=5), one("b", "x", starts_by=NOW), one("c", "y")
+    found = match([older, late, stranger], 5, NOW, one_per_owner=True)
+    assert (names(*found.paired), found.expired) == (["b", "c"], ())
+    # A bot that accepts so few players stands for one that does not.
+    picky, waiting = one("a", "x", starts_by=NOW, at_least=5), one("b", "x")
+    found = match([picky, waiting, one("c", "y", starts_by=NOW)], 5, NOW, one_per_owner=True)
+    assert (names(*found.paired), names(*found.expired)) == (["b", "c"], ["a"])
+
+
+def test_no_seek_whose_time_is_up_waits_on_and_none_ends_that_could_play() -> None:
+    chance = random.Random(7)
+    for _ in range(3_000):
+        one_per_owner = chance.random() < 0.7
+        waiting = [
+            one(
+                f"b{number}",
+                chance.choice("vwxyz"),
+                starts_by=NOW + chance.choice((-1, 0, 1, 9)),
+                seen=NOW - chance.choice((0, 0, 0, 2 * AWAY_MS)),
+                at_least=chance.randint(1, 5),
+            )
+            for number in range(chance.randint(1, 8))
+        ]
+        while True:
+            found = match(waiting, 5, NOW, one_per_owner=one_per_owner)
+            there = [seek for seek in waiting if seek.seen_at == NOW]
+            assert all(_wants(seek) <= _company(found.paired, one_per_owner) for seek in found.paired)
+            assert len(found.paired) == _company(found.paired, one_per_owner)
+            for seek in found.expired:
+                for size in range(_wants(seek), 6) if seek in there else ():
+                    assert _company([each for each in there if _wants(each) <= size], one_per_owner) < size
+            waiting = [seek for seek in waiting if seek not in (*found.paired, *found.expired)]
+            if not found.paired:
+                break
+        assert all(seek.starts_by > NOW for seek in waiting)
+
+
+def _wants(seek: SeekRow) -> int:
+    wanted = whole(seek.terms)["at_least"]
+    assert type(wanted) is int
+    return wanted
+
+
+def _company(seeks: Sequence[SeekRow], one_per_owner: bool) -> int:
+    return len({seek.owner for seek in seeks}) if one_per_owner else len(seeks)
 
 
 def test_when_the_time_of_one_is_up_all_who_are_there_begin() -> None:

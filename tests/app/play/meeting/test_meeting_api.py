@@ -222,6 +222,31 @@ async def test_two_strangers_play_a_rated_game_of_the_server(guarded: Caller) ->
     assert (await guarded.get("/seeks", headers=theirs)).json()["seeks"] == []
 
 
+async def test_a_seek_says_why_its_game_is_not_rated_once_that_is_over(guarded: Caller) -> None:
+    services = guarded.services
+    sides = [await owner(services) for _ in range(2)]
+    sought = []
+    for name, headers in zip(("owl", "fox"), sides, strict=True):
+        await checked_bot(guarded, services, headers, name)
+        sought.append(await seek(guarded, name, headers, version="1", rated=True, at_least=2))
+    await time_is_up(services)
+    game = (await shown(guarded, sought[0], sides[0], wait_s=30))["game_id"]
+    assert (await shown(guarded, sought[0], sides[0]))["unrated"] is None
+    operator = {"authorization": f"Bearer {OPERATOR}"}
+    assert (await guarded.post(f"/games/{game}/cancel", headers=operator)).status_code < 300
+    async with asyncio.timeout(60):
+        while (ended := await shown(guarded, sought[0], sides[0]))["game_status"] != "cancelled":
+            pass
+    assert ended["unrated"] == "the game was cancelled"
+    for status, why in (("failed", "the game failed"), ("finished", None)):
+        changed = update(games).where(games.c.game_id == game).values(status=status)
+        await services.database.writer.execute(changed)
+        assert (await shown(guarded, sought[0], sides[0]))["unrated"] == why
+    mark = await guarded.post(f"/games/{game}/invalidate", json={"reason": "a fault"}, headers=operator)
+    assert mark.status_code == 200, mark.text
+    assert (await shown(guarded, sought[0], sides[0]))["unrated"] == "marked as invalid"
+
+
 async def test_a_rated_game_needs_checked_bots_of_several_owners(guarded: Caller) -> None:
     services = guarded.services
     mine = await owner(services)
@@ -470,7 +495,57 @@ async def test_what_waits_for_players_is_withdrawn_with_a_key_that_somebody_else
         assert (lobby["games"], [pool["waiting"] for pool in lobby["pools"]]) == ([], [1])
     else:
         assert claim.json()["status"] == "paired"
-        assert [pool["waiting"] for pool in lobby["pools"]] == [2]
+        assert [pool["waiting"] for pool in lobby["pools"]] == [1]
+
+
+@pytest.mark.parametrize("ends", ["revoked", "expired", "narrowed"])
+async def test_a_seek_whose_key_has_ended_is_left_until_another_key_of_its_owner_asks(
+    guarded: Caller, ends: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services, keys = guarded.services, KeyStore(guarded.services.database)
+    expires_at = now_ms() + 3_600_000 if ends == "expired" else None
+    mine = await owner(services, project="owls", expires_at=expires_at)
+    other = await owner(services, project="owls")
+    stranger = await owner(services)
+    sought = await seek(guarded, "owl", mine, wait_s=3600)
+    credential = await services.keys.caller(mine["authorization"][7:])
+    assert credential.key_id is not None
+
+    async def waiting() -> list[int]:
+        return [pool["waiting"] for pool in (await guarded.get("/seeks", headers=stranger)).json()["pools"]]
+
+    assert await waiting() == [1]
+    if expires_at is not None:
+        monkeypatch.setattr(meeting_module, "now_ms", lambda: expires_at)
+    elif ends == "revoked":
+        assert await keys.revoke(credential.key_id, now_ms())
+    else:
+        assert await keys.change(credential.key_id, ["games:read"])
+    assert await waiting() == []
+    # A process that has not noticed it yet.
+    await services.meeting.seen(credential, "owl")
+    await services.meeting.seek(NewSeek(bot="owl"), credential)
+    assert await waiting() == []
+    alone = await seek(guarded, "fox", stranger)
+    await services.database.writer.execute(
+        update(seeks).where(seeks.c.bot == "fox").values(starts_by=meeting_module.now_ms())
+    )
+    game = (await shown(guarded, alone, stranger, wait_s=30))["game_id"]
+    assert sorted(await agents(guarded, game)) == ["remote", *["scripted"] * 4]
+    assert (await shown(guarded, sought, other))["status"] == "open"
+    assert await waiting() == [1]
+
+
+async def test_a_key_that_may_seek_again_can_say_that_its_bot_is_there(guarded: Caller) -> None:
+    services, keys = guarded.services, KeyStore(guarded.services.database)
+    mine = await owner(services)
+    await seek(guarded, "owl", mine)
+    credential = await services.keys.caller(mine["authorization"][7:])
+    for scopes in (["games:read"], ["games:read", "bots:play"]):
+        assert await keys.change(str(credential.key_id), scopes)
+        assert await services.meeting._store.present(now_ms() - AWAY_MS) == {}
+    await services.meeting.seen(credential, "owl")
+    assert len(await services.meeting._store.present(now_ms() - AWAY_MS)) == 1
 
 
 async def test_a_token_of_a_paired_seat_dies_with_the_key_that_was_given_it(guarded: Caller) -> None:
@@ -617,6 +692,8 @@ async def test_those_who_played_together_can_have_a_rematch(caller: Caller) -> N
     problem(await caller.post("/seeks", json={"bot": "owl", "rematch_of": game}), 422, "invalid-request")
     await caller.post(f"/games/{game}/cancel")
     problem(await caller.post("/seeks", json={"bot": "cat", "rematch_of": game}), 404, "not-found")
+    wish = {"bot": "owl", "rematch_of": game, "at_least": 3}
+    problem(await caller.post("/seeks", json=wish), 422, "invalid-request", "/at_least")
     first = await seek(caller, "owl", rematch_of=game)
     second = await seek(caller, "fox", rematch_of=game)
     first = await shown(caller, first)
