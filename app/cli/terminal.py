@@ -379,9 +379,14 @@ def _named_reason(fault: OSError) -> str:
 
 
 def guarded(command: Callable[[], object]) -> None:
-    """Runs the command line. A file that cannot be read or written is reported in one sentence. For a bug,
-    only the place is printed, since the message may quote players.
+    """Runs the command line. A file that cannot be read or written is reported in one sentence, and so is an
+    argument that is not UTF-8 and names no file. For a bug, only the place is printed, since the message may
+    quote players.
     """
+    for word in _not_utf8():
+        # The name of a file may be of any bytes, and is known to be one if the file is there.
+        if not os.path.lexists(word.partition("=")[2] if word.startswith("--") else word):
+            _end(f"this argument is not UTF-8: {word}", REFUSED)
     try:
         try:
             command()
@@ -394,18 +399,16 @@ def guarded(command: Callable[[], object]) -> None:
         _silence()
         _end(_named_reason(fault), REFUSED)
     except Exception as fault:
-        if isinstance(fault, UnicodeEncodeError) or "codec can't encode" in str(fault):
-            for word in sys.argv[1:]:
-                if not _is_utf8(word):
-                    _end(f"this argument is not UTF-8: {word}", REFUSED)
+        if "surrogates not allowed" in str(fault) and (words := list(_not_utf8())):
+            _end(f"this argument is not UTF-8: {words[0]}", REFUSED)
         last = traceback.extract_tb(fault.__traceback__)[-1]
         place = f"{Path(last.filename).name}, line {last.lineno}"
         _end(f"something broke on our side: {type(fault).__name__} in {place}", 1)
 
 
-def _is_utf8(word: str) -> bool:
-    # Python reads other bytes of an argument as lone surrogates.
-    return not any("\ud800" <= character <= "\udfff" for character in word)
+def _not_utf8() -> Iterator[str]:
+    """The arguments that are not UTF-8; Python reads their other bytes as lone surrogates."""
+    return (word for word in sys.argv[1:] if any("\ud800" <= letter <= "\udfff" for letter in word))
 
 
 def _end(message: str, code: int) -> NoReturn:

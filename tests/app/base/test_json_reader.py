@@ -2,10 +2,14 @@
 
 import json
 import random
+import re
+import tracemalloc
+from itertools import repeat
 from typing import Any
 
 import pytest
 
+from app.base import json_reader
 from app.base.errors import InvalidRequest, Unparsable
 from app.base.faults import json_pointer
 from app.base.json_reader import MAX_ELEMENTS, read_json
@@ -123,8 +127,116 @@ def test_a_repeated_key_is_noticed_beside_an_escaped_colon(colon: str) -> None:
         read_json(b'{"a":1,"a":"%b"}' % colon.encode())
 
 
-def test_an_object_has_as_many_members_as_are_allowed_and_no_more() -> None:
-    members = [b'"%d":0' % member for member in range(MAX_ELEMENTS + 1)]
-    assert len(read_json(b"{%b}" % b",".join(members[1:]))) == MAX_ELEMENTS
-    with pytest.raises(InvalidRequest, match="got 50,001"):
-        read_json(b"{%b}" % b",".join(members))
+def nested(chance: random.Random, depth: int) -> str:
+    """A value with white space between its parts, and with brackets, commas and quotes in its texts."""
+
+    def space() -> str:
+        return chance.choice(["", "", "", " ", "\n", "\t \r"])
+
+    def between(parts: list[str]) -> str:
+        return space() + f"{space()},{space()}".join(parts) + space()
+
+    kind = chance.choice(["text", "scalar", "array", "object"]) if depth else "scalar"
+    if kind == "text":
+        letters = [*LETTERS, "[", "]", "{", "}", ",", ":", "[]", r"\\\""]
+        return f'"{"".join(chance.choices(letters, k=chance.choice([0, 1, 4, 30])))}"'
+    if kind == "scalar":
+        return chance.choice(["0", "-1.5e3", "true", "null"])
+    parts = [nested(chance, depth - 1) for _ in range(chance.randrange(4))]
+    if kind == "array":
+        return f"[{between(parts)}]"
+    members = [f'"{number}{chance.choice(LETTERS)}"{space()}:{part}' for number, part in enumerate(parts)]
+    return f"{{{between(members)}}}"
+
+
+def size_of(value: Any) -> tuple[int, int, int]:
+    """(elements of arrays, members of objects, depth)."""
+    if not isinstance(value, list | dict):
+        return 0, 0, 0
+    parts = [size_of(part) for part in (value.values() if isinstance(value, dict) else value)]
+    elements, members, depth = map(list, zip(*parts, strict=True)) if parts else ([], [], [])
+    own = (0, len(value)) if isinstance(value, dict) else (len(value), 0)
+    return own[0] + sum(elements), own[1] + sum(members), 1 + max(depth, default=0)
+
+
+def test_elements_and_members_are_counted_exactly_whatever_stands_in_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance = random.Random(12)
+    kinds = set()
+    for _ in range(4_000):
+        body = f"[{nested(chance, 7)},{nested(chance, 5)}]"
+        elements, members, depth = size_of(json.loads(body))
+        most, deepest = chance.choice([1, 5, 20]), chance.choice([3, 32])
+        monkeypatch.setattr(json_reader, "MAX_ELEMENTS", most)
+        monkeypatch.setattr(json_reader, "_PIECE", chance.choice([1, 2, 5, 70]))
+        monkeypatch.setattr(json_reader, "_SPARSE", chance.choice([1, 97]))
+        if depth > deepest:
+            expected = f"arrays and objects nest at most {deepest} deep"
+        elif elements > most:
+            expected = f"a body has at most {most} elements, got {elements}"
+        elif members > most:
+            expected = f"a body has at most {most} members of objects, got {members}"
+        else:
+            assert read_json(body.encode(), max_depth=deepest) == json.loads(body)
+            kinds.add("taken")
+            continue
+        kinds.add(re.sub(r"[0-9]+", "", expected))
+        with pytest.raises((InvalidRequest, Unparsable)) as refused:
+            read_json(body.encode(), max_depth=deepest)
+        assert str(refused.value) == expected, body
+    assert len(kinds) == 4
+
+
+TOO_MANY = {
+    "arrays": "[],",
+    "deep arrays": "[" * 30 + "]" * 30 + ",",
+    "objects": '{"a":{}},',
+    "objects in each other": '{"a":' * 30 + "0" + "}" * 30 + ",",
+    "numbers": "0,",
+    "texts": r'"\"",',
+}
+
+
+ENDS = ["0]", '"', "x]", r'"\ud800"]', "1e999]", r'"\u0000"]', '{"a":0,"a":0}]']
+STARTS = ["[", '["', r'["\",["', '["[{,",']
+
+
+@pytest.mark.parametrize("many", TOO_MANY.values(), ids=TOO_MANY)
+def test_no_object_is_made_of_a_body_of_too_many_elements(many: str) -> None:
+    # Nor of one that does not end, or whose texts begin where others end.
+    for start, end in [*zip(repeat("["), ENDS), *zip(STARTS, repeat("0]"))]:
+        body = (start + many * (700_000 // len(many)) + end).encode()
+        tracemalloc.start()
+        with pytest.raises((InvalidRequest, Unparsable)):
+            read_json(body)
+        room = tracemalloc.get_traced_memory()[1] / len(body)
+        tracemalloc.stop()
+        assert room < 14, (start, end)  # orjson reserves 12 bytes a byte; a number takes 4 more, an array 20
+
+
+def test_what_comes_before_the_many_is_refused_first() -> None:
+    many = "[]," * (MAX_ELEMENTS + 1)
+    for start, told in (
+        (r'["\ud800",', "no lone surrogate"),
+        ("[1e999,", "too large for a double"),
+        ("[NaN,", "NaN is no number"),
+        ("[?,", "Expecting value"),
+        ("[],", "Extra data"),
+    ):
+        with pytest.raises((InvalidRequest, Unparsable), match=told):
+            read_json(f"{start}{many}0]".encode())
+    for end in (r'"\ud800"]', "1e999]", "NaN]", "?", "0]]"):
+        with pytest.raises(InvalidRequest, match=r"at most 50,000 elements, got 50,00[12]"):
+            read_json(f"[{many}{end}".encode())
+    with pytest.raises(Unparsable, match="not UTF-8"):
+        read_json(f'[{many}"'.encode() + b'\xff"]')
+
+
+def test_a_body_has_as_many_members_as_elements() -> None:
+    def body(members: int) -> bytes:
+        return json.dumps([{f"k{n}": 0 for n in range(members - 9)}, [{"a": 0}] * 9, "x" * 500_000]).encode()
+
+    assert len(read_json(body(MAX_ELEMENTS))[0]) == MAX_ELEMENTS - 9
+    with pytest.raises(InvalidRequest, match="at most 50,000 members of objects, got 50,001"):
+        read_json(body(MAX_ELEMENTS + 1))

@@ -24,6 +24,8 @@ def interintent(*words: str | bytes, cwd: Path) -> "subprocess.CompletedProcess[
     return forked.run([os.fsdecode(word) for word in words], cwd=cwd)
 
 
+GAMES = HERE / "last-team-goes.json"
+
 MARKUP = ["[/x].ndjson", "[b]bold[/b]", "[red", "[link=x]y[/link]", ":smile:", "a\nb", "'\"\\", "-x" * 300]
 
 
@@ -122,11 +124,30 @@ def test_an_argument_that_is_not_utf_8_is_one_sentence(tmp_path: Path) -> None:
         ("answers", "export", given, "--out", "out"),
         ("report", "--batch", given),
         ("keys", "revoke", given),
+        ("keys", "create", "--project", given),
+        ("report", "--title", given, "--format", "json", str(GAMES)),
+        ("report", "--title", given, "--format", "html", str(GAMES)),
+        ("report", b"--title=" + given, "--format", "json", str(GAMES)),
+        ("report", "--title", given, "--format", "json", "--out", "report.json", str(GAMES)),
+        ("dataset", "--out", "set", "--title", given, str(GAMES)),
+        ("bot-check", given),
+        ("models", "try", given),
     ):
-        done = interintent(*words, *url, cwd=tmp_path)
+        done = interintent(*words, *(url if str(GAMES) not in words else ()), cwd=tmp_path)
         said = done.stdout + done.stderr
         assert (done.returncode, "Traceback" in said, "on our side" in said) == (2, False, False), said
         assert "\\udcff[b]" in said, said
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_file_may_have_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
+    name = b"x\xff.json"
+    (tmp_path / os.fsdecode(name)).write_bytes(GAMES.read_bytes())
+    done = interintent("replay", "check", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # Where the name would stand in JSON, it is refused when that is written.
+    done = interintent("report", name, "--format", "json", cwd=tmp_path)
+    assert (done.returncode, "not UTF-8" in done.stderr) == (2, True), done.stderr
 
 
 def test_limits_and_names_that_cannot_be_are_refused(tmp_path: Path) -> None:
