@@ -177,7 +177,7 @@ async def worker_rows(
                 share = await _share(parts, batches, games)
                 rows.append(Row("share of the smaller of two owners", share, "", "0.5", share / 0.5, "0.8"))
                 for batch in batches:
-                    await parts.games.pause(batch, "the bench")
+                    await parts.games.pause(batch, by=Caller("the bench"))
         finally:
             await parts.stop()
     return rows

@@ -27,16 +27,13 @@ _OF_EMOJI: Final = frozenset("\u200c\u200d\ufe0e\ufe0f")
 _KINDS: Final = {
     "Cc": "a control character",
     "Cf": "invisible",
+    "Cn": "no character that is known here",
+    "Co": "for private use, and looks different everywhere",
     "Cs": "half of a character",
     "Zl": "a line separator",
     "Zp": "a paragraph separator",
 }
-_KINDS_IN_NAMES: Final = {
-    **_KINDS,
-    "Cn": "no character that is known here",
-    "Co": "for private use, and looks different everywhere",
-    "Zs": "a space of another kind; use the common one",
-}
+_KINDS_IN_NAMES: Final = {**_KINDS, "Zs": "a space of another kind; use the common one"}
 
 _TOGETHER: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"})
 """Scripts that are written together, also with Latin letters in one word."""
@@ -76,7 +73,9 @@ def check_name(name: str) -> str:
 
 
 def check_note(note: str) -> str:
-    """The note, as it was given. Raises ValueError, with words for its giver, for what nobody can see."""
+    """The note, as it was given. Raises ValueError, with words for its giver, for what nobody can see, or
+    everybody sees differently.
+    """
     _check_characters(note, _KINDS, _OF_EMOJI | {"\n", "\t"})
     return note
 

@@ -1,6 +1,6 @@
 """Fields and base classes of messages that several rooms use."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -12,6 +12,7 @@ from pydantic import (
     SkipValidation,
     StringConstraints,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "MAX_LABEL_NAME",
     "MAX_MEMBERS",
     "MAX_NAME",
+    "STORED",
     "Cancelled",
     "Cost",
     "GameStatus",
@@ -131,8 +133,19 @@ SeatKey = Annotated[str, StringConstraints(pattern=r"^([1-9]|10)$")]
 IS_NAME = AfterValidator(check_name)
 """A validator of every text by which a caller names something that others are shown."""
 
-IS_NOTE = AfterValidator(check_note)
-"""A validator of free text of callers that others are shown beside names."""
+
+STORED: Final = {"stored": True}
+"""The context in which what is stored is validated: it was accepted by the rules of its time."""
+
+
+def _is_note(note: str, info: ValidationInfo) -> str:
+    return note if info.context is STORED else check_note(note)
+
+
+IS_NOTE = AfterValidator(_is_note)
+"""A validator of free text of callers that others are shown beside names. In the context ``STORED`` it takes
+every text.
+"""
 
 MAX_NAME = 40
 """The most characters of a name."""

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import AlreadyJudged, InvalidRequest
 from app.cli.arguments import DatabaseUrl
+from app.cli.audit import who_runs
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.rater_sheets import CALLER, sheets_app
 from app.cli.terminal import count_bar, end_with_damaged, fail, reason
@@ -143,7 +144,7 @@ async def _imported(
         show(len(lines), len(lines))
 
         async def write(connection: AsyncConnection) -> int:
-            return await tasks.write(connection, prepared, revise=revise)
+            return await tasks.write(connection, prepared, revise=revise, by=who_runs())
 
         try:
             revised = await parts.database.writer.run(write)

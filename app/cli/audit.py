@@ -1,19 +1,20 @@
 """The command ``audit``."""
 
 from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.table import Table
 
 from app.base.clock import timestamp
 from app.cli.arguments import AsJson, DatabaseUrl
-from app.cli.database import on_tables, operator, read_settings, run_or_fail
+from app.cli.database import CANNOT_BE_USED, on_tables, operator, read_settings, run_or_fail
 from app.cli.tables import print_table
 from app.cli.terminal import fail, note, print_json
 from app.store.audit import Audit, Deed
+from app.store.db import Database
 
-__all__ = ["commands", "who_runs"]
+__all__ = ["commands", "note_export", "who_runs"]
 
 commands = typer.Typer()
 
@@ -28,6 +29,17 @@ class _User(NamedTuple):
 def who_runs() -> _User:
     """Who runs the command, for the audit."""
     return _User(operator())
+
+
+async def note_export(database: Database, of: str, **detail: Any) -> None:
+    """Adds an export to the audit, before the command writes its first line. A database that cannot be
+    written to, such as a damaged one, is exported without a line; then the command says so.
+    """
+    database.writer.start()
+    try:
+        await Audit(database).note(who_runs(), "export", of, **detail)
+    except CANNOT_BE_USED as fault:
+        note(f"the audit has no line of this export: {getattr(fault, 'orig', None) or fault}")
 
 
 @commands.command("audit")
@@ -65,7 +77,8 @@ def audit(
 ) -> None:
     """Show who did what and when, the oldest first.
 
-    It covers games, batches, tokens, codes, evaluations, sets and keys. Of reads, it lists only exports.
+    It covers games, batches, tokens, codes, evaluations, judgements, sets and keys, whether they were changed
+    over HTTP or by a command. Of reads, it lists only exports.
 
     Example: interintent audit --action export --since 2030-01-31
     """

@@ -6,7 +6,8 @@ import typer
 
 from app.base.schemas import OnUnusable
 from app.cli.arguments import DatabaseUrl, MaxCost, MaxTokens
-from app.cli.database import on_database, operator, read_settings, run_or_fail
+from app.cli.audit import who_runs
+from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import fail, note, print_json
 from app.games.schemas import BatchView, NewBudget, PlayedAnew
 from app.games.views import batch_view
@@ -56,7 +57,7 @@ def pause(batch: BatchArgument, database_url: DatabaseUrl = None) -> None:
 
     async def write() -> None:
         async with on_database(settings, writes=True) as parts:
-            await parts.games.pause(batch, operator())
+            await parts.games.pause(batch, by=who_runs())
 
     run_or_fail(write())
     note(f"{batch} is paused")
@@ -75,7 +76,7 @@ def resume(
 
     async def write() -> None:
         async with on_database(settings, writes=True) as parts:
-            await parts.games.resume(batch, on_unusable)
+            await parts.games.resume(batch, on_unusable, by=who_runs())
 
     run_or_fail(write())
     _goes_on(batch)
@@ -109,7 +110,7 @@ def retry(
 
     async def write() -> list[PlayedAnew]:
         async with on_database(settings, writes=True) as parts:
-            return await parts.games.retry(batch, on_unusable, exclude_above=exclude_above)
+            return await parts.games.retry(batch, on_unusable, exclude_above=exclude_above, by=who_runs())
 
     for game in run_or_fail(write()):
         note(f"{game.game_id} is played instead of {game.instead_of}, which stays excluded")
@@ -142,7 +143,7 @@ def limits(
 
     async def write() -> None:
         async with on_database(settings, writes=True) as parts:
-            await parts.games.limit(batch, NewBudget.model_validate(changed))
+            await parts.games.limit(batch, NewBudget.model_validate(changed), by=who_runs())
 
     run_or_fail(write())
     note(f"{batch}: {', '.join(f'{name} {limit}' for name, limit in changed.items())}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from app.main import Composition
 
 __all__ = [
+    "CANNOT_BE_USED",
     "DELETED",
     "finished_games",
     "on_database",
@@ -35,6 +36,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+CANNOT_BE_USED: Final = (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, ConnectionError)
+"""What a database raises that cannot be used."""
 
 DELETED: Final = "deleted meanwhile"
 """Why a game is left out that was there when its batch's games were listed."""
@@ -143,7 +147,7 @@ def _plain_faults(settings: Settings, *, makes: bool) -> Iterator[None]:
         yield
     except UnknownSchema as fault:
         raise NotFound(str(fault)) from None
-    except (SQLAlchemyError, sqlite3.Error, asyncpg.PostgresError, ConnectionError) as fault:
+    except CANNOT_BE_USED as fault:
         place, why = make_url(url), getattr(fault, "orig", None) or fault
         if isinstance(why, asyncpg.PostgresError):
             why = why.args[0]  # its details may quote rows

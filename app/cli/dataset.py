@@ -15,6 +15,7 @@ from agents.llm.fields import as_text
 from agents.llm.options import STEPS
 from app.base.errors import NotFound, Unfinished
 from app.cli.arguments import Answers, DatabaseUrl, Judgements, RatersOf
+from app.cli.audit import note_export
 from app.cli.database import DELETED, finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, first_names, note_games
 from app.cli.terminal import (
@@ -300,6 +301,7 @@ async def _of_batch(
     async with on_database(read_settings(database_url)) as parts:
         batch = await parts.games.batch_row(name)
         ids = await finished_games(parts, name)
+        await note_export(parts.database, name, what="data set")
         whose = await parts.evaluations.gold.raters_of({batch.owner, *raters_of})
         reader = await RaterWorkReader.about(parts.evaluations.store, ids, whose)
         with count_bar("games", len(ids)) as advance:

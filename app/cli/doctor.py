@@ -9,6 +9,7 @@ import typer
 
 from app.base.logs import configure
 from app.cli.arguments import AsJson, DatabaseUrl
+from app.cli.audit import who_runs
 from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.terminal import clean, count_bar, echo, note, print_json
 from app.store.examining import DatabaseFinding, examine
@@ -47,7 +48,9 @@ def doctor(
             if mend:
                 database.writer.start()
             with count_bar("games") as tell:
-                return [finding async for finding in examine(database, tell, mend=mend)]
+                return [
+                    finding async for finding in examine(database, tell, mend=who_runs() if mend else None)
+                ]
 
     found = run_or_fail(run())
     left = [finding for finding in found if not finding.mended]

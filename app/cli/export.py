@@ -10,6 +10,7 @@ import typer
 
 from app.base.errors import InvalidRequest
 from app.cli.arguments import DatabaseUrl
+from app.cli.audit import note_export
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import end_with_damaged, note, writing
 from app.edge.auth import OPERATOR
@@ -74,15 +75,21 @@ async def export_lines(
             if view not in ("public", "full"):
                 raise InvalidRequest(f"a batch is exported for public or full, got {view!r}", "/view")
             viewer = FULL if view == "full" else PUBLIC
-            async for lines in parts.games.exporter.batch(OPERATOR, what, viewer, 0, partial=partial):
+            exported = parts.games.exporter.batch(OPERATOR, what, viewer, 0, partial=partial)
+            first = await anext(exported)  # a refusal has no line in the audit
+            await note_export(parts.database, what, view=view)
+            for line in first:
+                yield line
+            async for lines in exported:
                 for line in lines:
                     yield line
         elif what.startswith("g_"):
             row = await parts.games.row(what)
             viewer = read_viewer(view, row.players)
-            for text in await parts.games.exporter.game(
-                OPERATOR, what, await parts.games.batch_row(row.batch_id), viewer
-            ):
+            batch = await parts.games.batch_row(row.batch_id)
+            texts = await parts.games.exporter.game(OPERATOR, what, batch, viewer)
+            await note_export(parts.database, what, view=view)
+            for text in texts:
                 yield text
         else:
             raise InvalidRequest(f"a batch's id starts with b_, a game's with g_; got {what!r}")
@@ -115,6 +122,7 @@ async def _write_answers(settings: Settings, batch: str, out: Path) -> tuple[int
     damaged = []
     async with on_database(settings) as parts:
         await parts.games.batch_row(batch)
+        await note_export(parts.database, batch, what="answers")
         with writing(out) as file:
             async for game, call in parts.models.calls.of_batch(batch):
                 if isinstance(call, str):

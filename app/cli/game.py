@@ -6,7 +6,8 @@ import typer
 
 from app.base.names import check_note
 from app.cli.arguments import DatabaseUrl
-from app.cli.database import on_database, operator, read_settings, run_or_fail
+from app.cli.audit import who_runs
+from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import checked, fail, note
 
 __all__ = ["commands"]
@@ -45,7 +46,7 @@ def invalidate(
 
     async def write() -> None:
         async with on_database(settings, writes=True) as parts:
-            await parts.games.invalidate(game, reason, by=operator())
+            await parts.games.invalidate(game, reason, by=who_runs())
 
     run_or_fail(write())
     note(f"{game} {'counts again' if undo else 'is excluded from reports and items'}")

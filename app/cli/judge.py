@@ -12,6 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from app.base.errors import AlreadyJudged, AlreadyOver, NotFound
 from app.cli.arguments import ApiKeyEnv, BaseUrl, DatabaseUrl, MaxCost, MaxTokens
+from app.cli.audit import who_runs
 from app.cli.database import on_database, read_settings, run_or_fail
 from app.cli.terminal import count_bar, echo, fail, note, print_json, waiting_words
 from app.edge.auth import OPERATOR
@@ -236,7 +237,7 @@ async def judged(
             evaluation_id = task
         else:
             try:
-                evaluation_id = (await evaluations.judge(task, OPERATOR, by_command=True)).evaluation_id
+                evaluation_id = (await evaluations.judge(task, OPERATOR, by_command=who_runs())).evaluation_id
             except AlreadyJudged as fault:
                 words = await _in_the_way(evaluations, fault, options)
                 raise AlreadyJudged(words, fault.pointer, fault.unfinished) from None

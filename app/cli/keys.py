@@ -13,6 +13,7 @@ import typer
 from rich.table import Column, Table
 
 from app.base.clock import now_ms, timestamp
+from app.base.errors import NotFound
 from app.base.names import check_name
 from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.audit import who_runs
@@ -49,26 +50,31 @@ _RETIRED_MS: Final = MAX_SEAT_S * 1000 + _UNITS["d"]
 
 
 def _with_store(
-    database_url: str | None, work: Callable[[KeyStore], Awaitable[T]], *, make: bool = False
+    database_url: str | None, work: Callable[[KeyStore, Audit], Awaitable[T]], *, make: bool = False
 ) -> T:
     """Runs ``work`` on the database, after any migration. ``make``: a missing database is created."""
     settings = read_settings(database_url)
 
     async def run() -> T:
         async with on_database(settings, writes=True, makes=make) as parts:
-            return await work(KeyStore(parts.database))
+            return await work(KeyStore(parts.database), Audit(parts.database))
 
     return run_or_fail(run())
 
 
-def _note_deed(database_url: str | None, action: str, key_id: str, owner: str | None = None) -> None:
-    settings = read_settings(database_url)
+def _change(
+    database_url: str | None, action: str, key_id: str, change: Callable[[KeyStore], Awaitable[bool]]
+) -> None:
+    """Changes a key, with a line in the audit. If there is no such key, the command ends."""
 
-    async def run() -> None:
-        async with on_database(settings, writes=True) as parts:
-            await Audit(parts.database).note(who_runs(), action, key_id, owner=owner)
+    async def work(store: KeyStore, audit: Audit) -> None:
+        async with audit.noted(who_runs(), action, key_id):
+            if not await change(store):
+                raise NotFound(
+                    f"there is no key {key_id!r} that could be revoked or changed: see `keys list`"
+                )
 
-    run_or_fail(run())
+    _with_store(database_url, work)
 
 
 def _expiry(text: str | None, now: int) -> int | None:
@@ -172,10 +178,14 @@ def create(
         project=project,
     )
     changes = read_changes(quotas or [])
-    _with_store(database_url, lambda store: store.add(key), make=True)
+
+    async def add(store: KeyStore, audit: Audit) -> None:
+        async with audit.noted(who_runs(), "create key", key.key_id, owner=owner_of(key)):
+            await store.add(key)
+
+    _with_store(database_url, add, make=True)
     if changes.limits:
         change_quotas(database_url, owner_of(key), changes)
-    _note_deed(database_url, "create key", key.key_id, owner_of(key))
     if as_json:
         print_json({**_shown(key, now), "key": text})
         return
@@ -192,8 +202,8 @@ def list_keys(
     as_json: AsJson = False,
 ) -> None:
     """List all keys, expired and revoked ones too. The last use is accurate to the hour."""
-    stored = _with_store(database_url, lambda store: store.keys())
-    for key_id in _with_store(database_url, lambda store: store.damaged_keys()):
+    stored = _with_store(database_url, lambda store, _: store.keys())
+    for key_id in _with_store(database_url, lambda store, _: store.damaged_keys()):
         note(f"{key_id} is damaged and opens nothing")
     shown = [_shown(key, now_ms()) for key in stored]
     if as_json:
@@ -234,9 +244,7 @@ def change_scopes(
     interintent keys scopes k_… --scope all,games:read:any
     """
     scopes = _scopes(scope)
-    if not _with_store(database_url, lambda store: store.change(key_id, scopes)):
-        fail(f"there is no key {key_id!r}; see `interintent keys list`")
-    _note_deed(database_url, "change scopes", key_id)
+    _change(database_url, "change scopes", key_id, lambda store: store.change(key_id, scopes))
     if as_json:
         print_json({"id": key_id, "scopes": list(scopes)})
     else:
@@ -264,9 +272,8 @@ def revoke(
     without a credential.
     """
     now = now_ms()
-    if not _with_store(database_url, lambda store: store.revoke(key_id, now, compromised=compromised)):
-        fail(f"there is no key {key_id!r} that could be revoked; see `interintent keys list`")
-    _note_deed(database_url, "revoke key as compromised" if compromised else "revoke key", key_id)
+    action = "revoke key as compromised" if compromised else "revoke key"
+    _change(database_url, action, key_id, lambda store: store.revoke(key_id, now, compromised=compromised))
     if as_json:
         print_json({"id": key_id, "revoked_at": timestamp(now), "compromised": compromised})
     else:
@@ -287,12 +294,14 @@ def rotate(
     This changes only the secrets that the service makes itself. If INTERINTENT_TOKEN_SECRETS is set, put a
     new secret of your own at the front of that list instead, and restart the service.
     """
+    action = "rotate and revoke tokens" if at_once else "rotate"
 
-    async def work(store: KeyStore) -> tuple[int, int]:
+    async def work(store: KeyStore, audit: Audit) -> tuple[int, int]:
         while True:
             now = now_ms()
             before = await store.secrets()
             number = before[0].number + 1 if before else 1
+            await audit.note(who_runs(), action, f"secret {number}")
             if await store.add_secret(TokenSecret(number, new_secret(), now)):
                 break
         # A secret is dropped when the next one has signed for longer than any token lasts.
@@ -306,7 +315,6 @@ def rotate(
         return number, len(before) - len(dropped)
 
     number, kept = _with_store(database_url, work)
-    _note_deed(database_url, "rotate and revoke tokens" if at_once else "rotate", f"secret {number}")
     if as_json:
         print_json({"number": number, "still_verifying": kept})
     else:

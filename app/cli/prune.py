@@ -11,8 +11,10 @@ import typer
 from app.base.clock import now_ms
 from app.base.errors import StillNeeded
 from app.cli.arguments import AsJson, DatabaseUrl
-from app.cli.database import on_tables, operator, read_settings, run_or_fail
+from app.cli.audit import who_runs
+from app.cli.database import on_tables, read_settings, run_or_fail
 from app.cli.terminal import count_bar, fail, note, print_json
+from app.store.audit import Audit
 from app.store.db import Database
 from app.store.deleting import Deleted, Deleting
 from app.store.jobs import JobStore
@@ -102,7 +104,7 @@ def _shrink(file: Path) -> None:
 async def _prune(
     database: Database, before: int, label: tuple[str, str] | None, *, dry_run: bool
 ) -> dict[str, Any]:
-    deleting = Deleting(database)
+    deleting, by = Deleting(database), who_runs()
     total, batches, kept = Deleted(), 0, {}
     found = await deleting.batches_before(before, label)
     with count_bar("pruning") as tell:
@@ -114,8 +116,13 @@ async def _prune(
                     await deleting.check(game_ids)
                     total.add(await deleting.measure(game_ids))
                 else:
-                    async for deleted in deleting.delete(game_ids, operator()):
-                        total.add(deleted)
+                    await deleting.check(game_ids)
+                    async with Audit(database).noted(by, "delete", batch_id) as deed:
+                        deed["broke_off"] = True  # what was deleted before that stays deleted
+                        async for deleted in deleting.delete(game_ids, by.name):
+                            total.add(deleted)
+                        del deed["broke_off"]
+                        deed["games"] = len(game_ids)
             except StillNeeded as fault:
                 kept[batch_id] = str(fault)
             else:

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.errors import AlreadyJudged, InvalidRequest, NotFound
 from app.cli.arguments import Batches, DatabaseUrl, Sources
+from app.cli.audit import who_runs
 from app.cli.database import DELETED, finished_games, on_database, read_settings, run_or_fail
 from app.cli.report import fail_without_games, note_games
 from app.cli.terminal import (
@@ -463,7 +464,7 @@ async def _stored(
         changed = Prepared(CALLER, rows=changes.rows)
 
         async def write(connection: AsyncConnection) -> int:
-            return await tasks.write(connection, changed, revise=True)
+            return await tasks.write(connection, changed, revise=True, by=who_runs())
 
         try:
             await parts.database.writer.run(write)

@@ -14,11 +14,13 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.cli.audit import who_runs
 from app.cli.database import on_database
 from app.cli.export import export_lines
 from app.evaluations.rater_work import judgements_from
 from app.files.replays import FileFault, NotJson, PassedOver, documents, log_line, parse
 from app.settings import Settings
+from app.store.audit import Audit
 from app.store.games import NewGame, new_id, still_there
 from app.store.rows import BatchRow, JudgementRow, typed_row
 from app.store.tables import judgements as judgement_table
@@ -217,11 +219,12 @@ async def _store(parts: "Composition", taken: Sequence[ConvertedGame]) -> Stored
         if new:
             row = BatchRow(batch, at, len(new), "0", {"origin": "import"})
             await parts.store.insert_batch(connection, row)
+            await Audit(parts.database).add(connection, who_runs(), "import", batch, games=len(new))
         for first in range(0, len(new), CHUNK):
             chunk = [_new_game(game, first + index) for index, game in enumerate(new[first : first + CHUNK])]
             await parts.store.insert_games(connection, batch, chunk, at)
         rows[:] = await _not_stored(connection, ids, judged)
-        await parts.evaluations.store.insert_judgements(connection, rows)
+        await parts.evaluations.store.insert_judgements(connection, rows, by=who_runs())
 
     await writer.run(write)
     stored = tuple(game.game_id for game in new)
@@ -264,7 +267,7 @@ async def store_answers(settings: Settings, answers: Sequence[TakenAnswer]) -> t
                         for answer in fresh[first : first + _ANSWERS]
                     ],
                 }
-                await evaluations.submit(NewEvaluation.model_validate(body), caller)
+                await evaluations.submit(NewEvaluation.model_validate(body), caller, by=who_runs())
             new += len(fresh)
     return new, len(answers) - new
 

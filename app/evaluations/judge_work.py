@@ -175,7 +175,7 @@ class _IntentionWork:
     ) -> None:
         grades = await store.grades(connection, row.caller, row.rater, [game_id])
         graded = [replace(judged, grade=grades.get(judged.key, 0) + 1, at=at) for judged in rows]
-        await store.insert_judgements(connection, graded)
+        await store.insert_judgements(connection, graded, by=None)
 
 
 def _comment(evidence: Sequence[Evidence]) -> str:

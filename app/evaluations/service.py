@@ -46,7 +46,7 @@ from app.evaluations.sets import EvaluationSets
 from app.evaluations.tasks import Tasks
 from app.models.registry import ModelRegistry
 from app.runner.claims import Claims
-from app.store.audit import Audit
+from app.store.audit import Audit, Doer
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import OPEN, GameStore, new_id, still_there
@@ -244,11 +244,11 @@ class Evaluations:
     # --- evaluations ------------------------------------------------------------------------
 
     async def submit(
-        self, new: NewEvaluation, caller: Caller, key: RequestKey | None = None
+        self, new: NewEvaluation, caller: Caller, key: RequestKey | None = None, *, by: Doer | None = None
     ) -> EvaluationView:
         """Scores answers for practice, and stores them with their scores: the last answers of a rater to an
         item are its valid ones. Raises Forbidden for an item whose gold the caller may not read, and
-        InvalidRequest; then nothing is stored.
+        InvalidRequest; then nothing is stored. ``by``: who submits them, for the audit; None: the caller.
         """
         await self._quotas.check(caller.owner, "submissions_a_day")
         if new.regrade_of is not None:
@@ -306,7 +306,7 @@ class Evaluations:
             await self.store.insert(connection, graded)
             await self.store.insert_answers(connection, [replace(one, grade=grade) for one in answers])
             await self._quotas.take(connection, caller.owner, "submissions_a_day")
-            await self._audit.add(connection, caller, "evaluate", evaluation_id, answers=len(answers))
+            await self._audit.add(connection, by or caller, "evaluate", evaluation_id, answers=len(answers))
             if key is not None:
                 await key.keep(connection, 201, view)
             return view
@@ -324,10 +324,16 @@ class Evaluations:
         return hidden <= await self.gold.of_closed_sets(caller, hidden, options)
 
     async def judge(
-        self, new: NewJudging, caller: Caller, key: RequestKey | None = None, *, by_command: bool = False
+        self,
+        new: NewJudging,
+        caller: Caller,
+        key: RequestKey | None = None,
+        *,
+        by_command: Doer | None = None,
     ) -> EvaluationView:
         """Judges by the rules immediately, or starts a model judge. Games that cannot be judged are left out
-        and named. ``by_command``: a command runs the judge itself, so no service may run it.
+        and named. ``by_command``: who gave a command that runs the judge itself, so no service may run
+        it.
 
         Raises Forbidden if the caller may not see what was chosen, NotFound, InvalidRequest, and
         AlreadyJudged if the judge has judged in one of these games and this is not a re-grade.
@@ -381,7 +387,7 @@ class Evaluations:
                 **new.model_dump(mode="json", exclude={"dimension", "regrade_of"}),
                 "games": games,
                 "sees_all": not unread,
-                **({"by_command": True} if by_command else {}),
+                **({"by_command": True} if by_command is not None else {}),
             },
             result=first_result(len(games), left_out)
             if model
@@ -396,12 +402,12 @@ class Evaluations:
                     await self._not_again(connection, caller, rater, new.dimension, games)
             await self.store.insert(connection, row)
             await self._quotas.take(connection, caller.owner, "submissions_a_day")
-            await self._audit.add(connection, caller, "evaluate", evaluation_id, judge=rater)
+            await self._audit.add(connection, by_command or caller, "evaluate", evaluation_id, judge=rater)
             if key is not None:
                 await key.keep(connection, 202 if model else 201, view)
 
         await self._database.writer.run(work)
-        if model is not None and not by_command:
+        if model is not None and by_command is None:
             self.judges.submit(evaluation_id)
         return view
 

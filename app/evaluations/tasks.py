@@ -30,6 +30,7 @@ from app.evaluations.schemas import (
     TasksView,
     TaskView,
 )
+from app.store.audit import Doer
 from app.store.db import Database
 from app.store.evaluations import EvaluationStore, Whose
 from app.store.games import GameStore, still_there
@@ -259,7 +260,7 @@ class Tasks:
             await self._gold.show_tasks(caller, prepared.turns)
 
         async def work(connection: AsyncConnection) -> Stored:
-            revised = await self.write(connection, prepared, revise=revise)
+            revised = await self.write(connection, prepared, revise=revise, by=caller)
             submissions = -(-len(given) // _COUNTED_AS_ONE)
             await self._quotas.take(connection, caller.owner, "submissions_a_day", submissions)
             stored = Stored(stored=len(given), revised=revised)
@@ -279,7 +280,9 @@ class Tasks:
         prepared.keys.add(key)
         prepared.rows.append(row)
 
-    async def write(self, connection: AsyncConnection, prepared: "Prepared", *, revise: bool) -> int:
+    async def write(
+        self, connection: AsyncConnection, prepared: "Prepared", *, revise: bool, by: Doer
+    ) -> int:
         """Stores the prepared judgements in the caller's transaction, and returns how many of them replace an
         earlier judgement. Unless ``revise``, raises AlreadyJudged if any of them does. Raises InvalidRequest
         for a game that was deleted since it was checked.
@@ -303,7 +306,7 @@ class Tasks:
                 )
             graded.append(replace(row, grade=grade + 1, at=at))
             revised += bool(grade)
-        await self._store.insert_judgements(connection, graded)
+        await self._store.insert_judgements(connection, graded, by=by)
         return revised
 
     async def changes(self, prepared: "Prepared") -> "Changes":

@@ -10,6 +10,7 @@ from agents.errors import InvalidAgent
 from agents.kinds import asks_model
 from app.base.errors import InvalidRequest
 from app.base.names import look_of
+from app.base.schemas import STORED
 from app.games.schemas import NewBudget, NewGames, SeatSpec, SeatView
 from app.models.registry import ModelRegistry
 from app.seats.inboxes import NoInbox
@@ -227,7 +228,7 @@ def stored_request(row: BatchRow) -> NewGames:
     """The request that a batch was created by. Raises CorruptLog."""
     # Not orjson: a seed may have 128 bits, and orjson stops at 64.
     try:
-        return NewGames.model_validate_json(json.dumps(row.spec))
+        return NewGames.model_validate_json(json.dumps(row.spec), context=STORED)
     except ValidationError:
         raise CorruptLog(f"the stored request of {row.batch_id} cannot be read") from None
 

@@ -348,14 +348,12 @@ async def invalidate_game(
     access: AccessDep,
     games: GamesDep,
     caller: CallerDep,
-    audit: AuditDep,
 ) -> InvalidView:
     """Marks a game as invalid, with time, caller and reason; an earlier mark is replaced. The game keeps its
     events, and exports keep the game. `DELETE` takes the mark away.
     """
     await access.game(caller, game_id, "admin")
-    async with audit.noted(caller, "invalidate", game_id, reason=why.reason):
-        marked = invalid_view(await games.invalidate(game_id, why.reason, by=caller.name))
+    marked = invalid_view(await games.invalidate(game_id, why.reason, by=caller))
     assert marked is not None
     return marked
 
@@ -367,13 +365,10 @@ async def invalidate_game(
     dependencies=[Depends(needs("admin"))],
     responses=documented(404),
 )
-async def validate_game(
-    game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
-) -> Counted:
+async def validate_game(game_id: GameId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Counted:
     """Takes the mark of `invalidate` away, whoever set it; a game without a mark stays as it is."""
     await access.game(caller, game_id, "admin")
-    async with audit.noted(caller, "take in again", game_id):
-        await games.invalidate(game_id, None, by=caller.name)
+    await games.invalidate(game_id, None, by=caller)
     return Counted()
 
 
@@ -528,15 +523,12 @@ async def export_batch(
     dependencies=[Depends(needs("games:cancel"))],
     responses=documented(404, 409),
 )
-async def pause_batch(
-    batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep, audit: AuditDep
-) -> Paused:
+async def pause_batch(batch_id: BatchId, access: AccessDep, games: GamesDep, caller: CallerDep) -> Paused:
     """Stops every game of the batch between two steps, until somebody resumes it. Calls to models that are in
     flight end and are used later; deadlines of remote seats run on. A batch that is suspended stays so.
     """
     await access.batch(caller, batch_id, "games:cancel")
-    async with audit.noted(caller, "pause", batch_id):
-        await games.pause(batch_id, caller.name)
+    await games.pause(batch_id, by=caller)
     return Paused()
 
 
@@ -552,15 +544,13 @@ async def resume_batch(
     access: AccessDep,
     games: GamesDep,
     caller: CallerDep,
-    audit: AuditDep,
     resume: ResumeBatch | None = None,
 ) -> Resumed:
     """Lets the batch, and its games that were suspended alone, go on after the last stored event. The
     operator's endpoints and keys are read again; what was answered and paid for is used again.
     """
     await access.batch(caller, batch_id, "games:create")
-    async with audit.noted(caller, "resume", batch_id):
-        await games.resume(batch_id, (resume or ResumeBatch()).on_unusable)
+    await games.resume(batch_id, (resume or ResumeBatch()).on_unusable, by=caller)
     return Resumed()
 
 
@@ -576,7 +566,6 @@ async def retry_batch(
     access: AccessDep,
     games: GamesDep,
     caller: CallerDep,
-    audit: AuditDep,
     retry: RetryBatch | None = None,
 ) -> Retried:
     """As `resume`, and failed games go on too: under the same id, after the last stored event, with the
@@ -591,10 +580,9 @@ async def retry_batch(
     """
     await access.batch(caller, batch_id, "games:create")
     retry = retry or RetryBatch()
-    async with audit.noted(caller, "retry", batch_id) as deed:
-        anew = await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above)
-        deed["anew"] = len(anew)
-    return Retried(anew=anew)
+    return Retried(
+        anew=await games.retry(batch_id, retry.on_unusable, exclude_above=retry.exclude_above, by=caller)
+    )
 
 
 @router.post(

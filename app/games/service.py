@@ -86,7 +86,7 @@ from app.seats.seating import (
     seat_agents,
     seated,
 )
-from app.store.audit import Audit
+from app.store.audit import Audit, Doer
 from app.store.call import Use
 from app.store.db import Database
 from app.store.deleting import Deleted, Deleting
@@ -577,14 +577,17 @@ class Games:
 
     # --- excluding and deleting --------------------------------------------------------------
 
-    async def invalidate(self, game_id: str, reason: str | None, *, by: str) -> GameRow:
+    async def invalidate(self, game_id: str, reason: str | None, *, by: Doer) -> GameRow:
         """Excludes a game from reports and items, or, without a reason, takes it in again. Returns its row.
         Raises NotFound.
         """
-        why = None if reason is None else Invalidation(now_ms(), by, reason)
-        await self._store.invalidate(game_id, why)
+        why = None if reason is None else Invalidation(now_ms(), by.name, reason)
+        action = "take in again" if why is None else "invalidate"
+        async with self._audit.noted(by, action, game_id, reason=reason):
+            await self._store.invalidate(game_id, why)
+            row = await self.row(game_id)
         log.info("a game is taken in again" if why is None else "a game is marked as invalid", game=game_id)
-        return await self.row(game_id)
+        return row
 
     async def delete(self, game_id: str, *, by: Caller) -> DeletedView:
         """Deletes a game for good. What strangers said of it is not told to its owner. Raises NotFound,
@@ -623,27 +626,30 @@ class Games:
         log.info("a batch is cancelled", batch=batch_id)
         self._spawn(self._cancel_games(batch_id))
 
-    async def pause(self, batch_id: str, by: str) -> None:
-        """Stops the games of a batch between two steps until it is resumed. ``by``: the caller's name.
-        A batch that is suspended stays as it is. Raises AlreadyOver.
+    async def pause(self, batch_id: str, *, by: Doer) -> None:
+        """Stops the games of a batch between two steps until it is resumed. A batch that is suspended stays
+        as it is. Raises AlreadyOver.
         """
         await self._refuse_over(batch_id)
-        if await self._store.suspend(batch_id, Suspension(now_ms(), "", PAUSED, f"paused by {by}")):
-            log.info("a batch is paused", batch=batch_id, by=by)
-            self._pickup.let_go(batch_id)
-            self._feed.hint(batch_id)
+        async with self._audit.noted(by, "pause", batch_id):
+            paused = Suspension(now_ms(), "", PAUSED, f"paused by {by.name}")
+            if await self._store.suspend(batch_id, paused):
+                log.info("a batch is paused", batch=batch_id, by=by.name)
+                self._pickup.let_go(batch_id)
+                self._feed.hint(batch_id)
 
-    async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None) -> None:
+    async def resume(self, batch_id: str, on_unusable: OnUnusable | None = None, *, by: Doer) -> None:
         """Resumes a suspended batch: reads its keys and endpoints again and repeats the questions that were
         not answered. ``on_unusable``: the setting from now on; None keeps the present one. Raises
         NotSuspended, AlreadyOver, QuotaExceeded if its models may cost the owner nothing more today.
         """
         await self._may_go_on(batch_id)
-        if not await self._store.resume(batch_id, _changed(on_unusable)):
-            raise NotSuspended(
-                "neither this batch nor any of its games is suspended; while it waits for a model, pause it "
-                "and resume it to have its keys and endpoints read anew"
-            )
+        async with self._audit.noted(by, "resume", batch_id):
+            if not await self._store.resume(batch_id, _changed(on_unusable)):
+                raise NotSuspended(
+                    "neither this batch nor any of its games is suspended; while it waits for a model, pause "
+                    "it and resume it to have its keys and endpoints read anew"
+                )
         await self._go_on(batch_id)
 
     async def retry(
@@ -652,6 +658,7 @@ class Games:
         on_unusable: OnUnusable | None = None,
         *,
         exclude_above: float = EXCLUDE_ABOVE,
+        by: Doer,
     ) -> list[PlayedAnew]:
         """As ``resume``, and failed games go on, too; each excluded game that has not been played anew yet is
         played anew, as a further game of the batch with the same deal and the same agents: from where its
@@ -674,10 +681,11 @@ class Games:
             await self._quotas.take_games(connection, row.owner, len(anew))
 
         retry = Retry(row.count, anew, self._database.writer.stamp(), allowed)
-        if not await self._store.resume(batch_id, _changed(on_unusable), retry):
-            raise NotSuspended(
-                "nothing of this batch can be played on or anew: no game is suspended, failed or excluded"
-            )
+        async with self._audit.noted(by, "retry", batch_id, anew=len(anew)):
+            if not await self._store.resume(batch_id, _changed(on_unusable), retry):
+                raise NotSuspended(
+                    "nothing of this batch can be played on or anew: no game is suspended, failed or excluded"
+                )
         _count("created", anew)
         await self._go_on(batch_id)
         return [
@@ -711,13 +719,16 @@ class Games:
         self._feed.hint(batch_id)
         await self._pickup.offer(batch_id, None)
 
-    async def limit(self, batch_id: str, limits: NewBudget) -> None:
+    async def limit(self, batch_id: str, limits: NewBudget, *, by: Doer) -> None:
         """Changes the named limits of a batch's budget, even while the batch runs; None lifts a limit.
 
         Raises AlreadyOver.
         """
         await self._refuse_over(batch_id)
-        await self._store.limit(batch_id, limits.model_dump(mode="json", exclude_unset=True))
+        changed = limits.model_dump(mode="json", exclude_unset=True)
+        said = {name: "none" if limit is None else limit for name, limit in changed.items()}
+        async with self._audit.noted(by, "change limits", batch_id, **said):
+            await self._store.limit(batch_id, changed)
 
     async def _refuse_over(self, batch_id: str) -> None:
         """Raises NotFound, and AlreadyOver for a batch that has ended."""

@@ -1,5 +1,6 @@
 """Evaluations in the database: answers, judgements, dealt tasks, and who was shown what."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -21,6 +22,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.off_loop import off_loop
+from app.store.audit import Audit, Doer
 from app.store.cursors import newest_first, next_cursor, read_cursor
 from app.store.db import Database, in_parts
 from app.store.games import still_there
@@ -116,6 +118,7 @@ class EvaluationStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._audit = Audit(database)
 
     # --- evaluations and answers ------------------------------------------------------------
 
@@ -311,12 +314,17 @@ class EvaluationStore:
 
     # --- judgements -------------------------------------------------------------------------
 
-    async def insert_judgements(self, connection: AsyncConnection, rows: Sequence[JudgementRow]) -> None:
+    async def insert_judgements(
+        self, connection: AsyncConnection, rows: Sequence[JudgementRow], *, by: Doer | None
+    ) -> None:
         """Writes judgements, in the caller's transaction. A rater's second one of a grade violates the
-        key.
+        key. ``by``: who stores them, for the audit; None: a judge, whose evaluation has its line already.
         """
         if rows:
             await connection.execute(insert(judgements), [values_of(row) for row in rows])
+        if by is not None:
+            for rater, count in sorted(Counter(row.rater for row in rows).items()):
+                await self._audit.add(connection, by, "annotate", rater, judgements=count)
 
     async def grades(
         self, connection: AsyncConnection, caller: str, rater: str, games: Collection[str]

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from app.base.off_loop import off_loop
+from app.store.audit import Audit, Doer
 from app.store.db import Database
 from app.store.deleting import OF_GAMES
 from app.store.games import OPEN, GameStore, laid_of
@@ -71,9 +72,11 @@ Tell = Callable[[int, int], None]
 """Takes how many games have been examined, and how many there are."""
 
 
-async def examine(database: Database, tell: Tell, *, mend: bool = False) -> AsyncIterator[DatabaseFinding]:
-    """Everything that is wrong. A service may run meanwhile. ``mend``: rewrites what follows from the logs,
-    and deletes rows that belong to nothing; in a damaged file it changes nothing.
+async def examine(
+    database: Database, tell: Tell, *, mend: Doer | None = None
+) -> AsyncIterator[DatabaseFinding]:
+    """Everything that is wrong. A service may run meanwhile. ``mend``: who has what follows from the logs
+    rewritten, and rows deleted that belong to nothing; in a damaged file nothing is changed. None: nobody.
 
     In a damaged file it examines everything that can be read, except references between rows: a row may only
     seem to be missing.
@@ -81,7 +84,7 @@ async def examine(database: Database, tell: Tell, *, mend: bool = False) -> Asyn
     damage = await _of_file(database)
     for finding in damage:
         yield finding
-    mend = mend and not damage
+    mend = None if damage else mend
     try:
         state = await database.schema()
     except ChangedByHand:
@@ -175,7 +178,7 @@ async def _of_schema(database: Database) -> list[DatabaseFinding]:
 # --- games --------------------------------------------------------------------------------------
 
 
-async def _of_games(database: Database, tell: Tell, *, mend: bool) -> AsyncIterator[DatabaseFinding]:
+async def _of_games(database: Database, tell: Tell, *, mend: Doer | None) -> AsyncIterator[DatabaseFinding]:
     store, reader = GameStore(database), LogReader(database)
     ids: list[Any] = []
     damage: DBAPIError | None = None
@@ -199,7 +202,7 @@ async def _of_games(database: Database, tell: Tell, *, mend: bool) -> AsyncItera
 
 
 async def _of_game(
-    database: Database, store: GameStore, reader: LogReader, game_id: str, *, mend: bool
+    database: Database, store: GameStore, reader: LogReader, game_id: str, *, mend: Doer | None
 ) -> list[DatabaseFinding]:
     found: list[DatabaseFinding] = []
     end: dict[str, Any] = {}
@@ -236,14 +239,18 @@ async def _of_game(
             return []
         found = [
             DatabaseFinding(
-                "index", game_id, f"{name} is {row_has!r}, the log says {log_has!r}", _BY_MEND, mend
+                "index",
+                game_id,
+                f"{name} is {row_has!r}, the log says {log_has!r}",
+                _BY_MEND,
+                mend is not None,
             )
             for name, (row_has, log_has) in wrong.items()
         ]
-    if mend and found and found[0].kind == "index":
-        await database.writer.execute(
-            update(games).where(games.c.game_id == game_id, games.c.head == head).values(**end)
-        )
+    if mend is not None and found and found[0].kind == "index":
+        rewrite = update(games).where(games.c.game_id == game_id, games.c.head == head).values(**end)
+        async with Audit(database).noted(mend, "mend", game_id):
+            await database.writer.execute(rewrite)
     return found
 
 
@@ -321,12 +328,12 @@ def _asked(spec: object) -> float:
     return asked if type(asked) is int else math.inf
 
 
-async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseFinding]:
+async def _orphans(database: Database, *, mend: Doer | None) -> AsyncIterator[DatabaseFinding]:
     todo = "interintent doctor --mend deletes them; a backup may have their game"
     # Damage may have changed a game's id: then what is stored under the old one is all that there is of it.
     log = select(events.c.game_id).where(events.c.game_id == games.c.game_id)
     if await database.rows(select(games.c.game_id).where(~log.exists()).limit(1)):
-        mend, todo = False, "a game has lost its log, and this may be it: " + _FROM_BACKUP
+        mend, todo = None, "a game has lost its log, and this may be it: " + _FROM_BACKUP
     for table in OF_GAMES:
         column = table.c.game_id
         # A seek that waits, and a token of a whole batch, name no game.
@@ -346,12 +353,13 @@ async def _orphans(database: Database, *, mend: bool) -> AsyncIterator[DatabaseF
             yield DatabaseFinding("orphan", str(table.name), what, _FROM_BACKUP)
         for game_id, count in list(found.items())[:_NAMED]:
             what = f"{count} rows of {table.name} are of a game that is not there"
-            yield DatabaseFinding("orphan", game_id, what, todo, mend)
+            yield DatabaseFinding("orphan", game_id, what, todo, mend is not None)
         if len(found) > _NAMED:
             what = f"{len(found) - _NAMED} more games have rows in {table.name} alone"
-            yield DatabaseFinding("orphan", str(table.name), what, todo, mend)
-        if mend and found:
-            await database.writer.run(_deletes(table, list(found)))
+            yield DatabaseFinding("orphan", str(table.name), what, todo, mend is not None)
+        if mend is not None and found:
+            async with Audit(database).noted(mend, "mend", table.name, games=len(found)):
+                await database.writer.run(_deletes(table, list(found)))
 
 
 def _deletes(table: Table, game_ids: Sequence[str]) -> Callable[[AsyncConnection], Any]:

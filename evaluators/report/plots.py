@@ -76,13 +76,25 @@ def _drawn(report: Report, ink: str) -> Iterator[tuple[str, str, str, dict[str, 
     """Name, table, title and specification of every plot."""
     for draw in _CHARTS:
         for name, table, title, chart in draw(report):
-            spec = chart.to_dict(validate=False)
+            spec = _in_xml(chart.to_dict(validate=False))
             spec["config"] = _config(ink)
             spec["background"] = None
             # The reader's font may be wider than the one that measured the labels.
             spec["padding"] = {"left": 16, "top": 5, "right": 20, "bottom": 5}
             yield name, table, title, spec
 
+
+def _in_xml(value: Any) -> Any:
+    """The same, with characters escaped that no SVG may hold: vl-convert would end the whole process."""
+    if isinstance(value, str):
+        return _NOT_IN_XML.sub(lambda one: rf"\u{ord(one[0]):04x}", value)
+    if isinstance(value, dict):
+        return {name: _in_xml(one) for name, one in value.items()}
+    return [_in_xml(one) for one in value] if isinstance(value, list) else value
+
+
+_NOT_IN_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Source: Extensible Markup Language (XML) 1.0, fifth edition, section 2.2, Char."""
 
 _MOST_POINTS: Final = 40
 """The most points that a plot's words tell."""

@@ -5,8 +5,10 @@ import contextlib
 import json
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from ipaddress import IPv6Address
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -58,17 +60,22 @@ class Exposed:
 
 
 @contextlib.asynccontextmanager
-async def exposed(folder: Path, *, shortened: bool = False, **settings: Any) -> AsyncIterator[Exposed]:
+async def exposed(
+    folder: Path, *, changes: Mapping[str, str] = MappingProxyType({}), **settings: Any
+) -> AsyncIterator[Exposed]:
+    """``changes``: other text in the file, by the text that is there."""
     settings = {"api_key": OPERATOR, "proxies": "127.0.0.1", **settings}
     async with running_server(local_settings(f"sqlite:///{folder / 'games.sqlite'}", **settings)) as served:
         api = served.url.removeprefix("http://")
         https, http = steady_port(), steady_port()
         main = nginx_files(folder, [api, api], https, http)
+        # As in the main file of many systems: what the file does not turn off is logged, whole requests too.
+        main.write_text(main.read_text().replace("access_log off;", f"access_log {folder / 'theirs.log'};"))
         conf = folder / "interintent.conf"
         text = conf.read_text()
-        assert all(line in text for line in SHORT)
-        for line, short in SHORT.items() if shortened else ():
-            text = text.replace(line, short)
+        for line, other in changes.items():
+            assert line in text, line
+            text = text.replace(line, other, 1)
         conf.write_text(text)
         nginx = await asyncio.create_subprocess_exec(
             *(program("nginx"), "-p", str(folder), "-c", str(main)), stderr=asyncio.subprocess.PIPE
@@ -123,7 +130,7 @@ async def test_what_passes_and_what_does_not(tmp_path: Path) -> None:
 
 
 async def test_slow_and_many_are_kept_away(tmp_path: Path) -> None:
-    async with exposed(tmp_path, shortened=True) as one:
+    async with exposed(tmp_path, changes=SHORT) as one:
         # Half a head, and half a body: nginx closes, and no route ever sees the first.
         requests = {"method": "GET", "route": "-", "status": "404"}
         before = REGISTRY.get_sample_value("interintent_http_seconds_count", requests)
@@ -164,6 +171,57 @@ async def test_wrong_codes_of_one_caller_are_not_counted_for_another(tmp_path: P
             told.add(answer.status_code)
         assert told == {404, 429}
         assert (await other.post("/claims", json={"code": "nobodys"})).status_code == 404
+
+
+async def test_what_nginx_logs_and_whom_it_counts_as_one_caller(tmp_path: Path) -> None:
+    key, token = f"ik_{'k' * 43}", "eyJhbGci.eyJhIjox.c2ln"
+    port = steady_port()
+    shown = f"""
+        server {{
+            listen 127.0.0.1:{port};
+            location / {{ return 200 $interintent_caller; }}
+        }}
+    """
+    # Callers of many addresses: a header stands for the address.
+    changes = {
+        "map $remote_addr": "map $http_x_address",
+        "server {\n    listen": f"{shown}\nserver {{\n    listen",
+    }
+    async with exposed(tmp_path, changes=changes) as one, one.client() as caller:
+        async with httpx.AsyncClient(timeout=WITHIN_S, base_url=f"http://127.0.0.1:{port}") as counted:
+
+            async def counted_as(address: str) -> str:
+                return (await counted.get("/", headers={"x-address": address})).text
+
+            for network in (
+                "2a01:4f8:1:2",
+                "2a01:4f8:1:0",
+                "2a01:4f8:0:2",
+                "2a01:4f8:0:0",
+                "2a01:0:0:2",
+                "2a01:0:0:0",
+            ):
+                for rest in (
+                    "0:0:0:1",
+                    "1:2:3:4",
+                    "1:0:0:0",
+                    "0:2:0:0",
+                    "0:0:3:0",
+                    "1:0:0:4",
+                    "0:0:0:0",
+                    "1:2:0:0",
+                ):
+                    address = str(IPv6Address(f"{network}:{rest}"))
+                    assert await counted_as(address) == network, address
+        async with httpx.AsyncClient(timeout=WITHIN_S) as plain:
+            await plain.get(f"http://localhost:{one.http}/games?key={key}")
+        for path in (f"/games/{key}", f"/watch/{token}", f"/games?key={key}", "/games/g_1"):
+            await caller.get(path)
+    logged = (tmp_path / "access.log").read_text()
+    paths = [json.loads(line)["path"] for line in logged.splitlines()]
+    assert paths == ["(a credential)", "(a credential)", "/games", "/games/g_1"]
+    written = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert key.encode() not in written
 
 
 async def test_without_a_key_nobody_gets_through_a_proxy(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select, update
 
 from app.base.names import check_name, check_note, look_of
+from app.store.tables import batches
 from tests import forked
 from tests.app.calling import calling, problem
 
@@ -47,10 +49,24 @@ def test_a_name_that_could_be_taken_for_another_is_refused_with_its_reason(name:
         check_name(name)
 
 
+UNKNOWN = ("\ufffe", "\uffff", "\ufdd0", "\U0001fffe", "\ue000", "\U000f0000")
+"""What is no character, and what is for private use."""
+
+
 def test_a_note_may_hold_all_that_can_be_seen() -> None:
     for note in ("10 µs, α=½", "❤️", "👩‍👩‍👧", "می‌خواهم", "two\nlines\t.", "", *GOOD):
         assert check_note(note) == note
-    for note in ("a\u202eb", "\u2066", "\u200b", "\ufeff", "\x1b[31m", "\r", "\u2028", "\U000e0041"):
+    for note in (
+        "a\u202eb",
+        "\u2066",
+        "\u200b",
+        "\ufeff",
+        "\x1b[31m",
+        "\r",
+        "\u2028",
+        "\U000e0041",
+        *UNKNOWN,
+    ):
         with pytest.raises(ValueError, match="at character"):
             check_note(note)
 
@@ -60,6 +76,20 @@ def test_names_that_look_alike_have_one_look() -> None:
         assert look_of(name) == look_of(other)
     assert len({look_of(f"Player {n}") for n in range(1, 11)}) == 10
     assert look_of("Anne") != look_of("Anna")
+
+
+async def test_labels_that_an_earlier_release_has_taken_are_read(tmp_path: Path) -> None:
+    async with calling(f"sqlite:///{tmp_path / 'games.sqlite'}") as caller:
+        batch, [game] = await caller.played(count=1)
+        label = {"arm": "a\ufffeb"}
+        problem(await caller.post("/games", json={"labels": label}), 422, "invalid-request", "/labels/arm")
+        [spec] = await caller.services.database.column(select(batches.c.spec))
+        changed = update(batches).values(spec={**spec, "labels": label}, labels=label)
+        await caller.services.database.writer.execute(changed)
+        assert (await caller.get(f"/batches/{batch}")).json()["labels"] == label
+        assert (await caller.post(f"/games/{game}/invalidate", json={"reason": "x"})).status_code == 200
+        anew = (await caller.post(f"/batches/{batch}/retry")).json()["anew"]
+        assert [one["instead_of"] for one in anew] == [game]
 
 
 async def test_seats_labels_and_reasons_are_named_visibly(tmp_path: Path) -> None:

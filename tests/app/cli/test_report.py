@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from app.runner.simulate import Plan, run
 from engine.profile import make_profile
+from tests import forked
 from tests.app.typed import interintent
 
 
@@ -195,6 +197,23 @@ def test_the_ending_says_what_is_written(
     begins = {".html": "<!doctype html>", ".csv": "table,row,column", ".tex": "% Mine & <yours>"}[ending]
     assert text.startswith(begins)
     assert ending == ".tex" or "<yours>" not in text
+
+
+@pytest.mark.parametrize("character", ["\x01", "\x1b", "\ufffe"])
+def test_a_name_that_no_drawing_may_hold_is_escaped(games: Path, tmp_path: Path, character: str) -> None:
+    lines = [json.loads(line) for line in games.read_text().splitlines()]
+    for line in lines:
+        if line["type"] == "provenance":
+            line["agents"] = [{**agent, "agent": f"a{character}b"} for agent in line["agents"]]
+    odd = tmp_path / "odd.ndjson"
+    odd.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    words = ("report", str(odd), "--group-by", "agent", "--out", "r.html", "--figures", "figures")
+    # In a process of its own, which such a character has ended.
+    done = forked.run(words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "r.html").read_text()
+    assert f"a\\u{ord(character):04x}b" in drawn
+    assert character not in "".join(re.findall("<svg.*?</svg>", drawn, re.DOTALL))
 
 
 def test_a_report_in_latex_and_every_plot_as_files(games: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from agents.model.model import ModelUnavailable
 from app.base.clock import now_ms
 from app.base.errors import AlreadyOver
 from app.base.metrics import REGISTRY
-from app.edge.auth import ANYBODY
+from app.edge.auth import ANYBODY, OPERATOR
 from app.games.schemas import NewBudget
 from app.instruments.fake_model import FakeModel, FakeOptions, read_fault, read_latency
 from app.main import Composition
@@ -415,14 +415,14 @@ async def test_limits_of_a_running_batch_can_be_changed(
         batch, _ = await caller.create(seats=seats, count=8, seeds=SEEDS, budget={"max_parallel": 2})
         await until(lambda: fake.counts.answered >= 20)
         assert fake.counts.max_in_flight == 2
-        await caller.services.games.limit(batch, NewBudget(max_parallel=6))
+        await caller.services.games.limit(batch, NewBudget(max_parallel=6), by=OPERATOR)
         await until(lambda: fake.counts.max_in_flight == 6)
-        await caller.services.games.limit(batch, NewBudget(max_tokens=1))
+        await caller.services.games.limit(batch, NewBudget(max_tokens=1), by=OPERATOR)
         view = await caller.over(batch)
         assert (view["status"], view["budget"]["games_stopped"]) == ("cancelled", 8)
         assert (view["budget"]["max_parallel"], view["budget"]["max_tokens"]) == (6, 1)
         with pytest.raises(AlreadyOver):
-            await caller.services.games.limit(batch, NewBudget(max_parallel=1))
+            await caller.services.games.limit(batch, NewBudget(max_parallel=1), by=OPERATOR)
 
 
 async def test_limits_and_a_resumption_do_not_undo_one_another(database_url: str) -> None:
@@ -432,9 +432,9 @@ async def test_limits_and_a_resumption_do_not_undo_one_another(database_url: str
         await _suspended(caller, batch)
         games = caller.services.games
         await asyncio.gather(
-            games.limit(batch, NewBudget(max_parallel=5)),
-            games.resume(batch, "fail"),
-            games.limit(batch, NewBudget(max_cost=7.5)),
+            games.limit(batch, NewBudget(max_parallel=5), by=OPERATOR),
+            games.resume(batch, "fail", by=OPERATOR),
+            games.limit(batch, NewBudget(max_cost=7.5), by=OPERATOR),
         )
         spec = (await caller.services.store.specs([batch]))[batch]
         assert spec["on_unusable"] == "fail"

@@ -529,7 +529,7 @@ async def test_who_deletes_a_batch_and_who_retries_it_do_not_wait_for_each_other
         async with _holding(url, "SELECT 1 FROM events WHERE game_id = $1 FOR SHARE", game) as tried:
             deleted = asyncio.create_task(caller.services.games.delete_batch(batch, by=OPERATOR))
             await tried()
-            retried = asyncio.create_task(other.services.games.retry(batch))
+            retried = asyncio.create_task(other.services.games.retry(batch, by=OPERATOR))
             await tried(2)
         assert (await deleted).games == 1
         with pytest.raises(NotSuspended):
