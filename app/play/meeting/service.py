@@ -146,7 +146,8 @@ class Meeting:
             await self._needs_checked_bot(new, caller)
         _check_company(new, new.players)
         pool = f"{new.profile}/{new.players}/{new.pace}/{'rated' if new.rated else 'casual'}"
-        return await self._add(new.bot, new.version, pool, terms, new.wait_s, key, caller)
+        starts_by = now_ms() + new.wait_s * 1000
+        return await self._add(new.bot, new.version, pool, terms, starts_by, key, caller)
 
     async def _needs_checked_bot(self, new: NewSeek, caller: Caller) -> None:
         """Raises InvalidRequest unless this is a registered bot that has passed its check, and has not left
@@ -218,7 +219,8 @@ class Meeting:
         _check_company(new, len(players))
         terms = {"rated": False, "at_least": max(new.at_least, min(2, len(players)))}
         pool = f"{_REMATCH}{game_id}"
-        return await self._add(new.bot, new.version, pool, terms, new.wait_s, key, caller)
+        starts_by = now_ms() + new.wait_s * 1000
+        return await self._add(new.bot, new.version, pool, terms, starts_by, key, caller)
 
     async def _add(
         self,
@@ -226,7 +228,7 @@ class Meeting:
         version: str | None,
         pool: str,
         terms: Mapping[str, Any],
-        wait_s: int,
+        starts_by: int,
         key: RequestKey | None,
         caller: Caller,
         seats: int | None = None,
@@ -245,7 +247,7 @@ class Meeting:
             pool=pool,
             terms=terms,
             created_at=at,
-            starts_by=at + wait_s * 1000,
+            starts_by=starts_by,
             seen_at=_seen_at(caller, at),
             status="open",
         )
@@ -508,10 +510,9 @@ class Meeting:
         if game.status != "open":
             raise AlreadyOver("this game does not wait for players any more")
         terms = {"rated": False, "at_least": 1}
-        wait_s = max((game.starts_by - now_ms()) // 1000, 0)
         pool = f"{OPEN_GAME}{game_id}"
         return await self._add(
-            claim.bot, claim.version, pool, terms, wait_s, key, caller, seats=len(whole(game.seats))
+            claim.bot, claim.version, pool, terms, game.starts_by, key, caller, seats=len(whole(game.seats))
         )
 
     # --- pairing ----------------------------------------------------------------------------

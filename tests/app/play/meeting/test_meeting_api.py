@@ -151,6 +151,14 @@ async def repeated_at_once(
     return [answer.json() for answer in answers]
 
 
+async def test_a_claim_waits_until_the_very_time_at_which_its_game_begins(caller: Caller) -> None:
+    open_seats: list[dict[str, str]] = [{"agent": "open"}] * 2
+    hosted = (await caller.post("/games/open", json={"seats": [*open_seats, {}, {}, {}]})).json()
+    path = f"/games/{hosted['game_id']}/seats/open/claim"
+    # One that waited for less would begin the game with the seats that are claimed by then.
+    assert (await caller.post(path, json={"bot": "owl"})).json()["starts_by"] == hosted["starts_by"]
+
+
 @pytest.mark.parametrize("method", ["claim", "_add"])
 async def test_a_claim_sent_twice_at_once_gets_its_seat_in_both_answers(
     caller: Caller, monkeypatch: pytest.MonkeyPatch, method: str
