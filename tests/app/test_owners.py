@@ -490,6 +490,27 @@ async def test_a_token_that_was_minted_while_a_code_was_out_dies_with_the_claim(
     problem(await caller.get(f"/games/{game}", headers=bearer(token)), 401, "unauthenticated")
 
 
+async def test_who_exchanges_a_code_with_a_token_takes_the_seat_for_nobodys_key(caller: Caller) -> None:
+    ann = await key(caller)
+    _, game, seats = await create(caller, ann, seats=REMOTE)
+    made = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
+    code = {"code": made.json()["code"]}
+    claimed = await caller.post("/claims", json=code, headers=bearer(seats[0]["token"]))
+    assert claimed.json()["seat"] == 2
+    # The token came from the host's key, which does not have the seat again.
+    assert await viewer_of(caller, game, ann.text) == "seat:1"
+
+
+async def test_a_guest_has_tokens_of_its_own_seat_alone(caller: Caller) -> None:
+    ann, bob = await key(caller), await key(caller)
+    _, game, _ = await create(caller, ann, seats=REMOTE)
+    made = await caller.post(f"/games/{game}/seats/2/claim-code", headers=ann.header)
+    await caller.post("/claims", json={"code": made.json()["code"]}, headers=bob.header)
+    for viewer, status in (("seat:2", 201), ("seat:1", 404), ("public", 404)):
+        answer = await caller.post(f"/games/{game}/tokens", json={"viewer": viewer}, headers=bob.header)
+        assert answer.status_code == status, (viewer, answer.text)
+
+
 async def test_a_games_watch_token_lasts_a_day_at_most_and_a_seats_token_up_to_thirty(caller: Caller) -> None:
     ann = await key(caller)
     _, game, _ = await create(caller, ann)

@@ -187,6 +187,9 @@ def test_the_sensible_menu_of_a_leader_holds_nothing_about_anothers_team(
     assert "defend_self" in sensible
     assert "support_proposal" in sensible
     assert not {"convince_leader", "question_leader_pick", "counter_evil_on_team"} & set(sensible)
+    # In the first round nobody has said anything yet that could have changed, or accused a teammate.
+    later = {"question_changed_statements", "defend_teammate"} & set(allowed(role))
+    assert later & set(sensible) == (set() if first_quest else later)
     without = opening_menu(role, first_quest=first_quest, proposes=False)
     assert set(sensible) - set(without) == {"support_proposal"}
 

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from click.testing import Result
 from sqlalchemy import delete, select
+from sqlalchemy.ext.asyncio import AsyncConnection
 from websockets.exceptions import ConnectionClosedError
 
 from app.base.clock import now_ms
@@ -24,7 +25,7 @@ from app.store.games import new_id
 from app.store.keys import KeyStore
 from app.store.rows import ApiKey, TokenSecret
 from app.store.tables import api_keys, events, games, idempotency
-from app.store.tokens import TokenStore
+from app.store.tokens import StoredToken, TokenStore
 from tests.app.calling import PROJECT, WITHIN_S, Caller, calling, problem
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.typed import interintent
@@ -372,6 +373,41 @@ async def test_a_raised_epoch_voids_older_tokens_and_closes_their_sockets(served
         for path in (f"/games/{game}", "/games"):
             problem(await client.get(path, headers=bearer(old)), 401, "unauthenticated")
         assert (await client.get(f"/games/{game}", headers=bearer(new))).json()["viewer"] == "seat:2"
+
+
+async def test_a_raised_epoch_closes_the_socket_of_a_token_that_came_with_the_game(served: Served) -> None:
+    async with httpx.AsyncClient(
+        base_url=served.url, headers=bearer(OPERATOR), trust_env=False, timeout=WITHIN_S
+    ) as client:
+        wish = {"drive": "manual", "seats": [{"agent": "remote"}]}
+        [made] = (await client.post("/games", json=wish)).json()["games"]
+    # That token has no row by which it could be revoked alone.
+    async with watching(served.ws_url) as one:
+        await one.identify(made["game_id"], token=made["seats"][1]["token"], sit=False)
+        await mint(served, made["game_id"], viewer="seat:2", raise_epoch=True)
+        async with asyncio.timeout(60):
+            assert await one.close_code() == 4401
+
+
+async def test_a_revoked_token_is_among_the_revoked_ones_until_it_expires(database_url: str) -> None:
+    database = Database(local_settings(database_url))
+    await database.start()
+    now, day = now_ms(), 24 * 3_600_000
+    names = {"batch_id": "b_1", "game_id": None, "seat": None, "owner": "operator", "by": "operator"}
+
+    async def add(connection: AsyncConnection) -> None:
+        for token_id, revoked_at, expires_at in (
+            ("t_long_ago", now - 20 * day, now + 1),
+            ("t_expired", now - 1, now),
+            ("t_valid", None, now + day),
+        ):
+            times = {"created_at": now - 29 * day, "revoked_at": revoked_at, "expires_at": expires_at}
+            token = StoredToken(token_id=token_id, **names, **times)
+            await TokenStore(database).add(connection, token)
+
+    await database.writer.run(add)
+    assert await KeyStore(database).revoked_tokens(now) == {"t_long_ago"}
+    await database.stop()
 
 
 async def test_a_raised_epoch_revokes_the_seats_tokens_once_and_no_other_seats(served: Served) -> None:

@@ -138,6 +138,24 @@ async def test_a_log_is_read_on_page_by_page_only_as_long_as_its_reader_may(
     assert got.count(b"\n") == 3
 
 
+async def test_a_log_is_not_read_on_with_a_seats_token_that_was_replaced(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PAGE", 3)
+    async with calling_as(served, OPERATOR) as host:
+        [made] = (await host.post("/games", json={"seats": REMOTE})).json()["games"]
+        game = made["game_id"]
+
+        async def replace() -> None:
+            answer = await host.post(f"/games/{game}/tokens", json={"viewer": "seat:1", "raise_epoch": True})
+            assert answer.status_code == 201, answer.text
+
+        gate = Gate(monkeypatch, served.services.reader, "lines")
+        async with calling_as(served, made["seats"][0]["token"]) as player:
+            got = await broken_off(player, f"/games/{game}/events", gate, replace)
+    assert got.count(b"\n") == 3
+
+
 async def test_no_export_goes_on_after_its_key_was_revoked(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:

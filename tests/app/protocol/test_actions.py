@@ -302,7 +302,7 @@ def test_a_thought_is_read_as_it_was_sent(asked: tuple[State, Request]) -> None:
     belief |= {"snippets": ["I know."], "reasoning": "So."}
     sent: list[Any] = [
         {"type": "beliefs_formed", "beliefs": [belief, {"about": (seat + 1) % 5 + 1}]},
-        {**CHOSEN, "seat": seat},
+        {**CHOSEN, "seat": seat, "changed": False},
         {**CHOSEN, "stage": "final", "changed": True, "reason": "Better."},
         {"type": "speech_drafted", "stage": "refinement", "think": "Hm.", "speak": "Us."},
         {"type": "readings_imagined", "readings": [{"by": "seat 3", "text": "Oh."}], "reveals_role": True},
