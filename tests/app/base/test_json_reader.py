@@ -240,3 +240,27 @@ def test_a_body_has_as_many_members_as_elements() -> None:
     assert len(read_json(body(MAX_ELEMENTS))[0]) == MAX_ELEMENTS - 9
     with pytest.raises(InvalidRequest, match="at most 50,000 members of objects, got 50,001"):
         read_json(body(MAX_ELEMENTS + 1))
+
+
+@pytest.mark.parametrize("spaces", range(9))
+def test_an_integer_of_more_than_64_bits_is_exact_on_either_side_of_zero(spaces: int) -> None:
+    for number in (2**63 - 1, 2**63, 2**64, -(2**63), -(2**63) - 1, 1 - 10**19, -(2**64)):
+        assert read_json(b" " * spaces + b"[%d, 0.5]" % number) == [number, 0.5]
+
+
+@pytest.mark.parametrize("number", sorted(REFUSED))
+def test_every_control_character_is_refused_as_an_escape(number: int) -> None:
+    with pytest.raises(InvalidRequest, match=rf"U\+{number:04X}"):
+        read_json(rb'["\u%04x"]' % number)
+
+
+def test_a_repeated_key_is_refused_beside_a_lone_surrogate_that_is_let_through() -> None:
+    assert read_json(rb'{"a":"\ud800","b":1}', check_text=False) == {"a": "\ud800", "b": 1}
+    with pytest.raises(Unparsable, match="an object repeats a key"):
+        read_json(rb'{"a":"\ud800","a":1}', check_text=False)
+
+
+def test_a_long_text_of_surrogate_pairs_is_read_wherever_it_is_cut_into_pieces() -> None:
+    for more in range(20):
+        text = "\U0001f600" * (20_000 + more) + "\n"
+        assert read_json(json.dumps([text]).encode()) == [text]
