@@ -261,9 +261,10 @@ def _read_slowly(body: bytes, fault: orjson.JSONDecodeError, max_depth: int, tex
         raise _doubled(body)
     del objects[:]  # the value takes as much memory
     _has_long_numbers(body)
+    if _may_have_many(body):
+        _check_counts(body, max_depth)
     value = json.loads(body)
     _check_depth(value, max_depth)
-    _check_counts(body, max_depth)
     return value
 
 

@@ -53,7 +53,7 @@ NOTES = [
     *HOSTILE,
     "e\u0301 é",
     "👩‍👩‍👧‍👦",
-    "\U0010ffff",
+    "\U00020000",
     "\tone\ntwo",
     " leading and trailing ",
 ]
