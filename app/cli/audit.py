@@ -10,7 +10,7 @@ from app.base.clock import timestamp
 from app.cli.arguments import AsJson, DatabaseUrl
 from app.cli.database import CANNOT_BE_USED, on_tables, operator, read_settings, run_or_fail
 from app.cli.tables import print_table
-from app.cli.terminal import fail, note, print_json
+from app.cli.terminal import clean, fail, note, print_json
 from app.store.audit import Audit, Deed
 from app.store.db import Database
 
@@ -104,7 +104,9 @@ def audit(
     table = Table("at", "by", "owner", "action", "of", "detail", box=None, pad_edge=False)
     for deed in deeds:
         detail = ", ".join(f"{name} {value}" for name, value in deed.detail.items())
-        table.add_row(timestamp(deed.at), deed.by, deed.owner, deed.action, deed.object, detail)
+        table.add_row(
+            timestamp(deed.at), *map(clean, (deed.by, deed.owner, deed.action, deed.object, detail))
+        )
     print_table(table)
 
 

@@ -1,8 +1,8 @@
 """Access of commands to settings and to a database, without a running service."""
 
 import asyncio
-import getpass
 import os
+import pwd
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -66,12 +66,12 @@ def _words(place: Sequence[str | int], message: str) -> str:
 
 
 def operator() -> str:
-    """The user of the operating system who gives the command, for the record. In a container it may have
-    nothing but a number.
+    """The user of the operating system who gives the command, for the record, whatever the environment says.
+    In a container it may have nothing but a number.
     """
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         return f"uid {os.getuid()}"
 
 

@@ -301,7 +301,8 @@ async def _of_batch(
     async with on_database(read_settings(database_url)) as parts:
         batch = await parts.games.batch_row(name)
         ids = await finished_games(parts, name)
-        await note_export(parts.database, name, what="data set")
+        if ids:
+            await note_export(parts.database, name, what="data set")
         whose = await parts.evaluations.gold.raters_of({batch.owner, *raters_of})
         reader = await RaterWorkReader.about(parts.evaluations.store, ids, whose)
         with count_bar("games", len(ids)) as advance:

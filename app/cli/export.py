@@ -122,8 +122,8 @@ async def _write_answers(settings: Settings, batch: str, out: Path) -> tuple[int
     damaged = []
     async with on_database(settings) as parts:
         await parts.games.batch_row(batch)
-        await note_export(parts.database, batch, what="answers")
         with writing(out) as file:
+            await note_export(parts.database, batch, what="answers")
             async for game, call in parts.models.calls.of_batch(batch):
                 if isinstance(call, str):
                     damaged.append(call)

@@ -132,6 +132,9 @@ class Following:
     async def _may_read_on(self, caller: Caller, row: GameRow, viewer: Viewer) -> bool:
         if not self._is_valid(caller, row):
             return False
+        # Its owner may play a fork with this deal, which the end tells.
+        if row.status not in OPEN and not await self._access.reaches(caller, row):
+            return False
         # Others may have come to the table since.
         return caller.key_id is None or not row.taken or (await self._access.sight(caller, row)).shows(viewer)
 

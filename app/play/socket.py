@@ -283,6 +283,8 @@ class Connection(SocketTalk):
             await self._check_seat(caller)
             page = await self._page()
             self._is_new = False
+            if page.ends:
+                await self._check_end(caller)
             if page.count:
                 await self._send_page(page)
             self.spot = page.end
@@ -363,6 +365,12 @@ class Connection(SocketTalk):
         ):
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
 
+    async def _check_end(self, caller: Caller) -> None:
+        """Raises Closing for a key whose owner plays a fork with the same deal, which the end tells."""
+        row = await self._sockets.rows.get(self.spot.game_id)
+        if row is None or not await self._sockets.access.reaches(caller, row):
+            raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
+
     async def _ask(self, asked: str | None) -> str | None:
         """Sends the seat's open request, unless it was sent last. Returns the id of the last one sent."""
         if self._view is None:
@@ -393,7 +401,11 @@ class Connection(SocketTalk):
     # --- the relay sends to a spectator that has caught up ------------------------------------
 
     def push(self, page: Page, now: float) -> bool:
-        """Sends the next page, if the peer takes it at once and the credential is still valid."""
+        """Sends the next page, if the peer takes it at once and the credential is still valid. Whether a key
+        may know the end, its own task finds out.
+        """
+        if page.ends and self._viewed_by.key_id is not None:
+            return False
         if not self._sockets.keys.is_valid(self._viewed_by):
             return False
         try:

@@ -54,6 +54,8 @@ class Page:
     """Whether the page was full, so that there may be more to read at once."""
     over: bool
     """Whether this page ends the stream: no event will ever follow."""
+    ends: bool = False
+    """Whether the game's last event is in the frame."""
 
 
 class Block:
@@ -61,7 +63,7 @@ class Block:
     change, so they are read once for all returning spectators.
     """
 
-    __slots__ = ("_end", "_payload", "_starts", "size")
+    __slots__ = ("_end", "_ends", "_payload", "_starts", "size")
 
     def __init__(self, lines: Sequence[LogLine], start: Spot) -> None:
         items = [
@@ -72,13 +74,14 @@ class Block:
         self._starts = array("I", itertools.accumulate(lengths[:-1], initial=len(_OPENING)))
         """Where in the payload each event begins."""
         self._end = Spot(start.game_id, start.viewer, start.seq + len(items), lines[-1].seq)
+        self._ends = is_last(lines[-1])
         self.size = len(self._payload)
 
     def page(self, past: int) -> Page:
         """The block without its first ``past`` events. The next page starts after the block."""
         payload = self._payload if not past else _OPENING + self._payload[self._starts[past] :]
         count = len(self._starts) - past
-        return Page(payload.decode(), count, self._end, more=True, over=False)
+        return Page(payload.decode(), count, self._end, more=True, over=False, ends=self._ends)
 
 
 class Pages:
@@ -159,4 +162,5 @@ def _page(spot: Spot, lines: Sequence[LogLine], *, over: bool, place: int | None
         place = lines[len(items) - 1].seq if items else spot.place
     end = Spot(spot.game_id, spot.viewer, spot.seq + len(items), place)
     frame = (_OPENING + b",".join(items) + b"]}").decode() if items else ""
-    return Page(frame, len(items), end, more, over and not more)
+    ends = bool(items) and is_last(lines[len(items) - 1])
+    return Page(frame, len(items), end, more, over and not more, ends)

@@ -1,6 +1,8 @@
 """Whatever a command does to a database or exports from it, the audit says who did it."""
 
 import asyncio
+import os
+import pwd
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -163,7 +165,9 @@ def test_a_refused_command_has_no_line(scene: Scene) -> None:
         "export {open} --out {0}/x",
         "export g_none --out {0}/x",
         "answers export b_none --out {0}/x",
+        "answers export {batch} --out {0}/none/x",
         "dataset {0}/set --batch b_none",
+        "dataset {0}/set --batch {open}",
         "batch pause {batch}",
         "batch limits {batch} --max-parallel 3",
         "batch resume {open}",
@@ -178,6 +182,17 @@ def test_a_refused_command_has_no_line(scene: Scene) -> None:
         done = interintent(*typed, "--database-url", scene.url)
         assert done.exit_code == (0 if words.startswith("prune") else 2), (words, done.output)
     assert scene.deeds() == before
+
+
+def test_a_deed_has_its_line_whatever_the_environment_calls_the_user(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("key:k_other", "\udcff", "a\x1b[31m\nb"):
+        monkeypatch.setenv("LOGNAME", name)
+        scene.run("keys", "create", "--name", "one", "--scope", "games:read")
+    assert {deed.by for deed in scene.deeds()} == {pwd.getpwuid(os.getuid()).pw_name}
+    scene.change("UPDATE audit SET by = ?", "a\x1b[31m\nb")
+    assert scene.run("audit").count(r"a\u001b[31m\u000ab") == 3
 
 
 def test_a_database_that_cannot_be_written_to_is_exported_without_a_line_and_says_so(scene: Scene) -> None:

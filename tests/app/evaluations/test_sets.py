@@ -1,6 +1,7 @@
 """Sealed sets: who is told what, and when; what was read counts."""
 
 import asyncio
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -1103,6 +1104,59 @@ async def test_a_socket_shows_no_end_of_a_game_whose_deal_one_plays(tmp_path: Pa
         for who, place in (("bob", game), ("ann", fork)):
             async with watching(served.ws_url) as one:
                 await one.identify(place, token=key_of(who))
+
+
+async def test_streams_that_were_opened_before_tell_no_end_of_a_game_whose_deal_one_plays(
+    tmp_path: Path,
+) -> None:
+    settings = local_settings(f"sqlite:///{tmp_path / 'sets.sqlite'}", api_key="ik_" + "o" * 43)
+    async with running_server(settings) as served:
+        await add_keys(served)
+        owner, guest = (bearer(key_of(who)) for who in ("owner", "ann"))
+        operator = bearer("ik_" + "o" * 43)
+        async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=60) as caller:
+
+            async def told_by(path: str, body: dict[str, Any], headers: dict[str, str]) -> Any:
+                answer = await caller.post(path, headers=headers, json=body)
+                assert answer.status_code < 300, answer.text
+                return answer.json()
+
+            new = {"players": 5, "seats": [{"agent": "scripted"}] * 5, "drive": "manual"}
+            game = (await told_by("/games", new, owner))["games"][0]["game_id"]
+            path = f"/games/{game}"
+            await told_by(f"{path}/step", {"until": "round"}, operator)
+            lines = (await caller.get(f"{path}/events", headers=owner)).text.splitlines()
+            leader = next(event["leader"] for event in map(json.loads, lines) if "leader" in event)
+            request = f"1.1.propose_team.{leader}"
+            wish = {"after": {"request": request}, "seats": [{"agent": "remote"}] * 5, "drive": "manual"}
+            fork = (await told_by(f"{path}/fork", wish, owner))["game_id"]
+            codes, until = ClaimCodes(served.services.database), clock.now_ms() + DATE_MS
+            code = await codes.make(fork, 1, until, by="key:k_owner", epoch=lambda _: 1)
+            await told_by("/claims", {"code": code}, guest)
+
+            async def followed(headers: dict[str, str], begun: asyncio.Event) -> str:
+                text = ""
+                async with caller.stream("GET", f"{path}/events?follow=true", headers=headers) as answer:
+                    async for piece in answer.aiter_text():
+                        text += piece
+                        begun.set()
+                return text
+
+            readers = guest, bearer(key_of("bob"))
+            begun = [asyncio.Event() for _ in readers]
+            streams = [asyncio.create_task(followed(*one)) for one in zip(readers, begun, strict=True)]
+            async with watching(served.ws_url) as one, watching(served.ws_url) as other:
+                for socket, who in ((one, "ann"), (other, "bob")):
+                    await socket.identify(game, token=key_of(who))
+                    await socket.next()
+                for event in begun:
+                    await event.wait()
+                await told_by(f"{path}/step", {"until": "end"}, operator)
+                assert [await socket.until_closed() for socket in (one, other)] == [4403, 1000]
+                frames = [json.dumps(socket.items) for socket in (one, other)]
+            texts = [*(await asyncio.gather(*streams)), *frames]
+            assert ["game_ended" in text for text in texts] == [False, True, False, True]
+            assert all("proposal_opened" in text for text in texts)
 
 
 async def test_an_open_set_does_not_tell_the_deal_to_who_plays_an_open_fork_of_a_game(

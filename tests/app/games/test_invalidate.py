@@ -1,10 +1,10 @@
 """A game marked as invalid is kept but counts nowhere."""
 
 import asyncio
-import getpass
 import json
 from pathlib import Path
 
+from app.cli.database import operator
 from tests.app.calling import calling, problem
 from tests.app.evaluations.test_reports_api import figure, report_of
 from tests.app.typed import interintent
@@ -101,7 +101,7 @@ async def test_the_command_marks_a_game_by_the_user_and_takes_the_mark_away(tmp_
     assert {json.loads(line)["game_id"] for line in items.stdout.splitlines()} == {games[1]}
     async with calling(url) as caller:
         mark = (await caller.get(f"/games/{games[0]}")).json()["invalid"]
-        assert (mark["by"], mark["reason"]) == (getpass.getuser(), "the wrong key")
+        assert (mark["by"], mark["reason"]) == (operator(), "the wrong key")
     done = await asyncio.to_thread(interintent, *invalid, "--undo")
     assert (done.exit_code, done.output) == (0, f"{games[0]} counts again\n")
     number, notes = await asyncio.to_thread(told)
