@@ -13,7 +13,7 @@ __all__ = ["DamagedZip", "unpacking"]
 
 
 class DamagedZip(Exception):
-    """An archive that cannot be unpacked. The message names the kind of the fault."""
+    """An archive that cannot be unpacked. The message names the kind of the fault, which is its cause."""
 
 
 @contextmanager
@@ -28,14 +28,15 @@ def unpacking(*more: type[Exception]) -> Iterator[None]:
     except OSError as fault:
         if fault.errno not in (None, errno.EINVAL):
             raise
-        raise DamagedZip(type(fault).__name__) from None
+        raise DamagedZip(type(fault).__name__) from fault
     except (*_DAMAGE, *more) as fault:
-        raise DamagedZip(type(fault).__name__) from None
+        raise DamagedZip(type(fault).__name__) from fault
 
 
 _DAMAGE: Final[tuple[type[Exception], ...]] = (
     BadZipFile,
     EOFError,
+    IndexError,  # a member without a name, on Python 3.11
     KeyError,
     OverflowError,
     RuntimeError,

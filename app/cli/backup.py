@@ -8,7 +8,7 @@ import typer
 from app.base.errors import NotFound
 from app.cli.arguments import DatabaseUrl
 from app.cli.database import on_tables, read_settings, run_or_fail
-from app.cli.terminal import fail, note, reason, share_bar
+from app.cli.terminal import fail, note, reason, refuse_link, share_bar
 from app.store.backup import BackupManifest, CannotRestore, back_up, read_backup, restore
 
 __all__ = ["commands"]
@@ -28,6 +28,7 @@ def backup(
     roles, hashes of keys and the secrets of tokens: only its owner may read it. Exits with 1 if SQLite finds
     the database damaged; the backup is written all the same, and as damaged as the database.
     """
+    refuse_link(out)
     if out.exists() and not replace:
         fail(f"{out} exists: name another file, or replace it with --replace")
     settings = read_settings(database_url)

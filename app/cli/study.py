@@ -67,6 +67,7 @@ def new_command(directory: Dir) -> None:
     """
     written = {FILE: EXAMPLE, MODELS_FILE: MODELS_EXAMPLE}
     for name in written:
+        refuse_link(directory / name)
         if (directory / name).exists() or (directory / name).is_symlink():
             fail(f"{directory / name} exists already; choose another folder")
     directory.mkdir(parents=True, exist_ok=True)

@@ -177,7 +177,7 @@ def _cells_of_xlsx(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
 
     content = io.BytesIO(path.read_bytes())
     try:
-        with unpacking(AttributeError, IndexError, ParseError, TypeError):
+        with unpacking(AttributeError, ParseError, TypeError):
             with ZipFile(content) as parts:
                 unpacked = sum(part.file_size for part in parts.infolist())
                 if unpacked > _UNPACKED:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, NoReturn, cast
 
+from app.base.zips import DamagedZip, unpacking
 from engine.errors import AvalonError, IllegalRecord, InvalidRecord
 from engine.events import Event, read_event
 from engine.foreign.record import SCHEMA
@@ -289,10 +290,10 @@ def _gzip(packed: _Started, place: Place, discovered: bool) -> Iterator[Document
         yield FileFault(place, "reading", wanted, _why(fault))
 
 
-_PACKING: Final = (tarfile.TarError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError)
+_PACKING: Final = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 
 
-def _why(fault: Exception) -> str:
+def _why(fault: BaseException | None) -> str:
     return str(fault) or type(fault).__name__
 
 
@@ -303,21 +304,23 @@ def _zip(source: IO[bytes], place: Place, on_read: OnRead) -> Iterator[Document 
                 place, "reading", "a zip archive that is named, not sent through a pipe", "a pipe"
             )
             return
-        with zipfile.ZipFile(source) as archive:
+        with unpacking(), zipfile.ZipFile(source) as archive:
             for member in archive.infolist():
                 on_read(member.compress_size)
                 here = Place(place.file, member.filename)
-                if not member.is_dir() and _is_packed(member.filename):
+                if not member.filename or member.is_dir():
+                    continue
+                if _is_packed(member.filename):
                     yield PassedOver(here, PACKED)
-                if member.is_dir() or not _wanted(member.filename):
+                if not _wanted(member.filename):
                     continue
                 try:
-                    with archive.open(member) as plain:
+                    with unpacking(), archive.open(member) as plain:
                         yield from _text(_Started(plain), here, True)
-                except (*_PACKING, RuntimeError, NotImplementedError) as fault:
-                    yield FileFault(here, "reading", "a member that can be unpacked", _why(fault))
-    except (*_PACKING, ValueError, NotImplementedError) as fault:
-        yield FileFault(place, "reading", "a whole zip archive", _why(fault))
+                except DamagedZip as fault:
+                    yield FileFault(here, "reading", "a member that can be unpacked", _why(fault.__cause__))
+    except DamagedZip as fault:
+        yield FileFault(place, "reading", "a whole zip archive", _why(fault.__cause__))
 
 
 def _wanted(name: str) -> bool:

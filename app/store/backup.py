@@ -21,14 +21,16 @@ from typing import IO, Any, Final, NoReturn
 import asyncpg  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, timestamp
 from app.base.zips import DamagedZip, unpacking
 from app.store.db import Database
 from app.store.rows import METADATA
-from app.store.schema import migrate, revisions
-from app.store.sqlite import faults_of_file, is_damage, open_cut_off, sqlite_file
+from app.store.schema import ChangedByHand, migrate, revisions, schema_state
+from app.store.sqlite import alone, faults_of_file, is_damage, open_cut_off, sqlite_file
+from app.store.trouble import trouble_of
 
 __all__ = ["BackupManifest", "CannotRestore", "back_up", "read_backup", "restore"]
 
@@ -202,9 +204,7 @@ def _back_up_sqlite(
             while data := whole.read(_PIECE):
                 member.write(data)
     finally:
-        # SQLite leaves a journal where there was no room for its pages.
-        for rest in ("", "-journal", "-wal", "-shm"):
-            copy.with_name(copy.name + rest).unlink(missing_ok=True)
+        _remove(copy)
     return {
         "revision": revision,
         "rows": rows,
@@ -212,6 +212,12 @@ def _back_up_sqlite(
         "parts": {_SQLITE: member.part},
         "faults": faults,
     }
+
+
+def _remove(copy: Path) -> None:
+    """Removes a file of SQLite, and the journal that it leaves where there was no room for its pages."""
+    for rest in ("", "-journal", "-wal", "-shm"):
+        copy.with_name(copy.name + rest).unlink(missing_ok=True)
 
 
 def _sqlite_rows(connection: sqlite3.Connection) -> dict[str, int]:
@@ -375,10 +381,18 @@ class _Checked:
 
 
 def read_backup(file: Path, tell: Progress) -> BackupManifest:
-    """What is in a backup, after reading and checking all of it. Raises CannotRestore."""
+    """What is in a backup, after reading and checking all of it, one of SQLite in a temporary file. Raises
+    CannotRestore.
+    """
     meter = _Meter(tell)
     with _opened(file) as (members, manifest):
         meter.expected = sum(part.bytes for part in manifest.parts.values())
+        if manifest.database == "sqlite":
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                _unpacked(members, manifest, meter, Path(folder) / _SQLITE),
+            ):
+                return manifest
         for name, part in manifest.parts.items():
             for _ in _Checked(members, name, part, meter):
                 pass
@@ -401,8 +415,6 @@ async def restore(database: Database, file: Path, tell: Progress, *, replace: bo
         else:
             async with database.write_engine.begin() as connection:
                 await _restore_postgres(connection, members, manifest, meter, replace=replace)
-    if database.is_sqlite:
-        await database.migrate()
     return manifest
 
 
@@ -412,6 +424,22 @@ def _restore_sqlite(
     target = sqlite_file(database.url)
     with _writing(target):
         _check_free(target, replace=replace)
+    with _unpacked(members, manifest, meter, target) as part, _writing(target):
+        # Again: reading a large backup takes minutes, in which somebody may have started a service there.
+        _check_free(target, replace=replace)
+        for rest in ("-wal", "-shm"):
+            target.with_name(target.name + rest).unlink(missing_ok=True)
+        part.replace(target)
+
+
+@contextmanager
+def _unpacked(
+    members: zipfile.ZipFile, manifest: BackupManifest, meter: _Meter, target: Path
+) -> Iterator[Path]:
+    """The database of a backup of SQLite, checked and migrated, in a file beside ``target`` that is removed
+    afterwards. Raises CannotRestore.
+    """
+    with _writing(target):
         number, name = tempfile.mkstemp(prefix=".interintent-", suffix=".part", dir=target.parent)
     part = Path(name)
     try:
@@ -427,18 +455,33 @@ def _restore_sqlite(
         with closing(sqlite3.connect(part)) as copy:
             try:
                 rows = _sqlite_rows(copy)
+                found = copy.execute("SELECT version_num FROM alembic_version").fetchall()
             except sqlite3.DatabaseError:
-                rows = {}
-            if rows != manifest.rows:
-                raise CannotRestore("the backup has not the rows that it says it has: take another backup")
-        # Again: reading a large backup takes minutes, in which somebody may have started a service there.
+                rows, found = {}, []
+        if (rows, found) != (manifest.rows, [(manifest.revision,)]):
+            raise CannotRestore(
+                "the backup has not the rows or the schema that it says it has: take another backup"
+            )
         with _writing(target):
-            _check_free(target, replace=replace)
-            for rest in ("-wal", "-shm"):
-                target.with_name(target.name + rest).unlink(missing_ok=True)
-            part.replace(target)
+            _migrate_sqlite(part)
+        yield part
     finally:
-        part.unlink(missing_ok=True)
+        _remove(part)
+
+
+def _migrate_sqlite(part: Path) -> None:
+    """Migrates the file, and checks its schema as a start does. Raises CannotRestore, and OSError for a full
+    disk.
+    """
+    try:
+        with alone(part) as connection:
+            migrate(connection)
+            schema_state(connection)
+    except (ChangedByHand, DBAPIError, sqlite3.DatabaseError) as fault:
+        if (trouble := trouble_of(fault)) and trouble.cause == "full":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
+        why = str(getattr(fault, "orig", None) or fault).partition(";")[0]
+        raise CannotRestore(f"the backup cannot be used ({why}): take another backup") from None
 
 
 @contextmanager

@@ -5,8 +5,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from app.store.writer import LOCK_WITHIN_S, PreparedStatements, Statements, Work
 __all__ = [
     "SqliteCommits",
     "SqliteReads",
+    "alone",
     "faults_of_file",
     "is_damage",
     "open_cut_off",
@@ -195,6 +196,19 @@ def _create_private(database: str) -> None:
 
 def _text(stored: bytes) -> str:
     return stored.decode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def alone(file: Path) -> Iterator[Connection]:
+    """One transaction over a file that nobody else has open. Afterwards all of it is in that one file."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+        raw.text_factory = _text
+        raw.execute("PRAGMA journal_mode = DELETE")
+        raw.execute("PRAGMA foreign_keys = ON")
+        engine = create_engine("sqlite://", creator=lambda: raw, poolclass=NullPool, hide_parameters=True)
+        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+        with engine.begin() as connection:
+            yield connection
 
 
 class SqliteReads:

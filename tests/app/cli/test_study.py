@@ -852,6 +852,24 @@ def test_an_example_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert not (tmp_path / "mine").exists()
 
 
+def test_a_study_that_somebody_handed_on_leads_no_backup_and_no_example_out_of_it(tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "study.toml").touch()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "s" / "there").symlink_to(tmp_path / "mine")
+    url = f"sqlite:///{tmp_path / 'games.sqlite'}"
+    assert interintent("migrate", "--database-url", url).exit_code == 0
+    for words in (
+        ("backup", tmp_path / "s" / "there" / "b.zip", "--database-url", url),
+        ("study", "new", tmp_path / "s" / "there"),
+        ("study", "new", tmp_path / "s" / "there" / "new"),
+    ):
+        refused = interintent(*words)
+        assert refused.exit_code == 2
+        assert "a link that leads out of it" in refused.stderr
+    assert not list((tmp_path / "mine").iterdir())
+
+
 @pytest.mark.parametrize("how", ["link", "directory", "above", "absolute"])
 def test_a_study_names_no_templates_and_no_judgements_but_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str

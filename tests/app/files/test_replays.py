@@ -112,6 +112,30 @@ def test_a_damaged_file_is_a_fault_behind_what_could_be_read(name: str, text: by
     assert str(path) in str(found[-1].place)
 
 
+def test_a_member_that_is_damaged_or_has_no_name_hides_no_other(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("x", "{}")
+        archive.writestr("lzma.json", LIST, zipfile.ZIP_LZMA)
+        archive.writestr("bzip.json", LIST, zipfile.ZIP_BZIP2)
+        archive.writestr("good.json", LIST)
+        starts = {member.filename: member.header_offset + 30 for member in archive.infolist()}
+    altered = bytearray(packed.getvalue())
+    for name in ("lzma.json", "bzip.json"):
+        data = starts[name] + len(name) + 12
+        altered[data : data + 8] = b"\xff" * 8
+    # The first member's name of one byte becomes a field of one byte that no reader knows.
+    first = altered.index(b"PK\x01\x02")
+    altered[first + 28], altered[first + 30] = 0, 1
+    path = tmp_path / "games.zip"
+    path.write_bytes(altered)
+    lzma, bzip, *others = read(path)
+    for fault, name in ((lzma, "lzma.json"), (bzip, "bzip.json")):
+        assert isinstance(fault, FileFault)
+        assert (fault.place.member, fault.expected) == (name, "a member that can be unpacked")
+    assert [getattr(one, "id", one) for one in others] == NAMES
+
+
 BOMBS: dict[str, Callable[[bytes], bytes]] = {
     "bomb.json.gz": gzip.compress,
     "bomb.zip": lambda text: zipped(a_json=text),

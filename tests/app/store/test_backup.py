@@ -24,7 +24,7 @@ from app.models import health
 from app.store.audit import Audit
 from app.store.backup import CannotRestore, read_backup, restore
 from app.store.db import Database
-from app.store.schema import newest, revisions
+from app.store.schema import migrate, newest, revisions
 from app.store.tables import owner_spending
 from tests.app.altering import altered
 from tests.app.calling import WITHIN_S, Caller, calling, until
@@ -385,6 +385,84 @@ async def test_names_in_a_backup_that_its_schema_does_not_have_become_no_stateme
         said = await refused("restore", file, *check, "--database-url", other_url)
         assert "does not fit its schema" in said
         assert "take another backup" in said
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("DROP TABLE set_origins", "missing: set_origins"),
+        ("ALTER TABLE quotas RENAME TO other", "missing: quotas"),
+        ("UPDATE alembic_version SET version_num = 'f'", "or the schema that it says"),
+        ("DELETE FROM alembic_version", "or the schema that it says"),
+        ("DROP TABLE alembic_version", "or the schema that it says"),
+        # Its manifest says the same; but what a migration is to make is there.
+        (f"UPDATE alembic_version SET version_num = '{revisions()[3].name}'", "already exists"),
+    ],
+)
+async def test_a_database_is_not_replaced_by_one_that_cannot_be_used(
+    tmp_path: Path, statement: str, why: str
+) -> None:
+    url, mine = (f"sqlite:///{tmp_path / name}" for name in ("theirs.sqlite", "mine.sqlite"))
+    for one in (url, mine):
+        await typed("migrate", "--database-url", one)
+    await typed("backup", tmp_path / "whole.zip", "--database-url", url)
+    with zipfile.ZipFile(tmp_path / "whole.zip") as old:
+        about = json.loads(old.read("backup.json"))
+        (tmp_path / "copy").write_bytes(old.read("games.sqlite"))
+    with closing(sqlite3.connect(tmp_path / "copy")) as copy:
+        copy.execute(statement)
+        copy.commit()
+        tables = [name for (name,) in copy.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        about["rows"] = {
+            name: copy.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+            for name in tables
+            if not name.startswith("sqlite_")
+        }
+    if "already" in why:
+        about["revision"] = revisions()[3].name
+    data = (tmp_path / "copy").read_bytes()
+    about["parts"]["games.sqlite"] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as new:
+        new.writestr("games.sqlite", data)
+        new.writestr("backup.json", json.dumps(about))
+    before = (tmp_path / "mine.sqlite").stat().st_ino
+    for word in ("--check", "--replace"):
+        said = await refused("restore", tmp_path / "b.zip", word, "--database-url", mine)
+        assert why in said
+        assert "take another backup" in said
+    assert (tmp_path / "mine.sqlite").stat().st_ino == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+async def test_a_migration_without_room_leaves_the_old_database_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, mine, file = tmp_path / "old.sqlite", tmp_path / "mine.sqlite", tmp_path / "b.zip"
+    engine = sa.create_engine(f"sqlite:///{old}")
+    with engine.begin() as connection:
+        migrate(connection, revisions()[-3].name)
+    engine.dispose()
+    await typed("backup", file, "--database-url", f"sqlite:///{old}")
+    await typed("migrate", "--database-url", f"sqlite:///{mine}")
+    before, connect = mine.stat().st_ino, sqlite3.connect
+
+    def on_a_full_disk(file: object, *others: Any, **more: Any) -> sqlite3.Connection:
+        made = connect(file, *others, **more)  # type: ignore[arg-type]
+        if ".interintent-" in str(file):
+            made.execute("PRAGMA max_page_count = 2")
+        return made
+
+    words = ("restore", file, "--replace", "--database-url", f"sqlite:///{mine}")
+    with monkeypatch.context() as full:
+        full.setattr(sqlite3, "connect", on_a_full_disk)
+        assert await refused(*words) == f"interintent: cannot write {mine}: No space left on device\n"
+    assert mine.stat().st_ino == before
+    await typed("restore", file, "--check")
+    assert mine.stat().st_ino == before
+    await typed(*words)
+    assert mine.stat().st_ino != before
+    assert f"newest, {newest()}" in await typed("migrate", "--check", "--database-url", f"sqlite:///{mine}")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
 async def test_tables_and_columns_of_others_hinder_no_restoring(
