@@ -110,7 +110,7 @@ def read_json(
         _check_texts(written, texts)
     # orjson rounds integers of more than 64 bits, and keeps the last of doubled keys. Every colon of the body
     # is written again, but for those behind keys that were dropped; so is every escaped one.
-    if (
+    if written == body or (
         not (_has_digits(body, 19, 9, 4) and _has_floats(value) and _has_long_numbers(body))
         and _count(body, b":") == _count(written, b":")
         and not _has_escaped_colon(body)

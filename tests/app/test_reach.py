@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -10,8 +9,8 @@ from unittest import mock
 import pytest
 
 from app.base.clock import now_ms
-from app.edge.auth import SCOPES, Keys
-from app.edge.auth import Caller as Checked
+from app.edge import auth
+from app.edge.auth import SCOPES
 from app.edge.tokens import Grant
 from app.games import service
 from app.store.games import GameStore
@@ -130,13 +129,8 @@ def _anybody_forks() -> AbstractContextManager[Any]:
 
 
 def _all_keys_mint() -> AbstractContextManager[Any]:
-    by_key = Keys._by_key
-
-    def with_more(self: Keys, key: Any) -> Checked:
-        caller = by_key(self, key)
-        return replace(caller, scopes=caller.scopes | {"tokens:mint"})
-
-    return mock.patch.object(Keys, "_by_key", with_more)
+    scopes = auth._scopes
+    return mock.patch.object(auth, "_scopes", lambda key: scopes(key) | {"tokens:mint"})
 
 
 def _forks_run_ahead() -> AbstractContextManager[Any]:

@@ -111,7 +111,7 @@ async def test_who_waits_with_a_key_that_was_revoked_waits_on_with_another_of_th
         await seeks(page)
         await keys.revoke(first.key_id, now_ms())
         # Once for who waits, and once for the page's own seek.
-        revoked = page.get_by_role("alert").filter(has_text="this key was revoked")
+        revoked = page.get_by_role("alert").filter(has_text="was revoked")
         await expect(revoked).to_have_count(2)
         async with page.expect_response(lambda answer: "/seeks/q_" in answer.url and answer.status == 401):
             await page.get_by_role("button", name="Try again").last.click()
