@@ -217,9 +217,7 @@ class Connection(SocketTalk):
 
     async def _start(self, identify: Identify, caller: Caller) -> Spot:
         """Finds the game, the viewer and the seat, and returns the spot from which to send on."""
-        row = await self._sockets.rows.get(identify.game)
-        if row is None or not await self._sockets.access.reaches(caller, row):
-            raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
+        row = await self._reached(identify.game, caller)
         sight = await self._sockets.access.sight(caller, row)
         try:
             viewer = sight.named(identify.viewer, row.players)
@@ -241,6 +239,13 @@ class Connection(SocketTalk):
         if place is None:
             raise Closing(Code.BEYOND_HEAD, f"after is beyond head {self._head}")
         return Spot(identify.game, viewer, identify.after, place)
+
+    async def _reached(self, game_id: str, caller: Caller) -> GameRow:
+        """The row of a game that the credential covers. Raises Closing for any other."""
+        row = await self._sockets.rows.get(game_id)
+        if row is None or not await self._sockets.access.reaches(caller, row):
+            raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
+        return row
 
     def _wants_to_sit(self, identify: Identify, caller: Caller, viewer: Viewer, sight: Sight) -> bool:
         """Whether the connection is to hold its seat: with the seat's own token unless it declines, with
@@ -283,8 +288,9 @@ class Connection(SocketTalk):
             await self._check_seat(caller)
             page = await self._page()
             self._is_new = False
-            if page.ends:
-                await self._check_end(caller)
+            if page.ends and caller.key_id is not None:
+                # Its owner may play a fork with the same deal, which the end tells.
+                await self._reached(self.spot.game_id, caller)
             if page.count:
                 await self._send_page(page)
             self.spot = page.end
@@ -364,12 +370,6 @@ class Connection(SocketTalk):
             self._sockets.seats.holds(spot.game_id, spot.viewer, self._holder)
         ):
             raise Closing(Code.REPLACED, "a newer connection holds this seat")
-
-    async def _check_end(self, caller: Caller) -> None:
-        """Raises Closing for a key whose owner plays a fork with the same deal, which the end tells."""
-        row = await self._sockets.rows.get(self.spot.game_id)
-        if row is None or not await self._sockets.access.reaches(caller, row):
-            raise Closing(Code.NO_SUCH_GAME, "no such game for this credential")
 
     async def _ask(self, asked: str | None) -> str | None:
         """Sends the seat's open request, unless it was sent last. Returns the id of the last one sent."""
