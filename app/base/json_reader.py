@@ -367,15 +367,23 @@ def _scalar_refused(body: bytes, place: int, texts: _Texts) -> InvalidRequest:
     before it that texts do not take.
     """
     before = body[:place]
-    read: str = orjson.loads(b'"%b"' % before.translate(_ONE_TEXT))
-    if read.encode().translate(None, texts.taken):
-        refused = texts.refused.search(before)
-        end = before.find(texts.raw) if texts.raw else -1
-        place = refused.start(1) - 1 if refused and not 0 <= end < refused.start(1) else end
+    if (refused := _first_refused_as_sent(before, texts)) is not None:
+        place = refused
     elif body[place : place + 1] != b"\\":
         pointer = json_pointer(_way_to_last(_cut_off(_shortened(before) + b"0")))
         return InvalidRequest("the number is too large for a double", pointer, "number")
     return _text_refused(_cut_off(_shortened(body[:place]) + _MARK + b'":0'), body, place)
+
+
+def _first_refused_as_sent(beginning: bytes, texts: _Texts) -> int | None:
+    """As `_first_refused`, of JSON that another wrote and that ends too early."""
+    raw = beginning.find(texts.raw) if texts.raw else -1
+    if b"\\" in beginning:
+        read: str = orjson.loads(b'"%b"' % beginning.translate(_ONE_TEXT))
+        if read.encode().translate(None, texts.taken) and (found := texts.refused.search(beginning)):
+            escape = found.start(1) - 1
+            return escape if raw < 0 else min(escape, raw)
+    return raw if raw >= 0 else None
 
 
 def _shortened(beginning: bytes) -> bytes:
