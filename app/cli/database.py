@@ -94,6 +94,7 @@ async def on_database(
 ) -> AsyncIterator["Composition"]:
     """The parts of a service, without starting the service. They are stopped at the end of the block.
 
+    From the block's first line on, ``now_ms`` is the database's time; before, it is only this machine's.
     ``writes``: the schema is migrated. ``makes``: a missing database is created. Raises NotFound for a
     database that does not exist or cannot be used; then the cause is the database's own error.
     """
@@ -130,9 +131,12 @@ async def on_tables(
 async def _ready(database: Database, *, writes: bool, makes: bool) -> None:
     if writes:
         await database.start()
-    elif not makes:  # a look would make the file
+    elif makes:  # a look would make the file; what migrates or restores stores no times
+        return
+    else:
         database.read_what_is_left()
         await database.schema()
+    await database.agree_on_time()
 
 
 @contextmanager

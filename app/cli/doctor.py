@@ -46,6 +46,7 @@ def doctor(
         async with on_tables(settings, looks=False) as database:
             database.read_what_is_left()
             if mend:
+                await database.agree_on_time()  # for the audit
                 database.writer.start()
             with count_bar("games") as tell:
                 return [

@@ -63,33 +63,45 @@ def _with_store(
 
 
 def _change(
-    database_url: str | None, action: str, key_id: str, change: Callable[[KeyStore], Awaitable[bool]]
-) -> None:
-    """Changes a key, with a line in the audit. If there is no such key, the command ends."""
+    database_url: str | None, action: str, key_id: str, change: Callable[[KeyStore, int], Awaitable[bool]]
+) -> int:
+    """Changes a key, with a line in the audit. ``change`` takes the time, too, which is returned. If there is
+    no such key, the command ends.
+    """
 
-    async def work(store: KeyStore, audit: Audit) -> None:
+    async def work(store: KeyStore, audit: Audit) -> int:
+        now = now_ms()
         async with audit.noted(who_runs(), action, key_id):
-            if not await change(store):
+            if not await change(store, now):
                 raise NotFound(
                     f"there is no key {key_id!r} that could be revoked or changed: see `keys list`"
                 )
+        return now
 
-    _with_store(database_url, work)
+    return _with_store(database_url, work)
 
 
-def _expiry(text: str | None, now: int) -> int | None:
+def _expiry(text: str | None) -> Callable[[int], int | None]:
+    """When a key expires that is made at some time, as a function of that time; None: never. Ends the command
+    if the text cannot be read. The function ends it if that is past.
+    """
     if text is None:
-        return None
+        return lambda now: None
     if span := re.fullmatch(r"(\d{1,5})([mhdw])", text):
-        return now + int(span[1]) * _UNITS[span[2]]
+        lasts_ms = int(span[1]) * _UNITS[span[2]]
+        return lambda now: now + lasts_ms
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         fail(f"--expires takes 30d, 12h, 90m, 4w, or a time like 2030-01-31T12:00Z; got {text!r}")
     at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    if at <= now:
-        fail(f"--expires {text} is in the past")
-    return at
+
+    def unless_past(now: int) -> int:
+        if at <= now:
+            fail(f"--expires {text} is in the past")
+        return at
+
+    return unless_past
 
 
 def _scopes(lists: list[str]) -> tuple[str, ...]:
@@ -167,27 +179,31 @@ def create(
         fail(
             f"--project takes 1 to 64 of a-z, 0-9, '.', '_' and '-', a letter or digit first; got {project!r}"
         )
-    now, text = now_ms(), new_key()
-    key = ApiKey(
-        key_id=new_id("k"),
-        name=name,
-        hash=hash_of(text),
-        scopes=_scopes(scope or []),
-        created_at=now,
-        expires_at=_expiry(expires, now),
-        project=project,
-    )
+    text, allowed, expiry = new_key(), _scopes(scope or []), _expiry(expires)
     changes = read_changes(quotas or [])
+    if read_settings(database_url).database_url.startswith("sqlite"):
+        expiry(now_ms())  # refused before the file is made: there, the machine's clock counts
 
-    async def add(store: KeyStore, audit: Audit) -> None:
+    async def add(store: KeyStore, audit: Audit) -> ApiKey:
+        now = now_ms()
+        key = ApiKey(
+            key_id=new_id("k"),
+            name=name,
+            hash=hash_of(text),
+            scopes=allowed,
+            created_at=now,
+            expires_at=expiry(now),
+            project=project,
+        )
         async with audit.noted(who_runs(), "create key", key.key_id, owner=owner_of(key)):
             await store.add(key)
+        return key
 
-    _with_store(database_url, add, make=True)
+    key = _with_store(database_url, add, make=True)
     if changes.limits:
         change_quotas(database_url, owner_of(key), changes)
     if as_json:
-        print_json({**_shown(key, now), "key": text})
+        print_json({**_shown(key, key.created_at), "key": text})
         return
     typer.echo(text)
     note(
@@ -244,7 +260,7 @@ def change_scopes(
     interintent keys scopes k_… --scope all,games:read:any
     """
     scopes = _scopes(scope)
-    _change(database_url, "change scopes", key_id, lambda store: store.change(key_id, scopes))
+    _change(database_url, "change scopes", key_id, lambda store, _: store.change(key_id, scopes))
     if as_json:
         print_json({"id": key_id, "scopes": list(scopes)})
     else:
@@ -271,9 +287,10 @@ def revoke(
     works for a key that was revoked before. Even after the last key is revoked, the service refuses callers
     without a credential.
     """
-    now = now_ms()
     action = "revoke key as compromised" if compromised else "revoke key"
-    _change(database_url, action, key_id, lambda store: store.revoke(key_id, now, compromised=compromised))
+    now = _change(
+        database_url, action, key_id, lambda store, at: store.revoke(key_id, at, compromised=compromised)
+    )
     if as_json:
         print_json({"id": key_id, "revoked_at": timestamp(now), "compromised": compromised})
     else:

@@ -62,7 +62,7 @@ def prune(
             "--older-than takes a whole number of hours, days or weeks, as 12h, 90d or 52w (0h: every "
             f"batch that is over); got {older_than!r}"
         )
-    before = now_ms() - int(span[1]) * _UNITS[span[2]]
+    age_ms = int(span[1]) * _UNITS[span[2]]
     name, equals, value = (label or "").partition("=")
     if label is not None and not (name and equals):
         fail(f"--label takes name=value; got {label!r}")
@@ -70,6 +70,7 @@ def prune(
 
     async def run() -> dict[str, Any]:
         async with on_tables(settings, writes=not dry_run) as database:
+            before = now_ms() - age_ms
             return await _prune(database, before, (name, value) if label else None, dry_run=dry_run)
 
     found = run_or_fail(run())

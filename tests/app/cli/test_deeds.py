@@ -3,27 +3,31 @@
 import asyncio
 import os
 import pwd
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing
+import re
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
+import sqlalchemy as sa
 import typer
 
+from app.base.clock import DAY_MS, Clock, now_ms, use_clock
 from app.cli.database import operator
 from app.cli.main import COMMANDS, command_line
 from app.cli.run_folders import write_folder
 from app.store.audit import Audit, Deed
 from app.store.db import Database
-from tests.app.calling import calling
+from app.store.rows import METADATA
+from tests.app.calling import PROJECT, calling
 from tests.app.cli.test_rater_sheets import fill
 from tests.app.evaluations.test_evaluations_api import games_of
 from tests.app.real_server import local_settings
 from tests.app.typed import interintent
 from tests.evaluators.authors.making import make_run
+
+T = TypeVar("T")
 
 DEEDS: Final = {
     # Command, its arguments on the scene below, and what it does to what.
@@ -95,26 +99,37 @@ class Scene:
 
     folder: Path
     url: str
+    clock: type[Clock] = Clock
+    """Of the machine that the commands run on."""
 
     def run(self, *words: object) -> str:
-        done = interintent(*words, "--database-url", self.url)
+        with use_clock(self.clock()):
+            done = interintent(*words, "--database-url", self.url)
         assert done.exit_code == 0, (words, done.output)
         return done.stdout
 
     def deeds(self) -> list[Deed]:
-        async def read() -> list[Deed]:
+        async def read(database: Database) -> list[Deed]:
+            return (await Audit(database).deeds())[0]
+
+        return self.on_database(read)
+
+    def change(self, statement: str, **values: str) -> None:
+        async def write(database: Database) -> None:
+            async with database.write_engine.begin() as connection:
+                await connection.execute(sa.text(statement), values)
+
+        self.on_database(write)
+
+    def on_database(self, work: Callable[[Database], Awaitable[T]]) -> T:
+        async def run() -> T:
             database = Database(local_settings(self.url))
             try:
-                return (await Audit(database).deeds())[0]
+                return await work(database)
             finally:
                 await database.stop()
 
-        return asyncio.run(read())
-
-    def change(self, statement: str, *values: str) -> None:
-        with closing(sqlite3.connect(self.url.removeprefix("sqlite:///"))) as file:
-            file.execute(statement, values)
-            file.commit()
+        return asyncio.run(run())
 
 
 @pytest.fixture
@@ -130,30 +145,67 @@ async def played(url: str) -> dict[str, str]:
         return {"batch": batch, "game": game, "other": other, "open": open_}
 
 
-def test_every_deed_of_a_command_has_its_line(scene: Scene) -> None:
+def all_done(scene: Scene) -> Iterator[tuple[str, dict[str, str], list[Deed]]]:
+    """Gives every command of ``DEEDS`` in turn: the command, the names on the scene, and its deeds."""
     names = {**asyncio.run(played(scene.url)), "folder": str(scene.folder)}
     write_folder(scene.folder / "run", make_run(21, 2, 2))
     sheet = scene.folder / "sheet.csv"
     scene.run("annotations", "sheet", "--batch", names["batch"], "--tasks", 2, "--out", sheet)
     fill(sheet)
-    for command, (arguments, action, of) in DEEDS.items():
+    for command, (arguments, _, _) in DEEDS.items():
         if command == "annotations import":
             judged = scene.run("annotations", "export", "--batch", names["batch"])
             (scene.folder / "judged.csv").write_text(judged)
         if command == "doctor":
-            scene.change("UPDATE games SET winner = NULL WHERE game_id = ?", names["game"])
+            scene.change("UPDATE games SET winner = NULL WHERE game_id = :game", game=names["game"])
         before = len(scene.deeds())
         scene.run(*command.split(), *arguments.format_map(names).split())
         done = scene.deeds()[before:]
-        assert {(deed.by, deed.owner) for deed in done} <= {(operator(), "")}, command
-        [first, *_] = [deed for deed in done if deed.action == action] or pytest.fail(f"{command}: {done}")
-        if of:
-            named = {deed.object for deed in done if deed.action == action}
-            assert of.format_map(names) in named, command
         if command == "keys create":
-            names["key"] = first.object
+            names["key"] = done[0].object
+        yield command, names, done
+
+
+def test_every_deed_of_a_command_has_its_line(scene: Scene) -> None:
+    for command, names, done in all_done(scene):
+        _, action, of = DEEDS[command]
+        assert {(deed.by, deed.owner) for deed in done} <= {(operator(), "")}, command
+        named = {deed.object for deed in done if deed.action == action}
+        assert named, f"{command}: {done}"
+        if of:
+            assert of.format_map(names) in named, command
     scene.run("game", "invalidate", names["game"], "--undo")
     assert scene.deeds()[-1][3:5] == ("take in again", names["game"])
+
+
+def test_commands_open_a_database_in_one_place_which_agrees_on_the_time() -> None:
+    opens = re.compile(r"\b(Database|Composition|create_app)\(")
+    found = {path.stem for path in (PROJECT / "app/cli").glob("*.py") if opens.search(path.read_text())}
+    # The others start a service, which agrees on the time itself, or open nothing.
+    assert found == {"database", "serve", "work", "openapi"}
+
+
+class FarAhead(Clock):
+    def now_ms(self) -> int:
+        return super().now_ms() + 400 * DAY_MS
+
+
+def test_every_deed_has_the_databases_time(postgres_url: str, tmp_path: Path) -> None:
+    async def latest(database: Database) -> dict[str, int | None]:
+        return {
+            f"{table}.{column.name}": (await database.column(sa.select(sa.func.max(column))))[0]
+            for table in METADATA.sorted_tables
+            for column in table.c
+            if column.name == "at" or column.name.endswith("_at")
+        }
+
+    scene = Scene(tmp_path, postgres_url, FarAhead)
+    for command, _, done in all_done(scene):
+        wrong = [deed for deed in done if deed.at > now_ms()]
+        assert not wrong, command
+        found = scene.on_database(latest)
+        far = {name: at for name, at in found.items() if at is not None and at > now_ms() + 100 * DAY_MS}
+        assert not far, command
 
 
 def test_a_refused_command_has_no_line(scene: Scene) -> None:
@@ -191,7 +243,7 @@ def test_a_deed_has_its_line_whatever_the_environment_calls_the_user(
         monkeypatch.setenv("LOGNAME", name)
         scene.run("keys", "create", "--name", "one", "--scope", "games:read")
     assert {deed.by for deed in scene.deeds()} == {pwd.getpwuid(os.getuid()).pw_name}
-    scene.change("UPDATE audit SET by = ?", "a\x1b[31m\nb")
+    scene.change("UPDATE audit SET by = :by", by="a\x1b[31m\nb")
     assert scene.run("audit").count(r"a\u001b[31m\u000ab") == 3
 
 

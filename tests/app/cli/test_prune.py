@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from app.base.clock import now_ms
+from app.base.clock import Clock, now_ms, use_clock
 from app.cli import prune as pruning
 from app.store.tables import batches, games
 from tests.app.calling import Caller, calling
@@ -60,6 +60,25 @@ async def test_batches_go_by_age_and_label_and_what_is_open_is_named(database_ur
             assert named(after, batch) >= {"batches", "games"}
         assert (await prune(database_url, "--older-than", "52w"))["batches"] == 0
         assert (await prune(database_url, "--older-than", "1w"))["batches"] == 2
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",)])
+def test_age_goes_by_the_databases_clock_and_a_wrong_one_is_named(
+    postgres_url: str, words: tuple[str, ...]
+) -> None:
+    class FarAhead(Clock):
+        def now_ms(self) -> int:
+            return super().now_ms() + 100 * DAY_MS
+
+    async def play() -> None:
+        async with calling(postgres_url) as caller:
+            await caller.played(count=1)
+
+    asyncio.run(play())
+    with use_clock(FarAhead()):
+        kept = interintent("prune", "--older-than", "90d", *words, "--database-url", postgres_url)
+    assert "batches 0, games 0," in kept.stderr
+    assert "the clock of this machine is wrong" in kept.stderr
 
 
 async def test_the_log_of_the_queue_is_emptied(postgres_url: str) -> None:

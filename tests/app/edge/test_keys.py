@@ -16,7 +16,7 @@ from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from websockets.exceptions import ConnectionClosedError
 
-from app.base.clock import now_ms
+from app.base.clock import Clock, now_ms, timestamp, use_clock
 from app.edge.auth import ANY, EVERY_SCOPE, SCOPES, hash_of, new_key
 from app.serving.server import CannotServe, check_exposure
 from app.store.audit import Audit
@@ -610,6 +610,35 @@ async def test_keys_are_made_listed_and_revoked_from_the_command_line(tmp_path: 
         ("change quotas", f"key:{ids[1]}"),
     ]
     assert deeds[-1].detail == {"open_games": 5, "requests": "default"}
+
+
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize("hours", [2, -2])
+def test_keys_go_by_the_databases_clock(postgres_url: str, hours: int) -> None:
+    class Wrong(Clock):
+        def now_ms(self) -> int:
+            return super().now_ms() + hours * HOUR_MS
+
+    def run(*arguments: str) -> Result:
+        with use_clock(Wrong()):
+            return interintent("keys", *arguments, "--database-url", postgres_url)
+
+    def in_minutes(minutes: int) -> str:
+        return timestamp(now_ms() + minutes * 60_000)
+
+    create = ("create", "--name", "a", "--scope", "all", "--json", "--expires")
+    key = json.loads(run(*create, "1h").stdout)
+    assert in_minutes(59) < key["expires_at"] < in_minutes(61)
+    assert json.loads(run(*create, soon := in_minutes(60)).stdout)["expires_at"] == soon
+    assert "in the past" in run(*create, in_minutes(-60)).stderr
+    listed = json.loads(run("list", "--json").stdout)
+    assert [one["state"] for one in listed] == ["active", "active"]
+    revoked = json.loads(run("revoke", key["id"], "--json").stdout)["revoked_at"]
+    assert in_minutes(-1) < revoked < in_minutes(1)
+    [first, _] = json.loads(run("list", "--json").stdout)
+    assert first["revoked_at"] == revoked
 
 
 @pytest.mark.parametrize(
