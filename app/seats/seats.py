@@ -358,6 +358,10 @@ class Seats:
         await self._inbox.hold(game_id, seat, arrival)
         self._feed.hint(held_name(game_id, seat))
 
+    async def let_go(self, game_id: str, seat: Seat, arrival: Arrival) -> None:
+        """Has nobody hold the seat that this connection, which ends, holds."""
+        await self._inbox.let_go(game_id, seat, arrival.conn)
+
     async def holds(self, game_id: str, seat: Seat, arrival: Arrival) -> bool:
         """Whether this connection, which has held the seat, still does: no other one holds it."""
         holders = await self._inbox.holders([(game_id, seat)])

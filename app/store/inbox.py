@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import orjson
 import rfc8785
 from pydantic import JsonValue
-from sqlalchemy import and_, bindparam, case, exists, func, insert, null, or_, select, tuple_, update
+from sqlalchemy import and_, bindparam, case, delete, exists, func, insert, null, or_, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -170,6 +170,12 @@ _SETTLED: Final = select(inbox.c.game_id, inbox.c.request_id).where(
 
 _HELD: Final = select(holders.c.game_id, holders.c.seat, holders.c.conn).where(
     tuple_(holders.c.game_id, holders.c.seat).in_(bindparam("seats", expanding=True))
+)
+
+_LET_GO: Final = delete(holders).where(
+    holders.c.game_id == bindparam("game"),
+    holders.c.seat == bindparam("seat"),
+    holders.c.conn == bindparam("conn"),
 )
 
 _SETTLE: Final = insert(inbox)
@@ -414,6 +420,14 @@ class InboxStore:
 
         def write(at: int) -> list[tuple[Any, list[Any]]]:
             return [(self._hold, [row])]
+
+        await self._database.writer.append(write)
+
+    async def let_go(self, game_id: str, seat: Seat, conn: str) -> None:
+        """Forgets that this connection holds the seat, if it does."""
+
+        def write(at: int) -> list[tuple[Any, list[Any]]]:
+            return [(_LET_GO, [{"game": game_id, "seat": seat, "conn": conn}])]
 
         await self._database.writer.append(write)
 

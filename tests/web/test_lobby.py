@@ -73,6 +73,29 @@ async def test_who_leaves_the_queue_waits_no_more(served: Served, visit: Visits)
             assert (await client.get("/seeks")).json()["pools"] == []
 
 
+async def test_seeks_of_others_with_the_key_are_shown_by_what_they_wait_for(
+    served: Served, visit: Visits
+) -> None:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False, timeout=WITHIN_S) as client:
+        played = [await seek(client, f"bot{number}") for number in range(5)]
+        before = (await shown(client, played[0]))["game_id"]
+        await client.post(f"/games/{before}/cancel")
+        await seek(client, "bot0", rematch_of=before, wait_s=3600)
+        wish = {"seats": [{"agent": "open"}, {"agent": "open"}, {}, {}, {}]}
+        hosted = (await client.post("/games/open", json=wish)).json()["game_id"]
+        await client.post(f"/games/{hosted}/seats/open/claim", json={"bot": "bot1"})
+        await seek(client, "bot2", players=7, pace="fast", wait_s=3600)
+        async with visit(f"{served.url}/ui/#/lobby") as page:
+            others = page.get_by_label("Your other seeks").get_by_role("listitem").locator("small")
+            await expect(others).to_have_text(
+                [
+                    f"a rematch of game {before[2:9]}",
+                    f"a seat of game {hosted[2:9]}",
+                    "7 seats, rules with talk after each proposal · 10 s for each decision",
+                ]
+            )
+
+
 @pytest.fixture
 async def guarded(tmp_path: Path) -> AsyncIterator[Served]:
     """A service with keys."""

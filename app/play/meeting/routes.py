@@ -57,7 +57,7 @@ async def seek_game(
     without one it is a second seek.
 
     The socket `/ws/lobby` tells your bot about its game; or ask `GET /seeks/{seek}?wait_s=30`. The server
-    leaves out a bot that has no socket and has not asked for 45 s, until it comes back.
+    leaves out a bot that has no socket and has not asked for a seek of its own for 45 s, until it comes back.
     """
     response.headers.update(NO_STORE)
     return await _now(await once(lambda: meeting.seek(new, caller, key)), meeting, caller, response)
@@ -66,7 +66,7 @@ async def seek_game(
 @router.get("/seeks", summary="Who waits for a game", response_model=LobbyView, dependencies=PLAYS)
 async def show_lobby(meeting: MeetingDep, caller: CallerDep, response: Response) -> LobbyView:
     """Shows how many seeks wait for which game, games with open seats, and your own open seeks. Nobody learns
-    who waits.
+    who waits. This does not tell the server that your bot is there; `GET /seeks/{seek}` does.
     """
     response.headers.update(NO_STORE)
     return await meeting.lobby(caller)

@@ -279,6 +279,9 @@ class Meeting:
                 if seats is not None:
                     game_id = pool.removeprefix(OPEN_GAME)
                     await self._audit.add(connection, caller, "claim", game_id, bot=bot, seek=seek.seek_id)
+            elif key is not None:
+                # What is kept of each repeat with another key takes room, too.
+                await self._quotas.take(connection, caller.owner, "games_a_day")
             if key is not None:
                 await key.keep(connection, 201, KeptSeek(seek_id=added.seek_id))
             return added

@@ -5,6 +5,7 @@ with what it has sent. So nothing is lost between two connections, even on diffe
 """
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -27,6 +28,7 @@ from app.protocol.lobby import (
 from app.protocol.messages import Ack, message_id, read_text, refusal
 from app.seats.seats import Seats
 from app.seats.wire import REVOKED, STOPS, Closing, Handshakes, SocketTalk, accepted, address_of
+from app.store.db import PASSING
 from app.stream.feed import Feed, held_name
 from app.stream.metrics import sockets_open
 
@@ -67,10 +69,20 @@ class LobbyConnection(SocketTalk):
         self._meeting = lobby.meeting
         self._holder = lobby.seats.arrive()
         self._bot = ""
+        self._holds = False
+        """Whether it may have been stored that this connection holds the bot's socket."""
         self._waiting: set[str] = set()
         """The open seeks that the bot knows of."""
         self._playing: set[str] = set()
         """The games that the bot was told of."""
+
+    async def _serve(self) -> None:
+        await super()._serve()
+        # A key may name as many bots as it likes: none leaves a row behind. What a process cannot delete is
+        # forgotten later.
+        if self._holds:
+            with suppress(*PASSING):
+                await self._lobby.seats.let_go(self._name, _SEAT, self._holder)
 
     async def _talk(self) -> NoReturn:
         within_s = self._handshakes.identify_within_s
@@ -87,6 +99,7 @@ class LobbyConnection(SocketTalk):
             self._watch = watch
             if self._handshakes.lifecycle.draining:
                 raise Closing(Code.STOPPING, STOPS)  # not to close the socket that its bot has elsewhere
+            self._holds = True
             await self._lobby.seats.hold(self._name, _SEAT, self._holder)
             await self._both(self._listen(), self._follow(caller))
 

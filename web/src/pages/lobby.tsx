@@ -33,10 +33,22 @@ const RULES: readonly [NonNullable<NewSeek["profile"]>, string][] = [
 
 const wordsOf = (choices: readonly (readonly [string, string])[], one: string): string => choices.find(([name]) => name === one)?.[1] ?? one;
 
-/** What a seek waits for; its pool is named by profile, seats, pace and kind. */
-const termsOf = ({ pool, rated }: Seek): string => {
+/** What a seek waits for; its pool is named by the game that it is of, or by profile, seats, pace and kind. */
+const Terms = ({ pool, rated }: Seek): JSX.Element => {
+  const [, kind, game] = /^(rematch|open):(.+)$/.exec(pool) ?? [];
+  if (game)
+    return (
+      <>
+        a {kind === "open" ? "seat" : "rematch"} of game <ShortId id={game} />
+      </>
+    );
   const [profile = "", players = "", pace = ""] = pool.split("/");
-  return `${plural(Number(players), "seat")}, rules ${wordsOf(RULES, profile)} · ${wordsOf(PACES, pace)}${rated ? " · rated" : ""}`;
+  return (
+    <>
+      {plural(Number(players), "seat")}, rules {wordsOf(RULES, profile)} · {wordsOf(PACES, pace)}
+      {rated && " · rated"}
+    </>
+  );
 };
 
 /** What became of a seek that gave no seat. */
@@ -250,7 +262,9 @@ export const LobbyPage = (): JSX.Element => {
                   <strong>
                     <bdi>{seek.bot}</bdi>
                   </strong>
-                  <small class="muted">{termsOf(seek)}</small>
+                  <small class="muted">
+                    <Terms {...seek} />
+                  </small>
                 </span>
                 <button type="button" onClick={() => void server.withdraw(seek.seek_id).then(again, setFault)}>
                   Withdraw

@@ -102,6 +102,27 @@ async def test_a_newer_connection_of_the_same_bot_takes_over(served: Served) -> 
             assert (await frame_of(second, "ack"))["re"] == "p"
 
 
+async def test_nothing_is_stored_of_a_bot_whose_socket_has_ended(served: Served) -> None:
+    async def until_held(sockets: int) -> None:
+        database = served.services.database
+        async with asyncio.timeout(60):
+            while len(await database.column(select(holders.c.conn))) != sockets:  # noqa: ASYNC110  # no event
+                await asyncio.sleep(0.01)
+
+    async with lobby(served) as first:
+        await identified(first, "owl")
+        async with lobby(served) as newer:
+            await identified(newer, "owl")
+            assert await first.until_closed() == 4409
+            async with lobby(served) as other:
+                await identified(other, "fox")
+                await until_held(2)
+            await until_held(1)  # the newer one's, which the older one has left alone
+            await newer.connection.send(json.dumps({"t": "ping", "id": "p"}))
+            assert (await frame_of(newer, "ack"))["re"] == "p"
+        await until_held(0)
+
+
 async def test_the_socket_of_a_bot_is_no_orphan_and_stays_open_when_its_row_is_forgotten(
     served: Served, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from app.store.games import ABSENT
 from app.store.keys import KeyStore
 from app.store.rows import PlayerRow, values_of
 from app.store.tables import bots as bot_rows
-from app.store.tables import events, game_players, games, seeks
+from app.store.tables import events, game_players, games, idempotency, seeks
 from tests.app.calling import Caller, calling, problem
 from tests.app.evaluations.sealing import after_a_jump
 from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown, time_is_up
@@ -124,6 +124,31 @@ async def test_a_request_for_a_seat_that_is_repeated_with_its_key_gives_the_same
         assert again.json()["game"]["token"]
         problem(await caller.post(path, json={"bot": "fox"}, headers=headers), 422, "idempotency-key-reused")
     assert len(await caller.services.database.rows(select(seeks.c.seek_id))) == 2
+
+
+async def test_each_repeat_of_an_open_seek_with_another_key_counts_as_one_of_the_day(caller: Caller) -> None:
+    seats: list[dict[str, str]] = [{"agent": "open"}] * 2
+    hosted = (await caller.post("/games/open", json={"seats": [*seats, {}, {}, {}]})).json()
+    claims = f"/games/{hosted['game_id']}/seats/open/claim"
+    # A seek and a claim, each with one repeat.
+    await allow(caller, games_a_day=4)
+    for path in ("/seeks", claims):
+        answers = [
+            await caller.post(
+                path, json={"bot": "owl"}, headers={} if key is None else {"idempotency-key": key}
+            )
+            for key in (None, "k1", "k1", None)
+        ]
+        assert [answer.status_code for answer in answers] == [201] * 4
+        assert len({answer.json()["seek_id"] for answer in answers}) == 1
+    for path in ("/seeks", claims):
+        refused = await caller.post(path, json={"bot": "owl"}, headers={"idempotency-key": "k2"})
+        assert "games_a_day" in problem(refused, 429, "quota-exceeded")["detail"]
+        # Without a key nothing is kept of it, and what was kept before is still the answer.
+        assert (await caller.post(path, json={"bot": "owl"})).status_code == 201
+        again = await caller.post(path, json={"bot": "owl"}, headers={"idempotency-key": "k1"})
+        assert again.headers["idempotent-replayed"] == "true"
+    assert len(await caller.services.database.rows(select(idempotency.c.key))) == 2
 
 
 async def repeated_at_once(
