@@ -604,6 +604,19 @@ async def test_the_audit_says_who_did_what(caller: Caller) -> None:
     ]
 
 
+async def test_an_export_by_a_watch_token_leaves_no_line(caller: Caller) -> None:
+    # A link that is shown to everybody would let anybody fill the database.
+    ann = await key(caller)
+    batch, game, _ = await create(caller, ann)
+    await caller.post(f"/games/{game}/step", json={"until": "end"}, headers=ann.header)
+    token = (await caller.post(f"/batches/{batch}/tokens", json={}, headers=ann.header)).json()["token"]
+    watcher = {"authorization": f"Bearer {token}"}
+    assert (await caller.get(f"/batches/{batch}/export", headers=watcher)).status_code == 200
+    assert (await caller.get(f"/batches/{batch}/export", headers=ann.header)).status_code == 200
+    deeds, _ = await Audit(caller.services.database).deeds(actions=["export"])
+    assert [deed.by for deed in deeds] == [f"key:{ann.key_id}"]
+
+
 async def test_a_deed_has_its_line_before_it_is_done_and_a_refused_one_has_none(
     caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
