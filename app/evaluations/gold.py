@@ -1,11 +1,13 @@
 """Who may read which gold, and who has read what.
 
 Whoever may read a game in full may read its gold, and so may everybody once the game's whole log is public or
-a set with the item is open. Such items are scored for practice. All other items are answered in sets
-(``app.evaluations.sets``), by owners who have read one seat's view of a game at most, and nothing of what was
-chosen there. What an owner reads is remembered, whichever of its keys reads it.
+a set with the item is open, but for those who play its deal in an open fork. Such items are scored for
+practice. All other items are answered in sets (``app.evaluations.sets``), by owners who have read one seat's
+view of a game at most, and nothing of what was chosen there. What an owner reads is remembered, whichever of
+its keys reads it.
 """
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -90,24 +92,32 @@ class Gold:
 
     # --- who may read what ------------------------------------------------------------------
 
+    async def public_to(self, caller: Caller, games: Collection[str]) -> set[str]:
+        """Those of these games whose whole log is public, and open to the caller now: not others' whose deal
+        its owner plays, as in ``SetStore.deals_played``. Whatever is told of a game since it is public is
+        told by this; to keys with ``export:full:any``, all of it.
+        """
+        public = await self._public(games)
+        if caller.sees_all:
+            return public
+        owners = await self._rows.owners(list(public))
+        foreign = {game for game in public if owners.get(game) != caller.owner}
+        return public - await self._deals_played(caller, foreign)
+
     async def unread(self, caller: Caller, games: Collection[str]) -> set[str]:
-        """Those of these games whose gold the caller may not read as a whole, with the unknown ones."""
+        """Those of these games whose gold the caller may not read as a whole now, with the unknown ones."""
         if caller.sees_all:
             return set()
-        own = await self._own(caller, games)
-        return {game for game in set(games) - own if not await self.is_public(game)}
+        others = set(games) - await self._own(caller, games)
+        return others - await self.public_to(caller, others)
 
     async def reads_all(self, caller: Caller, games: Collection[str]) -> bool:
         """Whether the caller may read the gold of all these games, among them the caller's that were deleted
         since.
         """
         owners = await self._rows.owners(list(games))
-        for game in games:
-            if not caller.may("export:full", owners.get(game, caller.owner)) and not await self.is_public(
-                game
-            ):
-                return False
-        return True
+        others = {game for game in games if not caller.may("export:full", owners.get(game, caller.owner))}
+        return others == await self.public_to(caller, others)
 
     async def needs(self, caller: Caller, games: Collection[str]) -> None:
         """Raises Forbidden unless the caller may read the gold of all these games."""
@@ -137,13 +147,14 @@ class Gold:
             if caller.may("export:full", owner)
         }
 
-    async def is_public(self, game_id: str) -> bool:
-        """Whether the game's whole log is public."""
-        try:
-            game = await self._games.by_id(game_id, sees_all=False)
-        except AvalonError:
-            return False
-        return game.profile.reveal == "all"
+    async def _public(self, games: Collection[str]) -> set[str]:
+        """The games whose whole log is public, whoever asks: ``public_to`` says to whom it is open."""
+        public = set()
+        for game_id in games:
+            with contextlib.suppress(AvalonError):
+                if (await self._games.by_id(game_id, sees_all=False)).profile.reveal == "all":
+                    public.add(game_id)
+        return public
 
     # --- who has read what ------------------------------------------------------------------
 
@@ -221,11 +232,15 @@ class Gold:
         )
 
     async def playing(self, caller: Caller, games: Collection[str]) -> set[str]:
-        """Those of these games that are in a set and that nobody shows the caller now: its owner has, or had,
+        """Those of these games, public or in a set, that nobody shows the caller now: its owner has, or had,
         a seat in an open fork with the same deal. Those that the caller may read in full are none of them.
         """
-        dealt = {game for _, game in await self._dealt(caller)}
-        return await self.unread(caller, dealt.intersection(games))
+        dealt = {game for _, game in await self._dealt(caller)}.intersection(games)
+        return await self.unread(caller, dealt | await self._deals_played(caller, games))
+
+    async def plays(self, caller: Caller) -> bool:
+        """Whether the caller's owner has, or had, a seat in an open fork: else ``playing`` names no game."""
+        return bool(await self._sources_played(caller))
 
     async def sets_playing(self, caller: Caller) -> set[str]:
         """The sets that have a game that ``playing`` names."""
@@ -233,18 +248,23 @@ class Gold:
         playing = await self.unread(caller, {game for _, game in dealt})
         return {set_id for set_id, game in dealt if game in playing}
 
-    async def plays_deal_of(self, caller: Caller, game_id: str) -> bool:
-        """As ``SetStore.plays_deal_of``, for the caller's owner."""
+    async def _deals_played(self, caller: Caller, games: Collection[str]) -> set[str]:
+        if not games:
+            return set()
         keys = await self._keys.names(caller.owner)
-        return await self._sets.plays_deal_of(caller.owner, keys, game_id)
+        return await self._sets.deals_played(caller.owner, keys, games)
 
     async def _dealt(self, caller: Caller) -> set[tuple[str, str]]:
         """The games of sets, as (set, game), with the deal of an open fork in which the caller's owner has,
         or had, a seat.
         """
+        return await self._sets.sets_with(await self._sources_played(caller))
+
+    async def _sources_played(self, caller: Caller) -> set[str]:
+        """The games of which the caller's owner has, or had, a seat in an open fork."""
         keys = (await self.keys_of(caller.owner)).names
         held = self._sets.games_held(caller.owner, keys, still_open=True)
-        return await self._sets.sets_with({source for _, source in await self._rows.descent(held)})
+        return {source for _, source in await self._rows.descent(held)}
 
     async def _readable_by(self, caller: Caller, games: Collection[str]) -> frozenset[str]:
         """The games that a key of the caller's owner may read in full, or could before it was revoked or lost
@@ -255,7 +275,7 @@ class Gold:
         own = {
             game for game, owner in (await self._rows.owners(list(games))).items() if owner == caller.owner
         }
-        return frozenset(own | (set(games) - await self.unread(caller, games)))
+        return frozenset(own | await self._own(caller, games) | await self._public(games))
 
     # --- whose raters are read --------------------------------------------------------------
 

@@ -203,9 +203,9 @@ async def create_evaluation(
 ) -> Any:
     """Scores a rater's guesses or summaries against what the seats had chosen, for practice: of games whose
     gold the caller may read (its own, with `export:full`, and games with `reveal: all`), and of items of sets
-    that are open. They are scored in full and as often as you like; a rater's last answers to an item are the
-    valid ones. Answers to other items are refused (403): hand them in to a sealed set, with `POST
-    /evaluations/sets/{s}/answers`.
+    that are open; not of games whose deal one plays in somebody else's open fork. They are scored in full and
+    as often as you like; a rater's last answers to an item are the valid ones. Answers to other items are
+    refused (403): hand them in to a sealed set, with `POST /evaluations/sets/{s}/answers`.
 
     Several samples (1 to 5) of an item are joined by majority. `regrade_of` links to the evaluation that is
     done again.
@@ -355,7 +355,9 @@ async def show_evaluation(
     caller: CallerDep,
     per_item: Annotated[bool, Query(description="Every item with its gold.")] = False,
 ) -> EvaluationView:
-    """Scores never change after grading."""
+    """Scores never change after grading. They are null as long as one has a seat in somebody else's open fork
+    with the deal of one of the games.
+    """
     return await evaluations.evaluation(evaluation_id, caller, per_item=per_item)
 
 

@@ -325,7 +325,8 @@ class EvaluationView(Shown):
     )
     totals: TotalsView | None = Field(
         description="Precision, recall and F1 with 95 % intervals, whole and by round, role, side, stage and "
-        "category. Null for a judge of games that the caller may not read in full."
+        "category. Null for a judge of games that the caller may not read in full, and as long as its owner "
+        "plays the deal of one of the games in somebody else's open fork."
     )
     roles: RoleFigures | None = Field(
         None,

@@ -67,6 +67,11 @@ PRACTICE: Final = "practice"
 
 _PER_ITEM: Final = "answers are shown item by item only to callers who may read the gold"
 
+_PLAYING: Final = (
+    "you have a seat in an open fork with the deal of a game of this evaluation: ask again when the fork has "
+    "ended"
+)
+
 
 class Evaluations:
     """Items, answers, judgements."""
@@ -149,18 +154,14 @@ class Evaluations:
         ]
 
     async def unreached(self, caller: Caller, games: Collection[str], scope: str) -> set[str]:
-        """Those of these games that the scope does not reach: unknown ones, and those of others unless the
-        whole log is public and the caller's owner does not play its deal in an open fork.
+        """Those of these games that the scope does not reach: unknown ones, and those of others that are not
+        public to the caller.
         """
         if caller.has_any(scope):
             return set()
         owners = await self._rows.owners(list(games))
-        foreign = [game for game in games if not caller.may(scope, owners.get(game, ""))]
-        return {
-            game
-            for game in foreign
-            if not await self.gold.is_public(game) or await self.gold.plays_deal_of(caller, game)
-        }
+        foreign = {game for game in games if not caller.may(scope, owners.get(game, ""))}
+        return foreign - await self.gold.public_to(caller, foreign)
 
     async def in_full(self, caller: Caller, games: Collection[str]) -> bool:
         """Whether the caller sees all of these games in full."""
@@ -459,11 +460,13 @@ class Evaluations:
         self, evaluation_id: str, caller: Caller, *, limit: int, cursor: str | None
     ) -> SpeechPage:
         """The judgements of a judge of statements, speech by speech. Raises NotFound, also for an evaluation
-        that is not about statements.
+        that is not about statements, and Forbidden for one about a game whose deal the caller plays now.
         """
         row = await self._row(evaluation_id, caller)
         if row.dimension != STATEMENTS:
             raise NotFound("this evaluation is not about statements")
+        if await self._playing(caller, [row]):
+            raise Forbidden(_PLAYING)
         rows, following = await self.store.statement_page(evaluation_id, limit, cursor)
         return SpeechPage(
             speeches=[
@@ -508,11 +511,12 @@ class Evaluations:
     async def evaluation(
         self, evaluation_id: str, caller: Caller, *, per_item: bool = False
     ) -> EvaluationView:
-        """One evaluation. Raises NotFound; Forbidden for ``per_item`` unless the gold is the caller's to
-        read, and was when the evaluation was made.
+        """One evaluation, without scores while the caller plays the deal of one of its games. Raises
+        NotFound; Forbidden for ``per_item`` unless the gold is the caller's to read, and was when the
+        evaluation was made.
         """
         row = await self._row(evaluation_id, caller)
-        full = await self._in_full(row, caller)
+        full = await self._in_full(row, caller, await self._playing(caller, [row]))
         view = _readable_view(row, caller, full=full)
         if per_item and not full:
             raise Forbidden(_PER_ITEM)
@@ -547,25 +551,20 @@ class Evaluations:
         self, first: str, second: str, caller: Caller, exclude_above: float = EXCLUDE_ABOVE
     ) -> ComparisonView:
         """Compares two evaluations on the items of both. Raises NotFound, NotComparable, and Forbidden for
-        one that was made when the gold was not the caller's to read, or has answers about a game whose deal
-        the caller plays now, and for a judge whose figures tell more of what was chosen than the caller may
-        know.
+        one that was made when the gold was not the caller's to read, or is about a game whose deal the caller
+        plays now, and for a judge whose figures tell more of what was chosen than the caller may know.
         """
         rows = [await self._row(evaluation_id, caller) for evaluation_id in (first, second)]
+        playing = await self._playing(caller, rows)
+        if playing:
+            raise Forbidden(_PLAYING)
         for row in rows:
-            full = await self._in_full(row, caller)
+            full = await self._in_full(row, caller, playing)
             if row.dimension in ANSWERED and not full:
                 raise Forbidden(
                     "you could not read the gold of one of these evaluations when it was made: it shows its "
                     "scores, and cannot be compared item by item"
                 )
-            if row.dimension in ANSWERED:
-                games = {answer.game_id for answer in await self.store.answers_of(row.evaluation_id)}
-                if await self.gold.playing(caller, games):
-                    raise Forbidden(
-                        "you have a seat in an open fork of a game of these evaluations: they can be "
-                        "compared when the fork has ended"
-                    )
             if not (full or _may_know_choices(row, caller)):
                 raise Forbidden(
                     "a judge's figures tell what was chosen: your own judges' need the scope annotate or "
@@ -622,21 +621,37 @@ class Evaluations:
             cursor=cursor,
         )
         shown, damaged = [], [damaged_row.name for damaged_row in rows.damaged]
+        playing = await self._playing(caller, [row for row in rows if row.dimension in ANSWERED])
         for row in rows:
             try:
-                shown.append(_readable_view(row, caller, full=await self._in_full(row, caller)))
+                full = await self._in_full(row, caller, playing)
+                shown.append(_readable_view(row, caller, full=full))
             except CorruptLog:
                 damaged.append(name_of(row))
         return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
 
-    async def _in_full(self, row: EvaluationRow, caller: Caller) -> bool:
-        """Whether the caller may see all of the evaluation: it is its own, and its gold was its owner's to
-        read when it was made; of a judge's, the caller itself must be allowed to read the games. Whoever
-        reads others' evaluations needs the right to others' gold. Raises CorruptLog.
+    async def _playing(self, caller: Caller, rows: Sequence[EvaluationRow]) -> set[str]:
+        """Those of these evaluations, by id, that are about a game that ``Gold.playing`` names. Raises
+        CorruptLog for a judge's that cannot be read.
+        """
+        if caller.sees_all or not await self.gold.plays(caller):
+            return set()
+        games = await self.store.games_of([row.evaluation_id for row in rows])
+        for row in rows:
+            if row.dimension not in ANSWERED:
+                with reading(row):
+                    games[row.evaluation_id] = set(row.spec["games"])
+        playing = await self.gold.playing(caller, set().union(*games.values()))
+        return {evaluation_id for evaluation_id, its in games.items() if not its.isdisjoint(playing)}
+
+    async def _in_full(self, row: EvaluationRow, caller: Caller, playing: Collection[str]) -> bool:
+        """Whether the caller may see all of the evaluation now: it is its own and not one of ``playing``, and
+        its gold was its owner's to read when it was made; of a judge's, the caller itself must be allowed to
+        read the games. Whoever reads others' evaluations needs the right to others' gold. Raises CorruptLog.
         """
         if caller.sees_all:
             return True
-        if not _is_own(row, caller):
+        if not _is_own(row, caller) or row.evaluation_id in playing:
             return False
         with reading(row):
             if row.spec.get(PRACTICE):

@@ -161,7 +161,7 @@ class Access:
         if not ended or owner == caller.owner:
             return True
         keys = await self._keys.names(caller.owner)
-        return not await self._sets.plays_deal_of(caller.owner, keys, game.game_id)
+        return not await self._sets.deals_played(caller.owner, keys, [game.game_id])
 
     async def game(self, caller: Caller, game_id: str, scope: str | None = None) -> GameRow:
         """The row of a game within the credential's reach: with ``scope``, within the reach of that scope.

@@ -258,12 +258,14 @@ class SeatTokens:
         )
 
     async def claim(self, code: str, address: str, caller: Caller = ANYBODY) -> ClaimedSeat:
-        """Exchanges a code for the token of its seat, once. ``address``: who asks; it may be wrong only so
-        often. ``caller``: a key has the seat from then on, as one that it has claimed. Raises RateLimited,
-        NotFound for an unknown code, and CodeSpent.
+        """Exchanges a code for the token of its seat, once. ``caller``: a key has the seat from then on, as
+        one that it has claimed. ``address``: who asks without a key. A key's owner, or else an address, may
+        be wrong only so often. Raises RateLimited, NotFound for an unknown code, and CodeSpent.
         """
         began = time.monotonic()
-        self._guesses.check(address, began)
+        # A token's owner is whoever made it, and no owner looks like an address.
+        guesser = caller.owner if caller.owner and caller.grant is None else address
+        self._guesses.check(guesser, began)
         now = now_ms()
         owner = None if caller.key_id is None else caller.owner
 
@@ -273,7 +275,7 @@ class SeatTokens:
 
         claimed = await self._codes.use(code, now, caller, owner, check)
         if claimed is None:
-            self._guesses.wrong(address, began)
+            self._guesses.wrong(guesser, began)
             raise NotFound("no seat has this code; perhaps a newer code has replaced it")
         self._tell(claimed.game_id, claimed.seat)
         expires = _now_s() + SEAT_S

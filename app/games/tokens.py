@@ -170,8 +170,8 @@ async def claim_seat(
     request: Request, claim: Claim, tokens: SeatTokensDep, response: Response
 ) -> ClaimedSeat:
     """Needs no credential: the code is one, and it works once. In a key's game, a key that is sent with it
-    has the seat from then on, and sees the game as that seat until it ends. Sixty wrong codes a minute from
-    one address are answered; the next ones have to wait.
+    has the seat from then on, and sees the game as that seat until it ends. Sixty wrong codes a minute of
+    one owner's keys, or without a key from one address, are answered; the next ones have to wait.
     """
     caller = await caller_of(request) if "authorization" in request.headers else ANYBODY
     response.headers.update(NO_STORE)

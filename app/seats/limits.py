@@ -26,29 +26,29 @@ keeps reconnecting without a pause."""
 
 GUESSES: Final = 60
 GUESSES_S: Final = 60.0
-"""An address may send ``GUESSES`` wrong codes in ``GUESSES_S`` seconds. A code has 130 random bits; this only
-keeps guessing from being work for the database."""
+"""An owner, or an address without a key, may send ``GUESSES`` wrong codes in ``GUESSES_S`` seconds. A code
+has 130 random bits; this only keeps guessing from being work for the database."""
 
 _FORGET_AT: Final = 10_000
 
 
 class Guesses:
-    """Bounds how often one address may be wrong about a secret, in this process."""
+    """Bounds how often one guesser, an owner or an address, may be wrong about a secret, in this process."""
 
     def __init__(self) -> None:
         self._allowances: dict[str, Allowance] = {}
 
-    def check(self, address: str, now: float) -> None:
-        """Raises RateLimited for an address that was wrong too often."""
-        allowance = self._allowances.get(address)
+    def check(self, guesser: str, now: float) -> None:
+        """Raises RateLimited for a guesser who was wrong too often."""
+        allowance = self._allowances.get(guesser)
         if allowance is not None and (wait_s := allowance.wait_s(now)):
-            raise RateLimited("too many wrong codes from your address", wait_s)
+            raise RateLimited("too many wrong codes from you, or without a key from your address", wait_s)
 
-    def wrong(self, address: str, now: float) -> None:
+    def wrong(self, guesser: str, now: float) -> None:
         """Notes a wrong guess."""
         if len(self._allowances) >= _FORGET_AT:
             self._allowances = {k: v for k, v in self._allowances.items() if not v.is_full(now)}
-        allowance = self._allowances.setdefault(address, Allowance(GUESSES / GUESSES_S, GUESSES, now))
+        allowance = self._allowances.setdefault(guesser, Allowance(GUESSES / GUESSES_S, GUESSES, now))
         allowance.spend(now)
 
 

@@ -266,6 +266,16 @@ class EvaluationStore:
         )
         return await _readable(AnswerRow, await self._database.mappings(query))
 
+    async def games_of(self, evaluation_ids: Collection[str]) -> dict[str, set[str]]:
+        """By evaluation, the games that its answers are about; evaluations without answers are left out."""
+        found: dict[str, set[str]] = {}
+        for some in in_parts(evaluation_ids):
+            c = answers.c
+            query = select(c.evaluation_id, c.game_id).where(c.evaluation_id.in_(some)).distinct()
+            for evaluation_id, game_id in await self._database.rows(query):
+                found.setdefault(evaluation_id, set()).add(game_id)
+        return found
+
     async def last_grade(
         self, connection: AsyncConnection, caller: str, rater: str, items: Collection[str]
     ) -> int:

@@ -293,18 +293,22 @@ class SetStore:
             return held
         return select(games.c.game_id).where(games.c.game_id.in_(held), games.c.status.not_in(ENDED))
 
-    async def plays_deal_of(self, owner: str, keys: Collection[str], game_id: str) -> bool:
-        """Whether the owner has, or had, a seat in an open fork of somebody else's that has the deal of this
-        game, in which it has, and had, none: the end of the game may tell it who is who in the fork.
-        ``keys``: the public names of its keys.
+    async def deals_played(self, owner: str, keys: Collection[str], game_ids: Collection[str]) -> set[str]:
+        """Those of these games that have the deal of an open fork of somebody else's in which the owner has,
+        or had, a seat, without games in which it has, or had, one itself: the end of such a game may tell it
+        who is who in the fork. ``keys``: the public names of its keys.
         """
         held = self.games_held(owner, keys, still_open=True)
         of_others = held.join(batches, batches.c.batch_id == games.c.batch_id).where(batches.c.owner != owner)
         played = set(await self._database.column(select(lines_of(of_others, self._database).c.source)))
         if not played:
-            return False
-        dealt = set(await self._database.column(select(lines_of([game_id], self._database).c.source)))
-        return not played.isdisjoint({game_id, *dealt}) and not await self.seats_held(owner, keys, game_id)
+            return set()
+        found = played.intersection(game_ids)
+        for some in in_parts(game_ids):
+            line = lines_of(some, self._database)
+            pairs = await self._database.rows(select(line.c.fork, line.c.source))
+            found |= {fork for fork, source in pairs if source in played}
+        return {game for game in found if not await self.seats_held(owner, keys, game)}
 
 
 def who_held() -> Subquery:

@@ -1085,6 +1085,85 @@ async def test_who_plays_an_open_fork_of_somebody_elses_sees_no_end_of_a_game_wi
         assert (await caller.get(f"/games/{all_told}", headers=bearer(key))).status_code == 200
 
 
+async def test_who_plays_an_open_fork_of_somebody_elses_is_scored_on_no_game_with_its_deal(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, LOGS[:1]) as caller:
+        # "owner" is a guest here.
+        (source,) = await lay_games(caller, [PUBLIC_LOG], batch="b_source", owner="project:host")
+        past = {"game_id": source, "events": 30}
+        (game,) = await lay_games(
+            caller, [PUBLIC_LOG], batch="b_game", owner="project:host", forked_from=past
+        )
+        (own,) = await lay_games(caller, [PUBLIC_LOG], batch="b_own", forked_from=past)
+        _, less = await make_key(store_of(caller), "eval:read", "eval:submit", project="owner")
+        host_id, host = await make_key(store_of(caller), "games:create", "tokens:mint", project="host")
+        query = f"/evaluations/items?game={game}&dimension=guessing"
+        ids = [item["id"] for item in (await told(caller, "bob", query))["items"]]
+        guesses = handed_in({ids[0]: []}, "one", role="merlin")
+        practice = {"dimension": "guessing", **guesses}
+
+        def about(item: str, **more: Any) -> dict[str, Any]:
+            return {"dimension": "guessing", **handed_in({item: []}, "one", role="merlin"), **more}
+
+        def judging(dimension: str) -> dict[str, Any]:
+            return {"dimension": dimension, "judge": {"kind": "rule"}, "game": game}
+
+        wishes = [practice, practice, *map(judging, ("selection", "selection", "statements"))]
+        made = [(await told(caller, "owner", "/evaluations", wish))["evaluation_id"] for wish in wishes]
+        views = [f"/evaluations/{one}" for one in made]
+        pages = [
+            *(f"{view}?per_item=true" for view in views),
+            f"{views[0]}/compare/{made[1]}",
+            f"{views[2]}/compare/{made[3]}",
+            f"{views[4]}/statements",
+        ]
+        before = [await ask(caller, "owner", path) for path in ("/evaluations", *views, *pages)]
+
+        seats = [{"agent": "remote"}] * 2 + [{"agent": "scripted"}] * 3
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        forked = await caller.post(f"/games/{source}/fork", headers=bearer(host), json=wish)
+        fork = forked.json()["game_id"]
+        for seat, who in ((1, "owner"), (2, "reader")):
+            code = await ClaimCodes(caller.services.database).make(
+                fork, seat, clock.now_ms() + DATE_MS, by=f"key:{host_id}", epoch=lambda _: 1
+            )
+            await told(caller, who, "/claims", {"code": code})
+
+        unknown = about(ids[0].replace(game, "g_unknown"))
+        there_is_none = problem(await ask(caller, "owner", "/evaluations", unknown), 403, "forbidden")
+        tries = [
+            practice,
+            about(ids[0], regrade_of=made[0]),
+            about(ids[0].replace(game, source)),
+            about(ids[0].replace("1.1", "9.9")),
+        ]
+        for who in ("owner", "owner2"):
+            for body in tries:
+                refused = problem(await ask(caller, who, "/evaluations", body), 403, "forbidden")
+                assert refused["detail"] == there_is_none["detail"]
+            problem(await ask(caller, who, "/evaluations", judging("statements")), 404, "not-found")
+            for path in pages:
+                problem(await ask(caller, who, path), 403, "forbidden")
+            listed = (await told(caller, who, "/evaluations"))["evaluations"]
+            for view in [*listed, *[await told(caller, who, path) for path in views]]:
+                scores = [view.get(name) for name in ("totals", "roles", "open_book", "excluded")]
+                assert scores == [None] * 4, view
+        # A key for everybody's games is shown items, and no gold.
+        assert (await ask(caller, "reader", query)).status_code == 200
+        problem(await ask(caller, "reader", "/evaluations", practice), 403, "forbidden")
+        # One's own game is public to oneself, whatever one plays.
+        mine = about(ids[0].replace(game, own))
+        assert (await caller.post("/evaluations", headers=bearer(less), json=mine)).status_code == 201
+        await told(caller, "bob", "/evaluations", practice)
+        await caller.services.games.canceller.cancel(fork)
+        for path, then in zip(views + pages, before[1:], strict=True):
+            assert then.status_code == 200, then.text
+            assert (await ask(caller, "owner", path)).json() == then.json()
+        again = (await told(caller, "owner", "/evaluations"))["evaluations"]
+        assert again[1:] == before[0].json()["evaluations"]
+
+
 async def test_a_socket_shows_no_end_of_a_game_whose_deal_one_plays(tmp_path: Path) -> None:
     settings = local_settings(f"sqlite:///{tmp_path / 'sets.sqlite'}", api_key="ik_" + "o" * 43)
     async with running_server(settings) as served:

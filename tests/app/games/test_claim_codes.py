@@ -13,6 +13,7 @@ from app.seats import limits
 from app.seats.limits import GUESSES
 from app.store.tables import claim_codes
 from tests.app.calling import Caller, calling, problem
+from tests.app.edge.test_keys import bearer, make_key, store_of
 
 KEY = "ik_" + "c" * 43
 BEARER = {"authorization": f"Bearer {KEY}"}
@@ -132,6 +133,31 @@ async def test_guessing_is_slowed_down_and_codes_are_stored_as_hashes(
     assert int(refused.headers["retry-after"]) >= 1
     # Also a right code has to wait: an answer would tell guesses apart.
     assert (await claim(caller, code)).status_code == 429
+
+
+async def test_wrong_codes_lock_out_neither_other_owners_nor_whose_token_sends_them(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "GUESSES_S", 1e6)
+    game = await new_game(caller)
+    codes = [(await code_for(caller, game, seat))["code"] for seat in (1, 2)]
+    stranger, member, other = [
+        bearer((await make_key(store_of(caller), "bots:play", project=project))[1])
+        for project in ("stranger", "stranger", "other")
+    ]
+
+    async def sent(code: str, headers: dict[str, str]) -> int:
+        return (await caller.post("/claims", json={"code": code}, headers=headers)).status_code
+
+    assert {await sent("wrong", stranger) for _ in range(GUESSES)} == {404}
+    assert [await sent("wrong", headers) for headers in (stranger, member)] == [429, 429]
+    claimed = await caller.post("/claims", json={"code": codes[0]}, headers=other)
+    assert claimed.status_code == 200, claimed.text
+    # A seat's token guesses as an address, not as the owner whose token it is.
+    token = bearer(claimed.json()["token"])
+    assert {await sent("wrong", token) for _ in range(GUESSES)} == {404}
+    assert [await sent("wrong", headers) for headers in (token, {})] == [429, 429]
+    assert await sent(codes[1], BEARER) == 200
 
 
 async def test_a_code_never_travels_in_an_address(caller: Caller) -> None:
