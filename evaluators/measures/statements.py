@@ -281,9 +281,11 @@ def read_statements(text: str, speaker: Seat, table: Table) -> tuple[Finding, ..
 
 
 class _Squeezed(NamedTuple):
-    """A text with every run of white space replaced by one character, and the original positions.
+    """A text with every run of white space replaced by one ``\\n``, if it has one, or else by one space, and
+    the original positions.
 
-    Without this, the time of patterns would grow with the square of the length of a run.
+    Without this, the time of patterns would grow with the square of the length of a run, and the words that
+    tell which patterns to try would have to name every kind of blank.
     """
 
     text: str
@@ -313,7 +315,8 @@ def _squeezed(text: str) -> _Squeezed:
     return _Squeezed("".join((*parts, text[done:])), after, left_out)
 
 
-_RUN: Final = re.compile(r"\s{2,}")
+_RUN: Final = re.compile(r"\s(?:\s+|(?<![ \n]))")
+"""White space that is not one ``\\n`` or one space already."""
 
 
 def sentences(text: str, names: tuple[str, ...]) -> tuple[tuple[int, int], ...]:

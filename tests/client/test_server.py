@@ -1,6 +1,7 @@
 """The client against a live service: games, batches, exports, streams, over connections that break."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -107,23 +108,26 @@ async def test_creating_again_after_a_lost_answer_creates_once(served: Served) -
         assert [one["batch_id"] for one in page["games"]] == [batch.id]
 
 
-async def test_an_export_that_lacks_lines_is_found() -> None:
-    line = b'{"seq":1,"at":"2026-03-01T12:00:00.000Z","type":"game_created","game":"g_1"}'
+@contextlib.asynccontextmanager
+async def answering(status: str, body: bytes) -> AsyncIterator[str]:
+    """The address of something that gives every call this answer."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        end = b'{"t":"export.end","games":1,"events":2,"sha256":"00"}'
-        body = line + b"\n" + end + b"\n"
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        writer.write(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n" % (status.encode(), len(body)) + body)
         await writer.drain()
         writer.close()
 
-    listening = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with listening:
-        port = listening.sockets[0].getsockname()[1]
-        async with Server(f"http://127.0.0.1:{port}") as server:
-            with pytest.raises(ExportBroken, match="last line says events 2, but 1 was read"):
-                await _all_of(server.batch("b_1").export())
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listening:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+
+
+async def test_an_export_that_lacks_lines_is_found() -> None:
+    line = b'{"seq":1,"at":"2026-03-01T12:00:00.000Z","type":"game_created","game":"g_1"}'
+    end = b'{"t":"export.end","games":1,"events":2,"sha256":"00"}'
+    async with answering("200 OK", line + b"\n" + end + b"\n") as url, Server(url) as server:
+        with pytest.raises(ExportBroken, match="last line says events 2, but 1 was read"):
+            await _all_of(server.batch("b_1").export())
 
 
 async def test_problems_are_errors_with_their_code(served: Served) -> None:
@@ -136,6 +140,23 @@ async def test_problems_are_errors_with_their_code(served: Served) -> None:
             await server.game("g_nowhere").view()
         with pytest.raises(NoSuchGame):
             await _all_of(server.game("g_nowhere").events())
+
+
+async def test_an_address_at_which_something_else_answers_is_named() -> None:
+    async with answering("200 OK", b"<html>") as url, Server(url) as server:
+        with pytest.raises(Unreachable, match=f"^GET {url}/intentions: the answer is not JSON"):
+            await server.intentions()
+        with pytest.raises(Unreachable, match=f"^POST {url}/games: the answer is not JSON"):
+            await server.create_games()
+
+
+@pytest.mark.parametrize("errors", [None, 7, {"players": ["too many"]}, ["too many"], [{"field": "players"}]])
+async def test_problems_of_another_form_are_errors_too(errors: Any) -> None:
+    problem = json.dumps({"code": "odd", "errors": errors}).encode()
+    async with answering("422 Odd", problem) as url, Server(url) as server:
+        with pytest.raises(ApiError, match="422 odd: Odd") as refused:
+            await server.create_games()
+    assert refused.value.pointer is None
 
 
 async def test_a_wrong_key_is_refused_once_and_for_all(tmp_path: Path) -> None:

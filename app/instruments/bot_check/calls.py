@@ -23,8 +23,10 @@ from app.base.json_reader import MAX_ANSWER_DEPTH, read_json
 from app.base.problems import problem_response
 from app.instruments.bot_check.game import TEXT_FAULT, THOUGHT_FAULT
 from app.instruments.bot_check.session import (
+    ANY,
     REFUSED_ONCE,
     SLOW_S,
+    SPEAK,
     SPEAKING,
     UNKNOWN_FIELDS,
     WITH_CHOICE,
@@ -34,31 +36,32 @@ from app.protocol.actions import RefusedThought
 from app.protocol.messages import read_answer
 from engine.actions import SeatAction
 from engine.errors import IllegalAction, InvalidAction, InvalidInput
+from engine.terms import Kind
 
 __all__ = ["serve_call"]
 
 RETRY_S: Final = 1
 LONGEST_WAIT_S: Final = 5.0
 
-SITUATIONS: Final = (
-    "plain",
-    "unknown",
-    "refused",
-    "text-refused",
-    "thought-refused",
-    "answer-lost",
-    "ack-lost",
-    "too-late",
-    "half-a-reply",
-    "rate",
-    "already-answered",
-    "slow",
-    "unavailable",
-    "quiet",
+SITUATIONS: Final[tuple[tuple[str, Sequence[Kind]], ...]] = (
+    ("plain", ANY),
+    ("unknown", ANY),
+    ("refused", WITH_CHOICE),
+    ("text-refused", SPEAKING),
+    ("thought-refused", ANY),
+    ("answer-lost", ANY),
+    ("answer-lost", SPEAK),
+    ("ack-lost", ANY),
+    ("ack-lost", SPEAK),
+    ("too-late", ANY),
+    ("half-a-reply", ANY),
+    ("rate", ANY),
+    ("already-answered", ANY),
+    ("slow", ANY),
+    ("unavailable", ANY),
+    ("quiet", ANY),
 )
-"""The situations, tried in this order, one for each request."""
-
-_ONLY_FOR: Final = {"refused": WITH_CHOICE, "text-refused": SPEAKING}
+"""The situations in the order in which they are tried, each on the first request of one of its kinds."""
 
 
 async def serve_call(session: Session, request: Request) -> Response:
@@ -113,14 +116,13 @@ def _situation(session: Session) -> str:
         session.situation_of = request.id
         session.step = 0
         untried = (
-            name
-            for name in SITUATIONS
-            if session.ends_with is None
-            and name not in session.tried
-            and request.kind in _ONLY_FOR.get(name, (request.kind,))
+            (name, kinds)
+            for name, kinds in SITUATIONS
+            if session.ends_with is None and (name, kinds) not in session.tried and request.kind in kinds
         )
-        session.situation = next(untried, "plain")
-        session.tried.add(session.situation)
+        situation = next(untried, ("plain", ANY))
+        session.tried.add(situation)
+        session.situation = situation[0]
         session.doing = "answers" if session.situation == "plain" else session.situation
         if session.situation == "unknown":
             session.game.invent()
@@ -178,6 +180,7 @@ async def _action(session: Session, request: Request, request_id: str) -> Respon
     except (InvalidAction, IllegalAction) as fault:
         session.findings.wrong("legal", f"{request_id}: {fault.pointer or '/'}: {fault}")
         return _refused(session, fault)
+    session.judge_repetition(request_id, answer.action)
     session.judge_thoughts(request_id, left_out)
     session.findings.ok("legal")
     session.findings.ok("answers")
@@ -200,6 +203,7 @@ async def _legal(
         session.expect("text-refused")
         return _refused(session, InvalidAction(TEXT_FAULT, "/text"))
     if situation == "answer-lost" and first:
+        session.lose(request_id, sent)
         session.expect("answer-lost")
         session.cut("answer-lost")
         return Response(status_code=500)

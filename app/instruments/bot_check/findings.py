@@ -28,7 +28,7 @@ _SOCKET: Final = {
     "frames": "sends only text frames and fields that the protocol defines",
     "resume": "comes back with `after` = the last seq it was sent",
     "ack-lost": "plays on when an answer was committed and the connection cut before the ack",
-    "answer-lost": "answers again when its answer never arrived and the request is sent again",
+    "answer-lost": "gives the same answer again when it never arrived and the request is sent again",
     "asked-twice": "never gives different answers to a request that is sent twice",
     "half-a-frame": "comes back when the connection is cut in the middle of a frame",
     "rate": "waits retry_after_ms after 4429 before it comes back",

@@ -18,8 +18,10 @@ from engine.errors import AvalonError
 from engine.terms import Kind
 
 __all__ = [
+    "ANY",
     "REFUSED_ONCE",
     "SLOW_S",
+    "SPEAK",
     "SPEAKING",
     "UNKNOWN_FIELDS",
     "WITH_CHOICE",
@@ -34,7 +36,14 @@ SLOW_S: Final = 2.5
 UNKNOWN_FIELDS: Final = {"colour": "teal", "mood": {"of": ["the", None, 7.5]}}
 """Fields that no version of the protocol has."""
 
+SAME_ACTION: Final = "a request that is sent again gets the very same action (docs/bots.md, Answers)"
+
 REFUSED_ONCE: Final = "the check refuses this answer once; give another"
+
+ANY: Final = tuple(Kind)
+
+SPEAK: Final = (Kind.SPEAK,)
+"""Requests without ``legal``: a bot that forgets its answer seldom finds the same text again."""
 
 SPEAKING: Final = (Kind.SPEAK, Kind.PROPOSE_TEAM, Kind.RECONSIDER)
 """Requests whose answer has a text."""
@@ -89,8 +98,8 @@ class Session:
         self.token = token
         self.game = MockGame(game)
         self.ends_with = ends_with
-        self.tried: set[str] = set()
-        """Situations that were tried."""
+        self.tried: set[tuple[str, Sequence[Kind]]] = set()
+        """Situations that were tried: the check of each, and its kinds of request."""
         self.due: Reaction | None = None
         self.doing = "runs"
         """The current check, which fails if the bot stops now."""
@@ -121,6 +130,7 @@ class Session:
         """Seconds that the bot stayed away between those connections."""
         self._proxy = proxy
         self._accepted: dict[str, str] = {}
+        self._lost: dict[str, str] = {}
         self._left_out: dict[str, list[RefusedThought]] = {}
         self._allowance = Allowance(RATE, BURST, time.monotonic())
         self._pending: list[str] = []
@@ -199,6 +209,17 @@ class Session:
         self.findings.ok("flood")
         self.findings.ok("one-answer")
 
+    def lose(self, request_id: str, action: Any) -> None:
+        """Notes a legal answer as lost: the next legal answer to the request has to be the same."""
+        self._lost[request_id] = _canonical(request_id, action)
+
+    def judge_repetition(self, request_id: str, action: Any) -> None:
+        """Fails ``answer-lost`` if another answer to the request was lost."""
+        if self._lost.pop(request_id, None) not in (None, _canonical(request_id, action)):
+            self.findings.wrong(
+                "answer-lost", f"the answer to {request_id} was lost, then another came: {SAME_ACTION}"
+            )
+
     def judge_thoughts(self, request_id: str, refused: Sequence[RefusedThought]) -> None:
         """Records the thoughts that were left out of a legal answer."""
         for thought in refused:
@@ -220,9 +241,7 @@ class Session:
         if known == _canonical(request_id, action):
             return True
         self.findings.wrong(
-            "one-answer",
-            f"{request_id} was accepted, then another answer to it came: a request that is sent again gets "
-            "the very same action (docs/bots.md, Answers)",
+            "one-answer", f"{request_id} was accepted, then another answer to it came: {SAME_ACTION}"
         )
         return False
 

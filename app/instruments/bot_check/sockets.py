@@ -15,8 +15,10 @@ from app.base.errors import AlreadyAnswered, InvalidRequest, RateLimited, TooLat
 from app.instruments.bot_check.findings import close_check
 from app.instruments.bot_check.game import SEAT, TEXT_FAULT, THOUGHT_FAULT
 from app.instruments.bot_check.session import (
+    ANY,
     REFUSED_ONCE,
     SLOW_S,
+    SPEAK,
     SPEAKING,
     UNKNOWN_FIELDS,
     WITH_CHOICE,
@@ -165,12 +167,14 @@ class MockConnection:
         request = self._game.request
         assert request is not None
         untried = (
-            (name, play)
-            for name, kinds, play in SITUATIONS
-            if session.ends_with is None and name not in session.tried and request.kind in kinds
+            situation
+            for situation in SITUATIONS
+            if session.ends_with is None
+            and situation[:2] not in session.tried
+            and request.kind in situation[1]
         )
-        name, play = next(untried, ("plain", MockConnection._plain))
-        session.tried.add(name)
+        name, kinds, play = next(untried, PLAIN)
+        session.tried.add((name, kinds))
         session.doing = "answers" if name == "plain" else name
         with suppress(_DefaultPlayed):
             if session.ends_with is None:
@@ -195,6 +199,7 @@ class MockConnection:
                 self._findings.wrong("legal", f"{act.request_id}: {fault.pointer or '/'}: {fault}")
                 await self._refuse(act, fault)
                 continue
+            session.judge_repetition(act.request_id, act.action)
             session.judge_thoughts(act.request_id, self._left_out)
             self._findings.ok("legal")
             self._findings.ok("answers")
@@ -300,7 +305,7 @@ class MockConnection:
         await self._accept(*await self._answered())
 
     async def _close_request(self, check: str, refused: TooLate | AlreadyAnswered) -> None:
-        """Plays the default before the answer, which is then refused."""
+        """Plays the default before the answer, which is then refused, and goes on with the next request."""
         act, _ = await self._asked()
         self._game.play_default()
         self._session.refused = 0
@@ -312,13 +317,17 @@ class MockConnection:
         await self._error(act.id, refused, **more)
         await self._events()
         self._session.expect(check)
+        if self._game.request is not None:
+            # So that both answers to it are read and compared.
+            await self._plain()
 
     async def _ack_lost(self) -> None:
         await self._accept(*await self._asked(), answer=False)
         self._cut("ack-lost")
 
     async def _answer_lost(self) -> None:
-        await self._asked()
+        act, _ = await self._asked()
+        self._session.lose(act.request_id, act.action)
         self._cut("answer-lost")
 
     async def _half_a_frame(self) -> None:
@@ -416,11 +425,11 @@ class _DefaultPlayed(Exception):
 
 Situation = Callable[[MockConnection], Awaitable[None]]
 
-_ANY: Final = tuple(Kind)
+PLAIN: Final = ("plain", ANY, MockConnection._plain)
 
 SITUATIONS: Final[tuple[tuple[str, Sequence[Kind], Situation], ...]] = (
-    ("plain", _ANY, MockConnection._plain),
-    ("unknown", _ANY, MockConnection._unknown),
+    PLAIN,
+    ("unknown", ANY, MockConnection._unknown),
     (
         "refused",
         WITH_CHOICE,
@@ -431,38 +440,40 @@ SITUATIONS: Final[tuple[tuple[str, Sequence[Kind], Situation], ...]] = (
         SPEAKING,
         partial(MockConnection._refuse_once, check="text-refused", fault=InvalidAction(TEXT_FAULT, "/text")),
     ),
-    ("thought-refused", _ANY, MockConnection._thought_refused),
-    ("answer-lost", _ANY, MockConnection._answer_lost),
+    ("thought-refused", ANY, MockConnection._thought_refused),
+    ("answer-lost", ANY, MockConnection._answer_lost),
+    ("answer-lost", SPEAK, MockConnection._answer_lost),
     ("asked-twice", WITH_CHOICE, MockConnection._asked_twice),
-    ("ack-lost", _ANY, MockConnection._ack_lost),
+    ("asked-twice", SPEAK, MockConnection._asked_twice),
+    ("ack-lost", ANY, MockConnection._ack_lost),
     (
         "too-late",
-        _ANY,
+        (Kind.SUMMARISE,),  # the error shows the next request: a speech
         partial(
             MockConnection._close_request,
             check="too-late",
             refused=TooLate("it is closed: its deadline has passed"),
         ),
     ),
-    ("half-a-frame", _ANY, MockConnection._half_a_frame),
-    ("quiet", _ANY, MockConnection._quiet),
-    ("rate", _ANY, MockConnection._rate),
+    ("half-a-frame", ANY, MockConnection._half_a_frame),
+    ("quiet", ANY, MockConnection._quiet),
+    ("rate", ANY, MockConnection._rate),
     (
         "already-answered",
-        _ANY,
+        SPEAK,  # the error shows the next request: a vote
         partial(
             MockConnection._close_request,
             check="already-answered",
             refused=AlreadyAnswered("another answer was accepted before"),
         ),
     ),
-    ("slow", _ANY, MockConnection._slow),
+    ("slow", ANY, MockConnection._slow),
     *(
-        (close_check(close.code), _ANY, partial(MockConnection._close_after_answer, code=close.code))
+        (close_check(close.code), ANY, partial(MockConnection._close_after_answer, code=close.code))
         for close in CLOSE_CODES
         if close.come_back == ComeBack.YES and close.code != 4408
     ),
-    ("backoff", _ANY, MockConnection._turned_away),
+    ("backoff", ANY, MockConnection._turned_away),
 )
 """The situations in the order in which they are tried, each on the first request of one of its kinds."""
 

@@ -47,7 +47,11 @@ class ApiError(InterIntentError):
         self.code = str(problem.get("code", "unknown"))
         self.detail = str(problem.get("detail", ""))
         self.trace_id = problem.get("trace_id")
-        self.errors: list[Mapping[str, Any]] = list(problem.get("errors", ()))
+        errors = problem.get("errors")
+        # What stands between us and the server may answer with problems of another form.
+        self.errors: list[Mapping[str, Any]] = (
+            [error for error in errors if isinstance(error, Mapping)] if isinstance(errors, list) else []
+        )
         """The errors, each with ``pointer`` (into the sent body), ``code`` and ``message``."""
         self.problem = problem
         """The whole problem, as received."""
@@ -57,7 +61,8 @@ class ApiError(InterIntentError):
     @property
     def pointer(self) -> str | None:
         """JSON pointer to the first error in the sent body; None when the problem names no place."""
-        return str(self.errors[0]["pointer"]) if self.errors else None
+        pointer = self.errors[0].get("pointer") if self.errors else None
+        return None if pointer is None else str(pointer)
 
 
 class Refused(InterIntentError):
@@ -92,7 +97,7 @@ class GameOver(Unacknowledged):
 
 class Unreachable(InterIntentError):
     """The server gave no answer to any attempt, or answered each time that it cannot serve now, refused the
-    connection, or did not finish a long answer in time.
+    connection, or did not finish a long answer in time; or what answers at its address is something else.
     """
 
 

@@ -57,7 +57,7 @@ class Http:
         self, path: str, *, token: str | None = None, timeout_s: float | None = None, **query: Any
     ) -> Any:
         """The JSON answer of a GET call. Raises ApiError or Unreachable."""
-        return (await self._call("GET", path, token=token, query=query, timeout_s=timeout_s)).json()
+        return _json(await self._call("GET", path, token=token, query=query, timeout_s=timeout_s))
 
     async def made(self, path: str, *, timeout_s: float, **query: Any) -> httpx.Response:
         """An answer that takes the service a while to make. As long as the service answers 202, the call is
@@ -104,11 +104,11 @@ class Http:
         answer = await self._call(
             "POST", path, token=token, query=query, body=body, headers=headers, repeat=repeat
         )
-        return answer.json()
+        return _json(answer)
 
     async def delete(self, path: str) -> Any:
         """The JSON answer of a DELETE call. Raises ApiError or Unreachable."""
-        return (await self._call("DELETE", path, repeat=False)).json()
+        return _json(await self._call("DELETE", path, repeat=False))
 
     async def _call(
         self,
@@ -203,6 +203,14 @@ class Http:
             if failures >= self._tries:
                 raise Unreachable(f"GET {path}: {why or 'the server keeps ending its answer'}") from why
             await asyncio.sleep(max(wait_s(failures - 1), _asked_wait_s(why)))
+
+
+def _json(answer: httpx.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError as fault:
+        call = f"{answer.request.method} {answer.request.url}"
+        raise Unreachable(f"{call}: the answer is not JSON; is the address that of a server?") from fault
 
 
 def _problem(answer: httpx.Response) -> ApiError:

@@ -19,9 +19,6 @@ from tests.programs import EXAMPLES, command_of, environment
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[3]
-SOUND = (ROOT / "examples" / "bot.py").read_text("utf-8")
-
 
 async def checked(command: list[str], patience: Patience, endings: list[int] | None) -> Findings:
     findings = await check_bot(
@@ -95,10 +92,11 @@ async def test_a_bot_that_nobody_starts_by_hand_is_reported(monkeypatch: pytest.
 
 
 class Fault(NamedTuple):
-    """What makes the sound bot wrong, and the check that must find it."""
+    """What makes a sound bot of the examples wrong, and the check that must find it."""
 
     check: str
     changes: dict[str, str]
+    bot: str = "bot.py"
 
 
 AFTER = '"after": len(self.events)'
@@ -108,6 +106,8 @@ READS = 'self.events += frame["items"]'
 LOOP = "        async for text in socket:"
 ERROR = 'elif frame["t"] == "error":'
 LEGAL = 'random.choice(request["legal"])'
+CONNECTED = 'self.last_fault = ""\n'
+REPEATS = "000 | 429 | 5??) pause ;;"
 ANEW = "await self.answer(socket, again)"
 PINGS = """        for _ in range(60):
             await socket.send('{"t": "ping", "id": "p"}')
@@ -127,6 +127,33 @@ FAULTS = {
             LEGAL: 'request["legal"][next(turns) % len(request["legal"])]',
             SENDS: "await socket.send(self.given.pop(name))",
         },
+    ),
+    "says another text when asked twice": Fault(
+        "one-answer",
+        {
+            'nobody yet."': 'nobody: {random.random()}."',
+            "if name not in self.given:": 'if name not in self.given or request["kind"] == "speak":',
+        },
+    ),
+    "forgets its text when the connection breaks": Fault(
+        "answer-lost",
+        {'nobody yet."': 'nobody: {random.random()}."', CONNECTED: f"{CONNECTED[:-1]}; self.given = {{}}\n"},
+    ),
+    "sends another text again over HTTP": Fault(
+        "one-answer",
+        {
+            'text: "I trust nobody yet."': 'text: "I trust nobody: \\($r)."',
+            REPEATS: f'{REPEATS[:-3]}; action=$(printf %s "$request" | choose) ;;',
+        },
+        "bot.sh",
+    ),
+    "forgets its text when no reply comes over HTTP": Fault(
+        "answer-lost",
+        {
+            'text: "I trust nobody yet."': 'text: "I trust nobody: \\($r)."',
+            REPEATS: f"{REPEATS[:-3]}; break ;;",
+        },
+        "bot.sh",
     ),
     "sends a field of its own": Fault("frames", {'act = {"t": "act"': 'act = {"mood": 1, "t": "act"'}),
     "votes with a word": Fault("legal", {f"return {LEGAL}": 'return {"approve": "yes"}'}),
@@ -173,18 +200,23 @@ FAULTS = {
 
 
 @pytest.mark.timeout(240)
-async def test_the_faults_of_a_bot_are_found(tmp_path: Path) -> None:
+async def test_the_faults_of_a_bot_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
     patience = Patience(answer=40, back=40, quiet=20)
     jobs = {}
     for number, (name, fault) in enumerate(FAULTS.items()):
-        source = SOUND
+        *starter, example = command_of(fault.bot)
+        source = Path(example).read_text("utf-8")
         for old, new in fault.changes.items():
             assert old in source, f"the example does not hold {old!r} any more"
             source = source.replace(old, new)
-        compile(source, name, "exec")
-        program = tmp_path / f"wrong{number}.py"
+        if example.endswith(".py"):
+            compile(source, name, "exec")
+        program = tmp_path / f"wrong{number}{Path(example).suffix}"
         program.write_text(source)
-        jobs[name] = [sys.executable, str(program), "{ws}", "{game}", "{token}"]
+        url = "{url}" if fault.bot == "bot.sh" else "{ws}"
+        jobs[name] = [*starter, str(program), url, "{game}", "{token}"]
     limit = asyncio.Semaphore(9)
 
     async def wrong_with(name: str, command: list[str]) -> set[str]:

@@ -683,6 +683,14 @@ def test_runs_of_white_space_change_neither_what_is_read_nor_where_it_stands(see
     assert read > 10
 
 
+@pytest.mark.parametrize(
+    "blank", sorted(set(filter(str.isspace, map(chr, range(0x3001)))) - set(" \n")), ids=ascii
+)
+def test_every_kind_of_blank_is_read_as_a_space(blank: str) -> None:
+    for sentence in (*SENTENCES, *FALSE, *OF_OTHERS):
+        assert read(sentence.replace(" ", blank)) == read(sentence), sentence
+
+
 @pytest.mark.parametrize("run", [" ", "\t", " \t"])
 @pytest.mark.parametrize("before", ["I", "Quest 1", "I voted for", "Player 3", "Player 3 and"])
 def test_a_long_run_of_white_space_costs_no_more_than_its_length(before: str, run: str) -> None:
