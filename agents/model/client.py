@@ -360,6 +360,8 @@ class _Call:
                 usage = self._partial(reader, prompt)
             finally:
                 seconds = loop.time() - started
+                if reader.charge is not None:
+                    usage = replace(usage, cost=reader.charge)
                 slot.used = usage.prompt + usage.completion
                 self.tally.seconds += seconds
                 self.tally.add(usage)

@@ -10,7 +10,7 @@ import orjson
 
 from agents.model.answer import clean
 from agents.model.model import Usage
-from agents.model.usage import read_usage
+from agents.model.usage import read_charge, read_usage
 
 __all__ = ["CUT", "RUNAWAY", "Broken", "Completion", "CompletionReader", "TooMuch", "estimate", "is_cut"]
 
@@ -111,6 +111,8 @@ class CompletionReader:
         self.cut = False
         """Whether we cut the answer, because it would go on for ever."""
         self.usage: Usage | None = None
+        self.charge: float | None = None
+        """What the provider says it charged, even if it gave no counts of tokens."""
         self.begin = b""
         """The first bytes of the body."""
         self._room = room
@@ -326,8 +328,12 @@ class CompletionReader:
             or (router.get("usage") if isinstance(router, dict) else None)
             or (choice.get("usage") if choice is not None else None)
         )
-        if counts and (usage := read_usage(counts)) is not None:
+        if not counts:
+            return
+        if (usage := read_usage(counts)) is not None:
             self.usage = usage
+        if (charge := read_charge(counts)) is not None:
+            self.charge = charge
 
     def _fail(self, error: Any, code: Any) -> None:
         if isinstance(code, str) and code.isascii() and code.isdecimal() and len(code) == 3:

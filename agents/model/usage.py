@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agents.model.model import Usage
 
-__all__ = ["read_usage"]
+__all__ = ["read_charge", "read_usage"]
 
 _MOST_TOKENS: Final = 10**9
 """Larger counts are ignored."""
@@ -35,7 +35,9 @@ def read_usage(counts: Any) -> Usage | None:
         reasoning = completion - written if written is not None and completion > written else None
     elif reasoning > completion:
         completion += reasoning
-    return Usage(prompt, min(cached, prompt), completion, known=True, reasoning=reasoning, cost=_cost(counts))
+    return Usage(
+        prompt, min(cached, prompt), completion, known=True, reasoning=reasoning, cost=read_charge(counts)
+    )
 
 
 def _prompt(counts: Mapping[str, Any]) -> tuple[int | None, int]:
@@ -63,8 +65,12 @@ def _reasoning(counts: Mapping[str, Any]) -> int | None:
     return _first(counts, "reasoning_tokens", "thoughtsTokenCount") if detail is None else detail
 
 
-def _cost(counts: Mapping[str, Any]) -> float | None:
-    """The provider's charge, including the upstream charge to a key of the caller's own."""
+def read_charge(counts: Any) -> float | None:
+    """The provider's charge, including the upstream charge to a key of the caller's own; None if there is
+    none. It may stand beside counts of tokens that cannot be used.
+    """
+    if not isinstance(counts, Mapping):
+        return None
     cost = _amount(counts.get("cost"))
     if cost is None:
         return _amount(counts.get("estimated_cost"))

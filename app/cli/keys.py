@@ -284,8 +284,9 @@ def revoke(
     """Revoke a key. Running services refuse it, and close its connections, within two seconds.
 
     Tokens that came from it stay valid, so that its games go on, unless you add --compromised, which also
-    works for a key that was revoked before. Even after the last key is revoked, the service refuses callers
-    without a credential.
+    works for a key that was revoked before. Its batches and judges go on in any case, and pay for models,
+    until somebody cancels them. Even after the last key is revoked, the service refuses callers without a
+    credential.
     """
     action = "revoke key as compromised" if compromised else "revoke key"
     now = _change(
@@ -295,6 +296,8 @@ def revoke(
         print_json({"id": key_id, "revoked_at": timestamp(now), "compromised": compromised})
     else:
         note(f"{key_id} is revoked{', with every token that came from it' if compromised else ''}")
+        if compromised:
+            note(f"its batches and judges go on: `interintent audit --by key:{key_id}` lists what to cancel")
 
 
 @keys_app.command("rotate")

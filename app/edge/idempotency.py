@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
-from sqlalchemy import delete, insert, select
+from sqlalchemy import ColumnElement, and_, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -42,6 +42,23 @@ class RequestKey:
     def of(cls, caller: str, route: str, key: str, body: bytes) -> "RequestKey":
         return cls(caller, route, key, hashlib.sha256(body).hexdigest())
 
+    async def check_new(self, connection: AsyncConnection) -> None:
+        """Raises KeyInUse if an answer is kept for the key by now; ``Repeats.once`` then gives that answer.
+        For what may have waited for a request with the same key.
+        """
+        kept = select(idempotency.c.key).where(self.is_kept())
+        if (await connection.execute(kept)).first() is not None:
+            raise _in_use()
+
+    def is_kept(self) -> ColumnElement[bool]:
+        """Whether a row of ``idempotency`` is the answer that is kept for the key."""
+        return and_(
+            idempotency.c.caller == self.caller,
+            idempotency.c.route == self.route,
+            idempotency.c.key == self.key,
+            idempotency.c.created_at >= now_ms() - KEPT_MS,
+        )
+
     async def keep(self, connection: AsyncConnection, status: int, answer: BaseModel) -> None:
         """Stores the answer in the transaction of the effect, and drops answers that are too old.
 
@@ -51,6 +68,10 @@ class RequestKey:
         await connection.execute(delete(idempotency).where(idempotency.c.created_at < at - KEPT_MS))
         kept = {"created_at": at, "status": status, "answer": answer.model_dump(mode="json")}
         await connection.execute(insert(idempotency), [{**asdict(self), **kept}])
+
+
+def _in_use() -> KeyInUse:
+    return KeyInUse("another request was faster, perhaps with this key; send this one again")
 
 
 def _damaged() -> CorruptLog:
@@ -105,17 +126,11 @@ class Repeats:
                 return kept
             if isinstance(fault, AvalonError):
                 raise
-            raise KeyInUse("another request was faster, perhaps with this key; send this one again") from None
+            raise _in_use() from None
 
     async def _find(self, key: RequestKey) -> KeptAnswer | None:
         """The stored answer; None if the key is new. Raises KeyReused, CorruptLog."""
-        query = select(idempotency).where(
-            idempotency.c.caller == key.caller,
-            idempotency.c.route == key.route,
-            idempotency.c.key == key.key,
-            idempotency.c.created_at >= now_ms() - KEPT_MS,
-        )
-        for row in await self._database.mappings(query):
+        for row in await self._database.mappings(select(idempotency).where(key.is_kept())):
             check_row(idempotency, row)
             if isinstance(row["answer"], Damaged) or not 200 <= row["status"] < 300:
                 raise _damaged()

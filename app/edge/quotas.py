@@ -30,6 +30,7 @@ from app.base.problems import problem_response
 from app.base.tasks import end_tasks, keep_going
 from app.settings import QuotaName, Settings
 from app.store.quotas import QuotaStore
+from app.store.seeks import lock_owner
 
 __all__ = ["EXEMPT", "QUOTAS", "Quota", "QuotaCheck", "QuotaUse", "Quotas"]
 
@@ -297,10 +298,12 @@ class Quotas:
         """
         if not self.has_any(owner):
             return
-        # Other processes that create games for this owner wait until this transaction ends.
+        limit = self.limit(owner, "open_games") if opened else None
+        if limit is not None:
+            # The day's count does not keep others waiting for whom it is another day already.
+            await lock_owner(connection, owner)
         await self.take(connection, owner, "games_a_day", count)
-        limit = self.limit(owner, "open_games")
-        if limit is not None and opened and await self._store.open_games(owner, connection) > limit:
+        if limit is not None and await self._store.open_games(owner, connection) > limit:
             raise self._exceeded("open_games", limit, 60.0, hint="wait until some are over, or cancel some")
 
     async def check_waiting(

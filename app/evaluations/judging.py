@@ -26,7 +26,7 @@ from app.base.errors import BudgetSpent
 from app.base.off_loop import off_loop, whose
 from app.base.tasks import end_tasks, keep_going
 from app.evaluations.gold import Gold
-from app.evaluations.items import SHOWING, FinishedGames, Turn
+from app.evaluations.items import SHOWING, FinishedGames
 from app.evaluations.judge_scores import judged_scores
 from app.evaluations.judge_work import JudgeWork, QuestionResult, asking, plain, work_of
 from app.evaluations.schemas import WaitingView
@@ -83,8 +83,6 @@ class _Outcome:
     not_asked: int = 0
     left_out: str = ""
     """The reason why the game cannot be judged; empty if it can be."""
-    turns: frozenset[Turn] = frozenset()
-    """The game's turns, if questions were made of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +399,7 @@ class Judges:
         )
         outcome = _Outcome(game_id)
         try:
-            questions, outcome.turns = await self._questions(work, game_id, row.spec["judge"])
+            questions = await self._questions(row, work, game_id)
         except _NotJudged as reason:
             outcome.left_out = str(reason)
             return outcome
@@ -413,15 +411,17 @@ class Judges:
             await end_tasks(*tasks)
         return outcome
 
-    async def _questions(
-        self, work: JudgeWork, game_id: str, spec: Mapping[str, Any]
-    ) -> tuple[Sequence[Any], frozenset[Turn]]:
-        """The questions about a game, and its turns. Raises _NotJudged if it cannot be read or there is
-        nothing to ask.
-        """
+    async def _questions(self, row: EvaluationRow, work: JudgeWork, game_id: str) -> Sequence[Any]:
+        """The questions about a game. Raises _NotJudged if it cannot be read or there is nothing to ask."""
         try:
             game = await self._games.by_id(game_id)
-            questions = await off_loop(work.questions, game, spec)
+            if row.dimension in SHOWING and not row.spec["sees_all"]:
+                # How many questions there are, or why there are none, and how many tokens they take tell
+                # their owner something of what was chosen, also if it cancels the judge then: it may no
+                # longer guess that.
+                turns = {(game.id, turn.request_id) for turn in game.turns}
+                await self._store.mark_seen(row.owner or row.caller, await self._gold.played(turns))
+            questions = await off_loop(work.questions, game, row.spec["judge"])
             nothing = "" if questions else work.nothing(game)
         except PASSING:
             raise
@@ -433,7 +433,7 @@ class Judges:
             raise _NotJudged(f"it cannot be read, trace {trace}") from None
         if nothing:
             raise _NotJudged(nothing)
-        return questions, frozenset((game.id, turn.request_id) for turn in game.turns)
+        return questions
 
     async def _keep(
         self, row: EvaluationRow, work: JudgeWork, progress: _Progress, outcome: _Outcome
@@ -442,12 +442,6 @@ class Judges:
         were deleted meanwhile, nothing is kept.
         """
         rows = [judged_row for result in outcome.judged if result.usable for judged_row in result.rows]
-
-        shown: set[Turn] = set()
-        if row.dimension in SHOWING and not row.spec["sees_all"]:
-            # The judgements show their owner what was chosen, and the number of questions how much was, also
-            # where no answer could be used: it may no longer guess that.
-            shown = await self._gold.played(outcome.turns)
 
         async def write(connection: AsyncConnection) -> _Progress:
             after = progress.after(outcome)
@@ -466,7 +460,6 @@ class Judges:
             await self._store.lock_rater(connection, row.caller, row.rater)
             at = self._database.writer.stamp()
             await work.store(connection, self._store, row, outcome.game_id, rows if is_there else [], at)
-            await self._store.mark_seen_in(connection, row.owner or row.caller, shown)
             return after
 
         return await self._database.writer.run(write)

@@ -13,6 +13,7 @@ what that seat itself selected. So whoever reads whole sets knows no more of a g
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
@@ -181,17 +182,21 @@ class EvaluationSets:
                     f"/batches/{place} is no batch of yours"
                 )
         owner = caller.owner
+
+        async def count(connection: AsyncConnection) -> None:
+            if key is not None:
+                await key.check_new(connection)
+            # Drawing may read many games, so it counts even if it finds too few items.
+            await self._quotas.take(connection, owner, "submissions_a_day")
+
         if owner in self._drawing and owner not in EXEMPT:
             raise RateLimited("another set of yours is being drawn: wait until it is made", _DRAWING_S)
         self._drawing.add(owner)
         try:
-            # Drawing may read many games, so it counts even if it finds too few items.
-            await self._database.writer.run(
-                lambda connection: self._quotas.take(connection, owner, "submissions_a_day")
-            )
-            if owner in EXEMPT:
-                return await self._draw(new, caller, closes_at, key)
-            async with self._leases.works("sets", owner, 1).calls.turn():
+            async with AsyncExitStack() as stack:
+                if owner not in EXEMPT:
+                    await stack.enter_async_context(self._leases.works("sets", owner, 1).calls.turn())
+                await self._database.writer.run(count)
                 return await self._draw(new, caller, closes_at, key)
         finally:
             self._drawing.discard(owner)

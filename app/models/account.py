@@ -67,9 +67,12 @@ class Account:
             self._purse.max_tokens, self._purse.max_cost = budget.batch.max_tokens, budget.batch.max_cost
 
     def open_game(self, game: str, calls: Mapping[CallKey, Call]) -> None:
-        """Adds a game with its stored calls; does nothing for a game that was added before."""
-        if game not in self._games:
-            self._games[game] = total(map(use_of, calls.values()))
+        """Adds a game with its stored calls. If it was added before, the larger sum counts: other processes
+        may have driven it since.
+        """
+        stored = total(map(use_of, calls.values()))
+        known = self._games.get(game, stored)
+        self._games[game] = max(known, stored, key=lambda use: (use.tokens, use.cost))
 
     def check(self, game: str) -> None:
         """Raises BudgetSpent if this game may make no further call."""

@@ -518,9 +518,11 @@ class EvaluationStore:
 
     async def mark_seen(self, owner: str, turns: Iterable[tuple[str, str]]) -> None:
         """Records that the owner has seen what was chosen in these turns. Deleted games are left out."""
-        shown = set(turns)
-        if shown:
-            await self._database.writer.run(lambda connection: self.mark_seen_in(connection, owner, shown))
+        rows = [
+            {"caller": owner, "game_id": game, "request_id": request} for game, request in sorted(set(turns))
+        ]
+        if rows:
+            await self._database.writer.run(lambda connection: self._insert_new(connection, seen, rows))
 
     async def forget_calls(self, connection: AsyncConnection, evaluation_id: str, game_id: str) -> None:
         """Removes what a judge was asked and answered about this game, in the caller's transaction."""
@@ -531,15 +533,6 @@ class EvaluationStore:
             .where(c.game_id == evaluation_id, of_game)
             .values(messages=None, text=None, value=None, reasoning=None)
         )
-
-    async def mark_seen_in(
-        self, connection: AsyncConnection, owner: str, turns: Iterable[tuple[str, str]]
-    ) -> None:
-        """As ``mark_seen``, in the caller's transaction."""
-        rows = [
-            {"caller": owner, "game_id": game, "request_id": request} for game, request in sorted(set(turns))
-        ]
-        await self._insert_new(connection, seen, rows)
 
     async def seen_by(self, owner: str, turns: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Those of these turns whose choices the owner has seen."""

@@ -28,7 +28,7 @@ from app.store.rows import (
 )
 from app.store.tables import game_players, games, holders, open_games, seeks
 
-__all__ = ["LOBBY", "OPEN_GAME", "Paired", "Pool", "SeatPlayed", "SeekStore"]
+__all__ = ["LOBBY", "OPEN_GAME", "Paired", "Pool", "SeatPlayed", "SeekStore", "lock_owner"]
 
 OPEN_GAME: Final = "open:"
 """With the id of a game with open seats, the name of the pool in which those wait that have claimed one."""
@@ -67,9 +67,18 @@ class SeatPlayed(NamedTuple):
     game: GameRow
 
 
-def _key(pool: str) -> int:
-    """The key of the advisory lock under which a pool is paired."""
-    return int.from_bytes(hashlib.sha256(f"pool {pool}".encode()).digest()[:8], "big", signed=True)
+async def lock_owner(connection: AsyncConnection, owner: str) -> None:
+    """Keeps others from counting what this owner has, to the end of the caller's transaction. Taken after the
+    pool's lock, if that is taken, and before the owner's counts of the day.
+    """
+    await _lock(connection, f"of {owner}")
+
+
+async def _lock(connection: AsyncConnection, name: str) -> None:
+    # SQLite has one writer anyway.
+    if connection.dialect.name == "postgresql":
+        key = int.from_bytes(hashlib.sha256(f"pool {name}".encode()).digest()[:8], "big", signed=True)
+        await connection.execute(_LOCK, {"key": key})
 
 
 class SeekStore:
@@ -82,15 +91,7 @@ class SeekStore:
 
     async def lock(self, connection: AsyncConnection, pool: str) -> None:
         """Keeps all others from adding to this pool and from pairing it, to the end of the transaction."""
-        # SQLite has one writer anyway.
-        if not self._database.is_sqlite:
-            await connection.execute(_LOCK, {"key": _key(pool)})
-
-    async def lock_owner(self, connection: AsyncConnection, owner: str) -> None:
-        """Keeps others from counting what this owner has, to the end of the transaction. Taken after the
-        pool's lock, if that is taken.
-        """
-        await self.lock(connection, f"of {owner}")
+        await _lock(connection, pool)
 
     async def add(self, connection: AsyncConnection, seek: SeekRow) -> SeekRow:
         """Stores a seek in the caller's transaction, which holds the pool's lock. If the bot waits there

@@ -556,6 +556,8 @@ async def test_tokens_die_with_a_key_that_is_revoked_as_compromised_alone(databa
                 command = ["keys", "revoke", ann.key_id, "--compromised", "--database-url", database_url]
                 said = await asyncio.to_thread(interintent, *command)
                 assert "with every token that came from it" in said.stderr
+                # What it has begun goes on: whoever revokes it is told how to find that.
+                assert f"audit --by key:{ann.key_id}" in said.stderr
                 assert await closes(one) == 4401
             for token in (*tokens, *where):
                 seen = await caller.get(f"/games/{where.get(token, game)}", headers=bearer(token))

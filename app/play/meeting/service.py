@@ -51,7 +51,7 @@ from app.store.bots import BotStore
 from app.store.db import PASSING, Conflict, Database
 from app.store.games import ABSENT, OPEN, GameStore, new_id
 from app.store.rows import GameRow, OpenGameRow, SeekRow, left_out_if_damaged, reading, whole
-from app.store.seeks import LOBBY, OPEN_GAME, Paired, SeekStore
+from app.store.seeks import LOBBY, OPEN_GAME, Paired, SeekStore, lock_owner
 from app.stream.feed import Feed
 from engine.errors import AvalonError
 from engine.terms import Kind
@@ -271,7 +271,7 @@ class Meeting:
                     "other_version",
                 )
             if added is seek:
-                await self._store.lock_owner(connection, caller.owner)
+                await lock_owner(connection, caller.owner)
                 if terms.get("rated"):
                     await self._needs_room_on_ladder(connection, seek)
                 await self._quotas.check_waiting(connection, caller.owner, "open_seeks")
@@ -468,7 +468,7 @@ class Meeting:
 
         async def work(connection: AsyncConnection) -> None:
             await self._store.add_game(connection, game)
-            await self._store.lock_owner(connection, caller.owner)
+            await lock_owner(connection, caller.owner)
             await self._quotas.check_waiting(connection, caller.owner, "waiting_games")
             await self._quotas.take_games(connection, caller.owner, 1)
             await self._audit.add(connection, caller, "create", game.game_id, open_seats=len(seats))

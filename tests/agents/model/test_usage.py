@@ -75,6 +75,17 @@ def test_configured_prices_take_precedence_over_what_the_provider_charged() -> N
     assert Endpoint("e", "http://h/v1", "m").cost(Usage(10, 0, 0, True)) == 0.0
 
 
+@pytest.mark.parametrize("counts", [{}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": "7"}])
+async def test_a_charge_beside_counts_that_cannot_be_used_is_counted(counts: dict[str, Any]) -> None:
+    usage = {**counts, "cost": 0.5}
+    for response in (completion(usage=usage), streamed("{}", usage=usage)):
+        async with answering(response) as here:
+            reply = await here.ask()
+            assert reply.cost == reply.usage.cost == 0.5 * reply.calls
+            assert reply.usage.prompt
+            assert not reply.usage.known
+
+
 async def test_a_reply_says_who_served_it_and_what_it_cost() -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 50, "cost": 0.5}
     for response in (

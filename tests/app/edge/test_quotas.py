@@ -244,6 +244,37 @@ async def test_open_games_of_two_processes_count_together(database_url: str) -> 
         assert sorted(statuses) == [201] * 3 + [429] * 5
 
 
+async def test_open_games_count_together_while_the_day_changes(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        calling(postgres_url, api_key=OPERATOR) as one,
+        calling(postgres_url, laid_out=False, api_key=OPERATOR, runner=False) as other,
+    ):
+        _, headers = await limited(one, open_games=3)
+        await other.services.quotas.read()
+        for days, process in enumerate((one, other)):
+            store = process.services.quotas._store
+
+            async def add(
+                connection: Any, owner: str, day: int, *more: Any, add: Any = store.add, ahead: int = days
+            ) -> int:
+                return int(await add(connection, owner, day + ahead, *more))
+
+            async def count(*of: Any, count: Any = store.open_games) -> int:
+                counted = int(await count(*of))
+                await asyncio.sleep(0.1)  # so that the other process counts at the same time, if it may
+                return counted
+
+            monkeypatch.setattr(store, "add", add)
+            monkeypatch.setattr(store, "open_games", count)
+        asked = [
+            process.post("/games", json=GAME, headers=headers) for process in (one, other) for _ in range(4)
+        ]
+        statuses = [answer.status_code for answer in await asyncio.gather(*asked)]
+        assert sorted(statuses) == [201] * 3 + [429] * 5
+
+
 async def test_the_keys_of_a_project_share_its_quotas(caller: Caller) -> None:
     made = [await _key_of(caller, "lab") for _ in range(2)]
     await QuotaStore(caller.services.database).change("project:lab", {"games_a_day": 1}, frozenset())

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from app.edge.auth import OPERATOR, SCOPES
+from app.evaluations.judge_work import _IntentionWork
 from app.instruments.fake_model import FakeOptions, read_latency
 from app.instruments.fake_model.brains import BRAINS
 from app.store.tables import model_calls
@@ -331,6 +332,34 @@ async def test_who_has_a_judge_count_what_was_chosen_may_not_guess_it(tmp_path: 
         assert (view["progress"]["items"], view["progress"]["judged"]) == (len(items), 0)
         store = caller.services.evaluations.store
         assert await store.seen_by(f"key:{key_id}", turns) == turns
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["asked", "nothing to ask"])
+async def test_whose_judge_has_begun_may_not_guess_what_was_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: bool
+) -> None:
+    slow = FakeOptions(brain=BRAINS["sensible"](0), latency=read_latency("fixed:8"))
+    async with (
+        faking(slow) as fake,
+        calling_with(fake, f"sqlite:///{tmp_path / 'games.sqlite'}", drain_s=0) as caller,
+    ):
+        batch, games = await games_of(caller, 1)
+        evaluations = caller.services.evaluations
+        game = await evaluations.games.by_id(games[0])
+        turns = {(game.id, turn.request_id) for turn in game.turns}
+        key_id, key = await make_key(store_of(caller), "eval:submit", "eval:read:any", "annotate:any")
+        if not asks:
+            monkeypatch.setattr(_IntentionWork, "questions", lambda *_: [])
+        body = {"dimension": "selection", "judge": MODEL, "batch": batch}
+        made = (await caller.post("/evaluations", json=body, headers=bearer(key))).json()["evaluation_id"]
+        if asks:
+            # Cancelled before any answer, it has still shown by its tokens how long the questions are.
+            await until(lambda: fake.counts.calls > 0)
+            await caller.post(f"/evaluations/{made}/cancel", headers=bearer(key))
+        else:
+            # The reason why there is nothing to ask shows what was chosen, too.
+            assert (await over(caller, made, bearer(key)))["left_out"]
+        assert await evaluations.store.seen_by(f"key:{key_id}", turns) == turns
 
 
 @pytest.mark.timeout(180)

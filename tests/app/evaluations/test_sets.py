@@ -378,6 +378,18 @@ async def test_games_of_a_set_are_kept_until_it_is_scored(tmp_path: Path) -> Non
         assert all(not line["item_id"].startswith(f"{game}/") for line in gold["items"])
 
 
+async def test_a_set_that_two_services_are_asked_for_with_one_key_is_drawn_once(postgres_url: str) -> None:
+    async with with_games(postgres_url, LOGS) as one, calling(postgres_url, laid_out=False) as other:
+        body, key = new_set(), {"idempotency-key": "again"}
+        made = await asyncio.gather(
+            *(ask(caller, "owner", "/evaluations/sets", body, **key) for caller in (one, other))
+        )
+        assert [answer.status_code for answer in made] == [201, 201]
+        assert made[0].json() == made[1].json()
+        quotas = {quota["name"]: quota for quota in (await told(one, "owner", "/me"))["quotas"]}
+        assert quotas["submissions_a_day"]["used"] == 1
+
+
 @pytest.mark.parametrize("withdrawn", [False, True])
 async def test_what_an_open_set_told_of_a_fork_is_in_no_later_set_when_the_fork_is_deleted(
     database_url: str, withdrawn: bool

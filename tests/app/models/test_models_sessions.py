@@ -883,6 +883,22 @@ async def test_a_spent_budget_ends_the_asking_and_a_restart_does_not_refill_it(
             await ask(await room.session(model, "g_2", account=account))
 
 
+async def test_a_game_that_comes_back_has_spent_what_it_spent_in_another_process(database_url: str) -> None:
+    budget = Budget(game=SpendingLimits(max_tokens=300))
+    here, there, model = Account(budget, {}), Account(budget, {}), Scripted()
+    async with opened(database_url) as room:
+        for number, account in enumerate((here, there, here), 1):
+            key = CallKey(f"1.1.vote.{number}", "vote", "", 1)
+            await ask(await room.session(model, account=account), key)
+        with pytest.raises(BudgetSpent):
+            await ask(await room.session(model, account=here), CallKey("1.1.vote.4", "vote", "", 1))
+        # What was read before a call was stored does not take that call back.
+        here.open_game("g_1", {})
+        with pytest.raises(BudgetSpent):
+            here.check("g_1")
+        assert model.asked == 3
+
+
 async def test_one_game_that_has_spent_its_share_does_not_stop_the_others(database_url: str) -> None:
     async with opened(database_url) as room:
         account = Account(Budget(game=SpendingLimits(max_tokens=1)), {})
