@@ -300,7 +300,7 @@ class _ReplayedGame:
         if move.seat is not None:
             self.same("leader", table.leader - 1, move.seat - 1)
         last = table.attempt == profile.max_rejections and profile.on_max_rejections == "forced_team"
-        if move.forced is not (last and not again):
+        if move.forced is not last:
             wanted = (
                 "a team that is voted on" if move.forced else "forced, as the last team goes without a vote"
             )
@@ -424,11 +424,7 @@ class _ReplayedGame:
         table = self.table
         outcome = self.record.outcome
         if table.phase is Phase.ASSASSINATE:
-            if (
-                outcome.reason is Ending.THREE_QUESTS_SUCCEEDED
-                and outcome.shot is None
-                and table.succeeded == 3
-            ):
+            if outcome.reason is Ending.THREE_QUESTS_SUCCEEDED and outcome.shot is None:
                 assert self.state.shooter is not None
                 self.take([(self.state.shooter, Assassinate(None))])
             else:
