@@ -38,7 +38,10 @@ _STARTS: Final = ("http.response.start", "websocket.http.response.start")
 
 
 class SecurityHeaders:
-    """Middleware that adds ``HEADERS`` to every response, except for those that the response has set."""
+    """Middleware that adds ``HEADERS`` to every response, except for those that the response has set. What a
+    credential was shown is never stored: a browser would show it again to whoever goes back to a page without
+    the credential.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -53,6 +56,8 @@ class SecurityHeaders:
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
+                if any(name == b"authorization" for name, _ in scope["headers"]):
+                    headers["Cache-Control"] = "no-store"
             await send(message)
 
         await self._app(scope, receive, guarded)

@@ -207,7 +207,8 @@ class Quotas:
         quota = QUOTAS[name]
         if wait_s is None:
             wait_s = (DAY_MS - now_ms() % DAY_MS) / 1000
-            hint = hint or "it resets at midnight UTC"
+            if limit:
+                hint = hint or "it resets at midnight UTC"
         quota_refusals.labels(name).inc()
         message = (
             f"your quota {name} allows {limit:,.10g} ({quota.of}); {hint or 'GET /me shows your quotas'}"

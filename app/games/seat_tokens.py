@@ -262,10 +262,9 @@ class SeatTokens:
         one that it has claimed. ``address``: who asks without a key. A key's owner, or else an address, may
         be wrong only so often. Raises RateLimited, NotFound for an unknown code, and CodeSpent.
         """
-        began = time.monotonic()
         # A token's owner is whoever made it, and no owner looks like an address.
         guesser = caller.owner if caller.owner and caller.grant is None else address
-        self._guesses.check(guesser, began)
+        self._guesses.check(guesser, time.monotonic())
         now = now_ms()
         owner = None if caller.key_id is None else caller.owner
 
@@ -273,9 +272,14 @@ class SeatTokens:
             if (why := self._why_spent(claimed, game, now)) is not None:
                 raise CodeSpent(why)
 
-        claimed = await self._codes.use(code, now, caller, owner, check)
+        is_known = True
+        try:
+            claimed = await self._codes.use(code, now, caller, owner, check)
+            is_known = claimed is not None
+        finally:
+            if is_known:
+                self._guesses.right(guesser)
         if claimed is None:
-            self._guesses.wrong(guesser, began)
             raise NotFound("no seat has this code; perhaps a newer code has replaced it")
         self._tell(claimed.game_id, claimed.seat)
         expires = _now_s() + SEAT_S

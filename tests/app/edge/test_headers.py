@@ -56,6 +56,9 @@ async def test_every_route_answers_with_them(caller: Caller) -> None:
             answer = await caller.request(method.upper(), path)
             check(answer.headers)
             seen.add(answer.status_code)
+            # A browser that goes back to a page shows what it stored, also to whoever has no key.
+            shown = await caller.request(method.upper(), path, headers={"authorization": "Bearer x"})
+            assert shown.headers.get_list("cache-control") == ["no-store"], path
     assert {200, 404, 422, 426} <= seen
 
 

@@ -1,6 +1,7 @@
 """A code for a seat is exchanged for the seat's token: once, in time, and by nobody who guesses."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -133,6 +134,17 @@ async def test_guessing_is_slowed_down_and_codes_are_stored_as_hashes(
     assert int(refused.headers["retry-after"]) >= 1
     # Also a right code has to wait: an answer would tell guesses apart.
     assert (await claim(caller, code)).status_code == 429
+
+
+async def test_wrong_codes_that_come_at_once_are_not_more(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "GUESSES_S", 1e6)
+    code = (await code_for(caller, await new_game(caller)))["code"]
+    sent = await asyncio.gather(*(claim(caller, "wrong") for _ in range(2 * GUESSES)))
+    assert Counter(answer.status_code for answer in sent) == {404: GUESSES, 429: GUESSES}
+    monkeypatch.setattr(caller.services.seat_tokens, "_guesses", limits.Guesses())
+    assert (await claim(caller, code)).status_code == 200
 
 
 async def test_wrong_codes_lock_out_neither_other_owners_nor_whose_token_sends_them(
