@@ -356,7 +356,7 @@ class Keys:
         """
         if grant.id in self._revoked:
             return "this token was revoked"
-        if self.is_compromised(grant.by):
+        if self.is_compromised(grant.by) or self.is_compromised(grant.claimed_by):
             return "this token came from a key that was revoked as compromised"
         if (grant.game, grant.viewer, grant.epoch) in self._ended:
             return ENDED

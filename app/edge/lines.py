@@ -24,7 +24,8 @@ class BrokenOff(Exception):
 
 class Lines(StreamingResponse):
     """Lines of JSON. An answer that ends holds all of them: whatever keeps one from being sent breaks the
-    answer off, which any HTTP client tells from its end. So does the end of the caller's credential.
+    answer off, which any HTTP client tells from its end. So does the end of the caller's credential. Only
+    what follows a game or batch may also end before that does.
     """
 
     media_type = NDJSON

@@ -49,6 +49,8 @@ class Grant:
     """The epoch of a seat token, which is invalid once the game has a later epoch for the seat."""
     by: str = ""
     """The public name of the credential that it came from; empty: unknown."""
+    claimed_by: str = ""
+    """The public name of the key that has used the code of ``by``; empty: it was used without a key."""
     id: str = ""
     """By which it can be revoked alone; empty for a token that has no row of its own."""
     kid: str = ""
@@ -93,6 +95,8 @@ class Secrets:
             claims["epoch"] = grant.epoch
         if grant.by:
             claims["by"] = grant.by
+        if grant.claimed_by:
+            claims["claimed_by"] = grant.claimed_by
         if grant.id:
             claims["jti"] = grant.id
         return jwt.encode(claims, self._by_kid[self._newest], ALGORITHM, headers={"kid": self._newest})
@@ -147,10 +151,10 @@ def _grant(claims: dict[str, object], kid: str) -> Grant | None:
     # Other programs that have the secret may mint tokens too, so check the claims.
     sub, expires = claims["sub"], claims["exp"]
     game, batch, epoch = claims.get("game"), claims.get("batch"), claims.get("epoch", 0)
-    by, token_id = claims.get("by", ""), claims.get("jti", "")
+    by, claimed_by, token_id = claims.get("by", ""), claims.get("claimed_by", ""), claims.get("jti", "")
     if not isinstance(expires, int) or not isinstance(epoch, int):
         return None
-    if not isinstance(by, str) or not isinstance(token_id, str):
+    if not isinstance(by, str) or not isinstance(claimed_by, str) or not isinstance(token_id, str):
         return None
     if sub == "public":
         if isinstance(game, str) and batch is None:
@@ -160,5 +164,7 @@ def _grant(claims: dict[str, object], kid: str) -> Grant | None:
         return None
     seats = {f"seat:{seat}": seat for seat in range(1, 11)}
     if isinstance(sub, str) and sub in seats and isinstance(game, str) and batch is None and epoch >= 1:
-        return Grant(seats[sub], expires, game=game, epoch=epoch, by=by, id=token_id, kid=kid)
+        return Grant(
+            seats[sub], expires, game=game, epoch=epoch, by=by, claimed_by=claimed_by, id=token_id, kid=kid
+        )
     return None

@@ -228,7 +228,8 @@ async def list_game_events(
 
     An answer that ends holds every event it should. If the rest cannot be read, because the database is away
     or the credential was revoked, the connection breaks before the end: ask again, from the last event you
-    have.
+    have. With `follow`, an answer may also end before the game does, when you may read no more of the game or
+    the service stops: then ask again, too.
     """
     row = await access.game(caller, game_id)
     viewer = (await access.sight(caller, row)).named(viewer_name, row.players)
@@ -455,7 +456,9 @@ async def list_batch_events(
     caller: CallerDep,
     follow: Annotated[bool, Query(description="Keep the stream open until the batch is over.")] = False,
 ) -> Lines:
-    """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes."""
+    """The batch as in `GET /batches/{b}`, once or, with `follow`, whenever it changes. If that ends before
+    the batch is over, since the credential has ended, the database is away or the service stops, ask again.
+    """
     lines = await following.progress(
         caller, batch_id, lambda: _batch_view(access, games, batch_id, caller), follow=follow
     )

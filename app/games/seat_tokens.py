@@ -284,7 +284,7 @@ class SeatTokens:
         self._tell(claimed.game_id, claimed.seat)
         expires = _now_s() + SEAT_S
         grant = Grant.for_seat(claimed.game_id, claimed.seat, claimed.epoch, expires, by=claimed.by or "")
-        token = self._keys.mint(grant)
+        token = self._keys.mint(replace(grant, claimed_by="" if caller.key_id is None else caller.name))
         return ClaimedSeat(
             game_id=claimed.game_id, seat=claimed.seat, token=token, expires_at=timestamp(expires * 1000)
         )

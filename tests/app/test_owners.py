@@ -571,6 +571,24 @@ async def test_tokens_die_with_a_key_that_is_revoked_as_compromised_alone(databa
             assert {row["state"] for row in listed.json()["tokens"]} == {"revoked"}
 
 
+async def test_a_seats_token_dies_with_the_key_that_claimed_it_and_with_the_one_that_made_its_code(
+    caller: Caller,
+) -> None:
+    ann, bob = await key(caller), await key(caller)
+    _, game, _ = await create(caller, ann, seats=REMOTE)
+    tokens = []
+    for seat, claimer in ((1, bob.header), (2, None)):
+        made = await caller.post(f"/games/{game}/seats/{seat}/claim-code", headers=ann.header)
+        code = {"code": made.json()["code"]}
+        tokens.append((await caller.post("/claims", json=code, headers=claimer)).json()["token"])
+    for stolen, seen in ((bob, [401, 200]), (ann, [401, 401])):
+        await KeyStore(caller.services.database).revoke(stolen.key_id, now_ms(), compromised=True)
+        await caller.services.keys.refresh()
+        answers = [await caller.get(f"/games/{game}", headers=bearer(token)) for token in tokens]
+        assert [answer.status_code for answer in answers] == seen
+        assert "compromised" in problem(answers[0], 401, "unauthenticated")["detail"]
+
+
 # --- who did what --------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from agents.table import MemoryJournal, play
+from app.edge.auth import new_key
 from app.seats.seating import seat_agents, seated
 from engine.actions import (
     Action,
@@ -27,6 +28,7 @@ from engine.profile import make_profile
 from engine.rules import create, legal
 from engine.terms import Kind, side_of
 from engine.view import Observation
+from tests.app.edge.test_keys import make_key, store_of
 from tests.app.real_server import Served, local_settings, running_server
 from tests.client.cutting import cutting
 from tests.ports import steady_port
@@ -345,6 +347,39 @@ async def test_links_to_a_table_stay_with_its_host_and_say_what_to_do_when_they_
         await page.get_by_role("button", name="Play here instead").click()
         await expect(page.get_by_role("heading", name="You are")).to_be_visible()
         await expect(twin.get_by_role("heading", name="This seat is played elsewhere now")).to_be_visible()
+
+
+async def test_a_host_with_a_key_is_told_that_a_used_link_cannot_be_made_anew(
+    tmp_path: Path, visit: Visits
+) -> None:
+    settings = local_settings(f"sqlite:///{tmp_path / 'games.sqlite'}", api_key=new_key())
+    async with running_server(settings) as served:
+        _, key = await make_key(store_of(served), "games:create", "games:read", "tokens:mint")
+        async with visit(f"{served.url}/ui/#/play", faults=("401", "403")) as host:
+            await host.get_by_label("People, you included").select_option("2")
+            await host.get_by_role("button", name="Make the table").click()
+            await host.get_by_role("button", name="Enter a key").last.click()
+            await host.get_by_label("Key or token").fill(key)
+            await host.get_by_role("button", name="Use it").click()
+            await host.get_by_role("button", name="Make the table").click()
+            field, new = host.get_by_role("textbox", name="Seat"), host.get_by_role("button", name="New link")
+            await expect(field).to_have_value(re.compile("#/claim/"))
+            unused = await field.input_value()
+            await new.click()
+            await expect(field).not_to_have_value(unused)
+            link = await field.input_value()
+            async with httpx.AsyncClient(base_url=served.url, trust_env=False) as friend:
+                claimed = await friend.post("/claims", json={"code": link.rpartition("/")[2]})
+            seat = claimed.json()["seat"]
+            await expect(host.get_by_text("A link that nobody has used can be made anew")).to_be_visible()
+            await new.click()
+            told = host.get_by_role("alert")
+            await expect(
+                told.get_by_role("heading", name=f"This key makes no link to seat {seat}")
+            ).to_be_visible()
+            await expect(told).to_contain_text(f"seat {seat} is somebody else's until the game ends")
+            await expect(field).to_have_value(link)
+            assert await faults_of(host) == []
 
 
 async def test_what_was_begun_stays_with_its_request_and_its_seat(served: Served, visit: Visits) -> None:

@@ -132,6 +132,7 @@ def test_a_token_ends_with_its_second() -> None:
         forged(sound(nbf=2**40)),
         forged(sound(sub=3)),
         forged(sound(by=3)),
+        forged(sound(claimed_by=3)),
         forged(sound(jti=["t_abc"])),
         forged(sound(game="g" * MAX_TOKEN)),
         *(

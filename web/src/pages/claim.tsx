@@ -16,7 +16,7 @@ interface Claimed {
 /** What to do without a good link. */
 const Ways = (): JSX.Element => (
   <p>
-    Who made the table can make you a new link. Or begin a game of your own: <a href={href("/play")}>Play</a>
+    Who made the table may be able to make you a new link. Or begin a game of your own: <a href={href("/play")}>Play</a>
   </p>
 );
 

@@ -1,6 +1,6 @@
 /** A link for each friend at a table that was made in this tab. They stay with the tab, so that they can be looked up
  * and made anew while the game goes on. */
-import type { Seat } from "@interintent/client";
+import { ApiError, type Seat } from "@interintent/client";
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { copy } from "../parts/copy.ts";
@@ -12,13 +12,13 @@ import { key, server } from "../session.ts";
 export const LinksPage = ({ game }: { game: string }): JSX.Element => {
   const [invited, setInvited] = useState(() => invitedTo(game));
   const [copied, setCopied] = useState<Seat>(0);
-  const [fault, setFault] = useState<unknown>(undefined);
+  const [fault, setFault] = useState<{ seat: Seat; error: unknown }>();
   const [busy, setBusy] = useState(false);
   const make = async (seats: readonly Seat[]): Promise<void> => {
     setBusy(true);
     setFault(undefined);
-    try {
-      for (const seat of seats) {
+    for (const seat of seats) {
+      try {
         // A code whose answer got lost is replaced by the next one.
         const { code } = await server.post<{ code: string }>(`/games/${game}/seats/${seat}/claim-code`, {}, { repeat: true });
         const link = `${location.href.split("#", 1)[0]}#/claim/${code}`;
@@ -26,12 +26,12 @@ export const LinksPage = ({ game }: { game: string }): JSX.Element => {
         keepInvited(game, now);
         setInvited(now);
         if (seat === copied) setCopied(0);
+      } catch (error) {
+        setFault({ seat, error });
+        break;
       }
-    } catch (error) {
-      setFault(error);
-    } finally {
-      setBusy(false);
     }
+    setBusy(false);
   };
   const makeMissing = (): Promise<void> => make((invited ?? []).filter(({ link }) => !link).map(({ seat }) => seat));
   useEffect(() => void makeMissing(), [key.value]);
@@ -47,10 +47,18 @@ export const LinksPage = ({ game }: { game: string }): JSX.Element => {
     <section class="begin" aria-label="Links for your friends">
       <h1>A link for each friend</h1>
       <p class="muted">
-        Each link works once, in one browser. The game has begun and waits for everybody. A link that was lost or is used up
-        can be made anew: the new one takes its place.
+        Each link works once, in one browser. The game has begun and waits for everybody. A link that nobody has used can be
+        made anew: the new one takes its place. Once it is used, the seat is your friend's, and only whoever runs this server
+        can make another link to it.
       </p>
-      {fault !== undefined && <Fault beside error={fault} again={() => void makeMissing()} />}
+      {fault && (
+        <Fault
+          beside
+          title={fault.error instanceof ApiError && fault.error.status === 403 ? `This key makes no link to seat ${fault.seat}` : undefined}
+          error={fault.error}
+          again={() => void makeMissing()}
+        />
+      )}
       <ul class="panel invitations">
         {invited.map(({ seat, name, link }) => (
           <li key={seat} class="row invited">

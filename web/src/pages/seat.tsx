@@ -112,7 +112,7 @@ export const SeatPage = ({ game }: { game: string }): JSX.Element => {
   if (!held && !asked)
     return (
       <Empty whole title="You hold no seat of this game here">
-        <p>A seat is taken with a link, and stays with the tab that took it. Who made the table can make you a new link.</p>
+        <p>A seat is taken with a link, and stays with the tab that took it. Who made the table may be able to make you a new link.</p>
         <p>
           <a href={href(`/games/${game}`)}>Watch this game</a>
         </p>

@@ -20,6 +20,8 @@ export const Empty = ({ title, children, whole = false }: { title: string; child
 
 interface FaultProps {
   error: unknown;
+  /** Undefined: the usual one of such an error. */
+  title?: string | undefined;
   again?: () => void;
   /** There is nothing else on the page, so that this is its heading. */
   whole?: boolean;
@@ -27,11 +29,12 @@ interface FaultProps {
   beside?: boolean;
 }
 
-export const Fault = ({ error, again, whole = false, beside = false }: FaultProps): JSX.Element => {
+export const Fault = ({ error, title, again, whole = false, beside = false }: FaultProps): JSX.Element => {
   const fault = faultOf(error);
+  const heading = title ?? fault.title;
   return (
     <section class={`state state-fault ${beside ? "panel beside" : ""}`} role="alert">
-      {whole ? <h1>{fault.title}</h1> : <h2>{fault.title}</h2>}
+      {whole ? <h1>{heading}</h1> : <h2>{heading}</h2>}
       <p dir="auto">{fault.detail}</p>
       <p class="row">
         {fault.key && !import.meta.env.SITE && (
