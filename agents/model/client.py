@@ -397,7 +397,7 @@ class _Call:
             return read, read.usage or Usage(prompt, 0, read.written, known=False)
         if read.cause == "error_body":
             problem = of_status(read.status, exchange.headers, read.error, reader.begin)
-            written = self._partial(reader, prompt) if reader.written() else free
+            written = self._partial(reader, prompt) if reader.written() or reader.charge else free
             return problem, read.usage or written
         problem = of_body(read, reader.begin)
         if problem.cause == "html_page":

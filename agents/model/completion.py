@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -105,7 +105,7 @@ class CompletionReader:
         on_text: Callable[[str], None] | None = None,
     ) -> None:
         self.ended = False
-        """Whether the answer is complete: nothing that matters can follow."""
+        """Whether the answer is complete or has failed: at most counts can follow."""
         self.finished = False
         """Whether the model has stopped; counts may follow."""
         self.cut = False
@@ -118,6 +118,8 @@ class CompletionReader:
         self._room = room
         self._on_text = on_text
         self._max_bytes = max_bytes
+        self._closed = False
+        """Whether nothing more is read, not even counts."""
         self._streams: bool | None = None
         self._line = bytearray()
         self._received = 0
@@ -143,8 +145,9 @@ class CompletionReader:
         """Takes the next block. Returns True if the body is a stream, the block ended a line, and the answer
         had not ended before. Raises TooMuch.
         """
-        if self.ended:
+        if self._closed:
             return False
+        ended = self.ended
         self._received += len(block)
         if len(self.begin) < _BEGIN:
             self.begin += block[: _BEGIN - len(self.begin)]
@@ -160,7 +163,7 @@ class CompletionReader:
         self._line = bytearray(rest)
         for line in lines:
             self._read_line(line)
-        return True
+        return not ended
 
     @property
     def begun(self) -> bool:
@@ -188,7 +191,7 @@ class CompletionReader:
             if self._pending and not self.ended:
                 self._unreadable = True
         if self._error is not None:
-            return self._error
+            return replace(self._error, usage=self.usage)
         if self._unreadable or not (self.finished or self.ended):
             return Broken("truncated", usage=self.usage)
         if not self._choices:
@@ -213,7 +216,7 @@ class CompletionReader:
 
     def _read_line(self, line: bytes) -> None:
         line = line.rstrip(b"\r").removeprefix(_BOM)
-        if self.ended or line.startswith(b":"):
+        if self._closed or line.startswith(b":"):
             return
         if line.startswith(b"data:"):
             data = line[5:].strip()
@@ -228,7 +231,7 @@ class CompletionReader:
                 self._unreadable, self._pending = True, ""
             return
         if data == b"[DONE]":
-            self.ended = True
+            self.ended = self._closed = True
             return
         if not data:
             return
@@ -277,6 +280,10 @@ class CompletionReader:
 
     def _take(self, chunk: Mapping[str, Any]) -> None:
         """Takes one event of a stream, or a whole body."""
+        choice = _first(chunk.get("choices"))
+        self._count(chunk, choice)
+        if self.ended:
+            return
         error = chunk.get("error") or (chunk if _is_error(chunk) else None)
         if error and self.finished:
             self.ended = True  # it came after the answer, and changes nothing
@@ -285,8 +292,6 @@ class CompletionReader:
             code = error.get("code") if isinstance(error, dict) else None
             self._fail(dict(chunk), code)
             return
-        choice = _first(chunk.get("choices"))
-        self._count(chunk, choice)
         # Every event repeats them.
         if (model := chunk.get("model")) != self._model:
             self._model = _name(model) or self._model
@@ -339,7 +344,7 @@ class CompletionReader:
         if isinstance(code, str) and code.isascii() and code.isdecimal() and len(code) == 3:
             code = int(code)
         status = code if isinstance(code, int) and 400 <= code <= 599 else None
-        self._error = Broken("error_body", error, status, self.usage)
+        self._error = Broken("error_body", error, status)
         self.ended = True
 
     def _read_message(self, message: Mapping[str, Any]) -> None:
@@ -396,7 +401,7 @@ class CompletionReader:
         answered = sum(map(len, self._pieces)) if pieces is self._pieces else 0
         beyond = (self._room and answered > self._room * _EXCESS) or self._length > self._max_bytes
         if beyond or _repeats(pieces):
-            self.cut = self.finished = self.ended = True
+            self.cut = self.finished = self.ended = self._closed = True
 
     def _joined(self, pieces: Sequence[str]) -> str:
         repeated = len(pieces) > (1 if self._repeated else _FEW) and _grows(pieces)

@@ -72,12 +72,11 @@ def read_charge(counts: Any) -> float | None:
     if not isinstance(counts, Mapping):
         return None
     cost = _amount(counts.get("cost"))
-    if cost is None:
-        return _amount(counts.get("estimated_cost"))
     details = counts.get("cost_details")
     if counts.get("is_byok") is True and isinstance(details, Mapping):
-        cost += _amount(details.get("upstream_inference_cost")) or 0.0
-    return cost
+        upstream = _amount(details.get("upstream_inference_cost"))
+        cost = cost if upstream is None else (cost or 0.0) + upstream
+    return _amount(counts.get("estimated_cost")) if cost is None else cost
 
 
 def _amount(value: Any) -> float | None:

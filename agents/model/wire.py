@@ -257,13 +257,14 @@ class Wire:
                     break
                 if progress.first_s is None and reader.begun:
                     progress.first_s = loop.time() - started
-                if not (waited or reader.finished):
+                stopped = reader.finished or reader.ended
+                if not (waited or stopped):
                     continue  # received together with the one before
                 now = loop.time()
                 # Read on after the end, briefly, so that the connection can be used again.
                 rest = _AFTER_END_S if reader.ended else _AFTER_FINISH_S if reader.finished else silence_s
                 clock.reschedule(min(until, now + rest))
-                if reader.begun and not reader.finished:
+                if reader.begun and not stopped:
                     # Pieces that come during the nap are read together, since waking up costs more than
                     # reading a piece. Pieces that were received with this one follow without another nap.
                     await asyncio.sleep(nap_s(now, now - started, silence_s))

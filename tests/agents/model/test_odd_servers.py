@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from agents.model import wire
 from agents.model.answer import HttpAnswer, read_error_body
 from agents.model.client import OpenAIModel
 from agents.model.model import Endpoint, ModelUnavailable, Reply
@@ -37,13 +38,15 @@ def counted(usage: Any) -> bytes:
     return http(completion(usage=usage).body, JSON)
 
 
-async def asked(said: bytes, attempts: int = 2) -> Reply:
-    """The reply of a server that sends these bytes for every request, and hangs up."""
+async def asked(said: bytes, attempts: int = 2, *, hangs_up: bool = True) -> Reply:
+    """The reply of a server that sends these bytes for every request, and hangs up or says no more."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).lower()
         await reader.readexactly(int(head.split(b"content-length:")[1].split(b"\r\n")[0]))
         writer.write(said)
+        if not hangs_up:
+            await reader.read()
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
@@ -180,6 +183,16 @@ async def test_what_breaks_on_its_way_is_an_outage(said: str) -> None:
     with pytest.raises(ModelUnavailable) as fault:
         await asked(given, attempts=1)
     assert (fault.value.cause, fault.value.kind) == (cause, "outage")
+
+
+async def test_nothing_is_awaited_after_an_error_but_its_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "nap_s", lambda *_: 0.4)  # as in an answer that has taken long
+    usage = {"prompt_tokens": 20, "completion_tokens": 10, "cost": 0.5}
+    said = [events(chunk).body for chunk in (piece(content=HALF), {"error": "engine died"}, {"usage": usage})]
+    async with asyncio.timeout(5):
+        with pytest.raises(ModelUnavailable) as fault:
+            await asked(chunked(*said, end=b""), attempts=1, hangs_up=False)
+    assert (fault.value.cause, fault.value.spent.cost) == ("error_body", 0.5)
 
 
 @pytest.mark.parametrize("body", [b"null", b"[]", b'"ok"', b"true", b"12", WHOLE.decode().encode("utf-16")])

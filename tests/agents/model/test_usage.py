@@ -1,12 +1,15 @@
 """Tokens and money as providers count them."""
 
+import json
 from typing import Any
 
 import pytest
 
 from agents.model.model import FREE, Endpoint, Prices, Usage
 from agents.model.usage import read_usage
-from tests.agents.model.scripted import answering, completion, streamed
+from app.instruments.fake_model.http import Response
+from tests.agents.model.scripted import answering, completion, error, events, streamed
+from tests.agents.model.test_streams import HALF, STOP, piece
 
 # Each with the prompt, what was cached, the completion, its reasoning and the cost.
 COUNTED: list[tuple[dict[str, Any], tuple[int, int, int, int | None, float | None]]] = [
@@ -43,6 +46,12 @@ COUNTED: list[tuple[dict[str, Any], tuple[int, int, int, int | None, float | Non
       "prompt_tokens_details": {"cached_tokens": 0}}, (100, 0, 50, None, 0.0125)),
     ({"prompt_tokens": 100, "completion_tokens": 50, "cost": 0.01, "is_byok": True,
       "cost_details": {"upstream_inference_cost": 0.2}}, (100, 0, 50, None, 0.21)),
+    ({"prompt_tokens": 100, "completion_tokens": 50, "cost": None, "is_byok": True,
+      "cost_details": {"upstream_inference_cost": 0.2}}, (100, 0, 50, None, 0.2)),
+    ({"prompt_tokens": 100, "completion_tokens": 50, "cost": 0.01, "is_byok": True,
+      "cost_details": {"upstream_inference_cost": None}}, (100, 0, 50, None, 0.01)),
+    ({"prompt_tokens": 100, "completion_tokens": 50, "cost": 0.01, "is_byok": False,
+      "cost_details": {"upstream_inference_cost": 0.01}}, (100, 0, 50, None, 0.01)),
     # Moonshot, and servers that give a total alone.
     ({"prompt_tokens": 100, "completion_tokens": 50, "cached_tokens": 64}, (100, 64, 50, None, None)),
     ({"prompt_tokens": 100, "total_tokens": 150}, (100, 0, 50, None, None)),
@@ -84,6 +93,61 @@ async def test_a_charge_beside_counts_that_cannot_be_used_is_counted(counts: dic
             assert reply.cost == reply.usage.cost == 0.5 * reply.calls
             assert reply.usage.prompt
             assert not reply.usage.known
+
+
+CHARGED: dict[str, Any] = {"usage": {"prompt_tokens": 30, "completion_tokens": 7, "cost": 0.5}}
+LAST: dict[str, Any] = {"choices": [], **CHARGED}
+AWAY: dict[str, Any] = {"error": {"message": "away", "code": 502}}
+BROKEN_OFF: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "error"}]}
+FAULTY: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, **AWAY}]}
+
+
+def failed(body: dict[str, Any]) -> Response:
+    return Response(200, json.dumps(body).encode(), "application/json")
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        events(piece(content=HALF), BROKEN_OFF, LAST, "data: [DONE]"),
+        events(piece(content=HALF), AWAY, LAST, "data: [DONE]"),
+        events(piece(content=HALF), AWAY, LAST),
+        events(piece(content=HALF), AWAY | LAST),
+        events(piece(content=HALF), FAULTY, LAST),
+        events(LAST, AWAY),
+        failed(AWAY | CHARGED),
+        failed({"object": "error", "message": "away"} | CHARGED),
+    ],
+)
+async def test_what_a_provider_charges_for_an_error_is_counted(response: Response) -> None:
+    async with answering(response) as here:
+        spent = (await here.fails()).spent
+        assert spent.calls == len(here.requests) == 2
+        assert (spent.usage.prompt, spent.usage.completion, spent.usage.known) == (60, 14, True)
+        assert spent.cost == spent.usage.cost == 1.0
+
+
+async def test_an_error_that_states_a_charge_alone_took_tokens() -> None:
+    async with answering(failed(AWAY | {"usage": {"cost": 0.5}})) as here:
+        spent = (await here.fails()).spent
+        assert spent.cost == 1.0
+        assert spent.usage.prompt
+        assert not spent.usage.known
+
+
+@pytest.mark.parametrize("response", [failed(AWAY), failed(AWAY | {"usage": {"cost": 0}}), error(502)])
+async def test_an_error_without_an_answer_and_a_charge_is_free(response: Response) -> None:
+    async with answering(response) as here:
+        spent = (await here.fails()).spent
+        assert spent.cost == spent.usage.prompt == spent.usage.completion == 0
+        assert spent.usage.known
+
+
+async def test_counts_after_an_error_that_comes_late_are_those_of_the_answer() -> None:
+    async with answering(events(piece(content=HALF), STOP, AWAY, LAST)) as here:
+        reply = await here.ask()
+        assert reply.cost == 0.5 * reply.calls
+        assert reply.usage.prompt == 30 * reply.calls
 
 
 async def test_a_reply_says_who_served_it_and_what_it_cost() -> None:
