@@ -242,11 +242,21 @@ class Gold:
         """Whether the caller's owner has, or had, a seat in an open fork: else ``playing`` names no game."""
         return bool(await self._sources_played(caller))
 
+    async def plays_others(self, caller: Caller) -> bool:
+        """As ``plays``, for forks of somebody else's alone: any game that was deleted may have their deal."""
+        return bool(await self._sources_of_others(caller))
+
     async def sets_playing(self, caller: Caller) -> set[str]:
-        """The sets that have a game that ``playing`` names."""
+        """The sets that have a game that ``playing`` names, and those that had one, deleted since, with the
+        deal of an open fork of somebody else's: all their scores, less those of the games that are left, are
+        that game's.
+        """
+        if caller.sees_all:
+            return set()
         dealt = await self._dealt(caller)
         playing = await self.unread(caller, {game for _, game in dealt})
-        return {set_id for set_id, game in dealt if game in playing}
+        had = await self._sets.sets_with_deleted(await self._sources_of_others(caller))
+        return had | {set_id for set_id, game in dealt if game in playing}
 
     async def _deals_played(self, caller: Caller, games: Collection[str]) -> set[str]:
         if not games:
@@ -265,6 +275,10 @@ class Gold:
         keys = (await self.keys_of(caller.owner)).names
         held = self._sets.games_held(caller.owner, keys, still_open=True)
         return {source for _, source in await self._rows.descent(held)}
+
+    async def _sources_of_others(self, caller: Caller) -> set[str]:
+        """As ``_sources_played``, of forks of somebody else's alone: whoever forks a game may read it."""
+        return await self._sets.sources_played(caller.owner, await self._keys.names(caller.owner))
 
     async def _readable_by(self, caller: Caller, games: Collection[str]) -> frozenset[str]:
         """The games that a key of the caller's owner may read in full, or could before it was revoked or lost

@@ -621,7 +621,7 @@ class Evaluations:
             cursor=cursor,
         )
         shown, damaged = [], [damaged_row.name for damaged_row in rows.damaged]
-        playing = await self._playing(caller, [row for row in rows if row.dimension in ANSWERED])
+        playing = await self._playing(caller, rows)
         for row in rows:
             try:
                 full = await self._in_full(row, caller, playing)
@@ -631,18 +631,27 @@ class Evaluations:
         return EvaluationPage(evaluations=shown, damaged=damaged, next=following)
 
     async def _playing(self, caller: Caller, rows: Sequence[EvaluationRow]) -> set[str]:
-        """Those of these evaluations, by id, that are about a game that ``Gold.playing`` names. Raises
-        CorruptLog for a judge's that cannot be read.
+        """Those of these evaluations, by id, that are about a game that ``Gold.playing`` names, or, if the
+        caller plays an open fork of somebody else's, about one that was deleted.
         """
         if caller.sees_all or not await self.gold.plays(caller):
             return set()
-        games = await self.store.games_of([row.evaluation_id for row in rows])
-        for row in rows:
-            if row.dimension not in ANSWERED:
-                with reading(row):
-                    games[row.evaluation_id] = set(row.spec["games"])
-        playing = await self.gold.playing(caller, set().union(*games.values()))
-        return {evaluation_id for evaluation_id, its in games.items() if not its.isdisjoint(playing)}
+        stored = await self.store.games_of([row.evaluation_id for row in rows])
+        games = {
+            row.evaluation_id: set(row.spec["games"] if "judge" in row.spec else stored[row.evaluation_id])
+            for row in rows
+        }
+        every = set().union(*games.values())
+        playing, lost = await self.gold.playing(caller, every), set[str]()
+        if await self.gold.plays_others(caller):
+            playing |= every - (await self._rows.owners(list(every))).keys()
+            lost = {
+                row.evaluation_id
+                for row in rows
+                # A deleted game takes its answers along; the judged games are named in any case.
+                if sum(stored[row.evaluation_id].values()) != (row.result or {}).get("answers", 0)
+            }
+        return lost | {evaluation_id for evaluation_id, its in games.items() if its & playing}
 
     async def _in_full(self, row: EvaluationRow, caller: Caller, playing: Collection[str]) -> bool:
         """Whether the caller may see all of the evaluation now: it is its own and not one of ``playing``, and

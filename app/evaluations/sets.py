@@ -361,8 +361,8 @@ class EvaluationSets:
 
     async def view(self, set_id: str, caller: Caller) -> SetView:
         """A set; after its date with the leaderboard, as soon as all answers are scored, unless the caller
-        plays in an open fork of one of its games: all scores together, less those item by item, are the
-        scores of that game. Raises NotFound.
+        plays in an open fork of one of its games, even a deleted one: all scores together, less those item by
+        item, are the scores of that game. Raises NotFound.
         """
         row = await self._looked_at(set_id)
         playing = set_id in await self._gold.sets_playing(caller)
@@ -563,7 +563,8 @@ class EvaluationSets:
 
     async def entry(self, set_id: str, entry_id: str, caller: Caller) -> EntryView:
         """One rater's answers, item by item, beside the gold; without scores and some items if the caller
-        plays in an open fork of one of the games. Raises NotFound, SetSealed, DamagedEntry.
+        plays in an open fork of one of the games, deleted ones included. Raises NotFound, SetSealed,
+        DamagedEntry.
         """
         row = await self._opened(set_id)
         try:
@@ -580,7 +581,8 @@ class EvaluationSets:
             ) from fault
         rows, excluded = await self._not_playing(caller, await self._sets.items_of(set_id))
         of_items = {"per_item": await self._marked(row, rows, guesses), "excluded": dict(excluded)}
-        scores = dict.fromkeys(("totals", "roles", "open_book")) if excluded else {}
+        playing = excluded or set_id in await self._gold.sets_playing(caller)
+        scores = dict.fromkeys(("totals", "roles", "open_book")) if playing else {}
         return view.model_copy(update={**of_items, **scores})
 
     async def _marked(

@@ -266,14 +266,18 @@ class EvaluationStore:
         )
         return await _readable(AnswerRow, await self._database.mappings(query))
 
-    async def games_of(self, evaluation_ids: Collection[str]) -> dict[str, set[str]]:
-        """By evaluation, the games that its answers are about; evaluations without answers are left out."""
-        found: dict[str, set[str]] = {}
+    async def games_of(self, evaluation_ids: Collection[str]) -> dict[str, dict[str, int]]:
+        """By evaluation, the games that its stored answers are about, each with how many are; empty for
+        evaluations without answers.
+        """
+        found: dict[str, dict[str, int]] = {evaluation_id: {} for evaluation_id in evaluation_ids}
+        c = answers.c
+        query = select(c.evaluation_id, c.game_id, func.count()).group_by(c.evaluation_id, c.game_id)
         for some in in_parts(evaluation_ids):
-            c = answers.c
-            query = select(c.evaluation_id, c.game_id).where(c.evaluation_id.in_(some)).distinct()
-            for evaluation_id, game_id in await self._database.rows(query):
-                found.setdefault(evaluation_id, set()).add(game_id)
+            for evaluation_id, game_id, count in await self._database.rows(
+                query.where(c.evaluation_id.in_(some))
+            ):
+                found[evaluation_id][game_id] = count
         return found
 
     async def last_grade(

@@ -113,6 +113,14 @@ class SetStore:
             found |= {(set_id, game) for set_id, game in await self._database.rows(query)}
         return found
 
+    async def sets_with_deleted(self, origins: Collection[str]) -> set[str]:
+        """The sets that had a game of one of these origins which was deleted since."""
+        c = set_origins.c
+        found: set[str] = set()
+        for some in in_parts(origins):
+            found |= set(await self._database.column(select(c.set_id).where(c.origin.in_(some))))
+        return found
+
     async def dates_of(
         self, origins: Collection[str], connection: AsyncConnection | None = None
     ) -> dict[str, list[tuple[int, int | None]]]:
@@ -293,14 +301,20 @@ class SetStore:
             return held
         return select(games.c.game_id).where(games.c.game_id.in_(held), games.c.status.not_in(ENDED))
 
+    async def sources_played(self, owner: str, keys: Collection[str]) -> set[str]:
+        """The games, among them deleted ones, of which an open fork is somebody else's, and the owner has, or
+        had, a seat in it. ``keys``: the public names of its keys.
+        """
+        held = self.games_held(owner, keys, still_open=True)
+        of_others = held.join(batches, batches.c.batch_id == games.c.batch_id).where(batches.c.owner != owner)
+        return set(await self._database.column(select(lines_of(of_others, self._database).c.source)))
+
     async def deals_played(self, owner: str, keys: Collection[str], game_ids: Collection[str]) -> set[str]:
         """Those of these games that have the deal of an open fork of somebody else's in which the owner has,
         or had, a seat, without games in which it has, or had, one itself: the end of such a game may tell it
         who is who in the fork. ``keys``: the public names of its keys.
         """
-        held = self.games_held(owner, keys, still_open=True)
-        of_others = held.join(batches, batches.c.batch_id == games.c.batch_id).where(batches.c.owner != owner)
-        played = set(await self._database.column(select(lines_of(of_others, self._database).c.source)))
+        played = await self.sources_played(owner, keys)
         if not played:
             return set()
         found = played.intersection(game_ids)

@@ -33,6 +33,7 @@ from tests.app.evaluations.sealing import (
     BATCH,
     DATE_MS,
     GAMES,
+    SCOPES,
     Sliding,
     add_keys,
     ask,
@@ -53,6 +54,7 @@ from tests.postgres import PostgresServer, fresh_database
 
 LOGS = [scripted_log(seed) for seed in range(70, 70 + GAMES)]
 PUBLIC_LOG, SECRET_LOG = scripted_log(1, "all"), scripted_log(1, "none")
+APART_LOG = scripted_log(2, "all")
 
 
 async def test_a_set_from_sealing_to_the_leaderboard(database_url: str) -> None:
@@ -1327,6 +1329,136 @@ async def test_an_open_set_does_not_tell_the_deal_to_who_plays_an_open_fork_of_a
         for again in own:
             await told(caller, "ann", again)
         await told(caller, "ann", "/evaluations", practice)
+
+
+async def delete_as(caller: Caller, key: str, *games: str) -> None:
+    for game in games:
+        gone = await caller.delete(f"/games/{game}", headers=bearer(key))
+        assert gone.status_code == 200, gone.text
+
+
+@pytest.mark.parametrize("deleted", ["game", "batch", "cousin"])
+async def test_an_open_set_does_not_tell_the_deal_of_an_open_fork_when_its_game_is_deleted(
+    database_url: str, deleted: str
+) -> None:
+    time = Sliding()
+    async with with_games(database_url, LOGS[1:], time) as caller:
+        (source,) = await lay_games(caller, LOGS[:1], batch="b_source")
+        past = {"game_id": source, "events": 30}
+        (cousin,) = await lay_games(caller, LOGS[:1], batch="b_cousin", forked_from=past)
+        game, batch = (cousin, "b_cousin") if deleted == "cousin" else (source, "b_source")
+        set_id = await sealed(caller, batches=[BATCH, batch])
+        path = f"/evaluations/sets/{set_id}"
+        body = handed_in({item["id"]: [] for item in await items_in(caller, "ann", set_id)}, role="merlin")
+        entry = (await told(caller, "ann", f"{path}/answers", body))["entry_id"]
+        time.ahead_ms = DATE_MS
+        await opened(caller, "ann", set_id)
+
+        seats = [{"agent": "remote"}] * 2 + [{"agent": "scripted"}] * 3
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        fork = (await told(caller, "owner", f"/games/{source}/fork", wish))["game_id"]
+        code = await ClaimCodes(caller.services.database).make(
+            fork, 1, clock.now_ms() + DATE_MS, by="key:k_owner", epoch=lambda _: 1
+        )
+        await told(caller, "ann", "/claims", {"code": code})
+
+        async def shown(who: str) -> set[bool]:
+            """Whether the set's scores are shown, wherever they may be."""
+            answers, view = await told(caller, who, f"{path}/entries/{entry}"), await told(caller, who, path)
+            (listed,) = (await told(caller, who, "/evaluations/sets"))["sets"]
+            scores = [answers[name] for name in ("totals", "open_book")]
+            scores += [view["leaderboard"], view["excluded"], listed["excluded"]]
+            return {score is not None for score in scores}
+
+        assert await shown("ann") == {False}
+        if deleted == "batch":
+            gone = await caller.delete(f"/batches/{batch}", headers=bearer(key_of("owner")))
+            assert gone.status_code == 200, gone.text
+        else:
+            await delete_as(caller, key_of("owner"), game)
+        for who in ("ann", "ann2"):
+            assert await shown(who) == {False}
+        # Its own fork keeps nothing from whoever made it.
+        for who in ("bob", "owner", "operator"):
+            assert await shown(who) == {True}
+        await caller.services.games.canceller.cancel(fork)
+        assert await shown("ann") == {True}
+
+
+@pytest.mark.parametrize("deleted", ["source", "cousin"])
+async def test_earlier_scores_do_not_tell_the_deal_of_an_open_fork_when_their_game_is_deleted(
+    database_url: str, deleted: str
+) -> None:
+    async with with_games(database_url, LOGS[:1]) as caller:
+        # "owner" is a guest here.
+        (source,) = await lay_games(caller, [PUBLIC_LOG], batch="b_source", owner="project:host")
+        past = {"game_id": source, "events": 30}
+        (cousin,) = await lay_games(
+            caller, [PUBLIC_LOG], batch="b_cousin", owner="project:host", forked_from=past
+        )
+        (apart,) = await lay_games(caller, [APART_LOG], batch="b_apart", owner="project:host")
+        game = source if deleted == "source" else cousin
+        host_id, host = await make_key(store_of(caller), *SCOPES["owner"], "tokens:mint", project="host")
+
+        async def practice(key: str, *games: str) -> str:
+            ids = []
+            for one in games:
+                query = f"/evaluations/items?game={one}&dimension=guessing"
+                ids.append((await told(caller, "owner", query))["items"][0]["id"])
+            guesses = {"dimension": "guessing", **handed_in({id_: [] for id_ in ids}, "one", role="merlin")}
+            made = await caller.post("/evaluations", headers=bearer(key), json=guesses)
+            assert made.status_code == 201, made.text
+            return str(made.json()["evaluation_id"])
+
+        guest = key_of("owner")
+        judging = {"dimension": "statements", "judge": {"kind": "rule"}, "game": game}
+        hidden = [
+            await practice(guest, game),
+            await practice(guest, apart, game),
+            (await told(caller, "owner", "/evaluations", judging))["evaluation_id"],
+        ]
+        judging["game"] = apart
+        kept = [
+            await practice(guest, apart),
+            (await told(caller, "owner", "/evaluations", judging))["evaluation_id"],
+        ]
+        hosts = await practice(host, game)
+
+        seats = [{"agent": "remote"}] * 2 + [{"agent": "scripted"}] * 3
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        forked = await caller.post(f"/games/{source}/fork", headers=bearer(host), json=wish)
+        fork = forked.json()["game_id"]
+        code = await ClaimCodes(caller.services.database).make(
+            fork, 1, clock.now_ms() + DATE_MS, by=f"key:{host_id}", epoch=lambda _: 1
+        )
+        await told(caller, "owner", "/claims", {"code": code})
+
+        async def shown(who: str) -> list[str]:
+            """The evaluations whose scores are shown, alone and in the list alike."""
+            listed = (await told(caller, who, "/evaluations"))["evaluations"]
+            for view in listed:
+                alone = await told(caller, who, f"/evaluations/{view['evaluation_id']}")
+                for name in ("totals", "roles", "open_book"):
+                    assert alone[name] == view[name]
+                    assert view["totals"] is not None or view[name] is None
+            return sorted(view["evaluation_id"] for view in listed if view["totals"] is not None)
+
+        assert await shown("owner") == sorted(kept)
+        await delete_as(caller, host, game)
+        assert await shown("owner") == sorted(kept)
+        for path in (
+            *(f"/evaluations/{one}?per_item=true" for one in hidden),
+            f"/evaluations/{hidden[0]}/compare/{hidden[1]}",
+            f"/evaluations/{hidden[1]}/compare/{kept[0]}",
+            f"/evaluations/{hidden[2]}/statements",
+        ):
+            problem(await ask(caller, "owner", path), 403, "forbidden")
+        await told(caller, "owner", f"/evaluations/{kept[0]}?per_item=true")
+        assert {*hidden, *kept} <= set(await shown("operator"))
+        # Its own fork keeps nothing from whoever made it.
+        assert (await caller.get(f"/evaluations/{hosts}", headers=bearer(host))).json()["totals"] is not None
+        await caller.services.games.canceller.cancel(fork)
+        assert await shown("owner") == sorted([*hidden, *kept])
 
 
 async def test_who_sought_a_seat_knows_it_when_others_have_it(tmp_path: Path) -> None:
