@@ -44,6 +44,9 @@ _FEW: Final = 2
 _EXCESS: Final = 16
 """A server has ignored the token limit if its answer has more than this many characters for each token."""
 
+_MOST_PENDING: Final = 65_536
+"""The longest value that spreads over several lines: it is looked at again with each of them."""
+
 _STREAM_FACTOR: Final = 64
 """How many bytes a stream may have for each byte of an answer, since every event repeats its frame."""
 
@@ -228,7 +231,7 @@ class CompletionReader:
             data = line  # a body after the comments that kept the connection open
         else:
             if not line and self._pending:
-                self._unreadable, self._pending = True, ""
+                self._lose()
             return
         if data == b"[DONE]":
             self.ended = self._closed = True
@@ -239,12 +242,18 @@ class CompletionReader:
             return  # a word that keeps the connection open, such as ping or null
         chunk = None if self._pending else _read_fast(data)
         if chunk is None:
+            if self.ended:
+                return
             text = self._pending + data.decode("utf-8", "replace")
             try:
-                chunk = json.loads(text)
+                chunk = json.loads(text) if text.endswith(("}", "]")) else None
             except (ValueError, RecursionError):
+                chunk = None
+            if chunk is None:
                 # This may be one value that spreads over several lines.
                 self._pending = text + "\n"
+                if len(text) > _MOST_PENDING:
+                    self._lose()
                 return
             self._pending = ""
         if isinstance(chunk, list) and len(chunk) == 1:
@@ -252,7 +261,12 @@ class CompletionReader:
         if isinstance(chunk, dict):
             self._take(chunk)
         else:
-            self._unreadable = True
+            self._lose()
+
+    def _lose(self) -> None:
+        """Gives up what could not be read. Once the answer has ended, nothing is lost with it."""
+        self._pending = ""
+        self._unreadable = self._unreadable or not self.ended
 
     def _whole(self) -> Broken | None:
         """Reads a body that is not a stream. Returns None if the body could be read, else what is wrong."""

@@ -2,6 +2,7 @@
 demand there is a row, by which they are listed and revoked.
 """
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -62,6 +63,7 @@ class SeatTokens:
         self._tokens = TokenStore(database)
         self._audit = Audit(database)
         self._guesses = Guesses()
+        self._looking = asyncio.Lock()
         self._quotas = quotas
 
     async def with_tokens(self, created: BatchCreated, caller: Caller) -> BatchCreated:
@@ -264,7 +266,6 @@ class SeatTokens:
         """
         # A token's owner is whoever made it, and no owner looks like an address.
         guesser = caller.owner if caller.owner and caller.grant is None else address
-        self._guesses.check(guesser, time.monotonic())
         now = now_ms()
         owner = None if caller.key_id is None else caller.owner
 
@@ -272,15 +273,14 @@ class SeatTokens:
             if (why := self._why_spent(claimed, game, now)) is not None:
                 raise CodeSpent(why)
 
-        is_known = True
-        try:
+        # One after the other, so that wrong codes that come at once are not more than others.
+        async with self._looking:
+            began = time.monotonic()
+            self._guesses.check(guesser, began)
             claimed = await self._codes.use(code, now, caller, owner, check)
-            is_known = claimed is not None
-        finally:
-            if is_known:
-                self._guesses.right(guesser)
-        if claimed is None:
-            raise NotFound("no seat has this code; perhaps a newer code has replaced it")
+            if claimed is None:
+                self._guesses.wrong(guesser, began)
+                raise NotFound("no seat has this code; perhaps a newer code has replaced it")
         self._tell(claimed.game_id, claimed.seat)
         expires = _now_s() + SEAT_S
         grant = Grant.for_seat(claimed.game_id, claimed.seat, claimed.epoch, expires, by=claimed.by or "")

@@ -39,21 +39,17 @@ class Guesses:
         self._allowances: dict[str, Allowance] = {}
 
     def check(self, guesser: str, now: float) -> None:
-        """Counts a guess, as wrong until ``right`` says otherwise: many may come before one is looked up.
-        Raises RateLimited for a guesser who was wrong too often.
-        """
+        """Raises RateLimited for a guesser who was wrong too often."""
+        allowance = self._allowances.get(guesser)
+        if allowance is not None and (wait_s := allowance.wait_s(now)):
+            raise RateLimited("too many wrong codes from you, or without a key from your address", wait_s)
+
+    def wrong(self, guesser: str, now: float) -> None:
+        """Notes a wrong guess."""
         if len(self._allowances) >= _FORGET_AT:
             self._allowances = {k: v for k, v in self._allowances.items() if not v.is_full(now)}
         allowance = self._allowances.setdefault(guesser, Allowance(GUESSES / GUESSES_S, GUESSES, now))
-        if not allowance.spend(now):
-            raise RateLimited(
-                "too many wrong codes from you, or without a key from your address", allowance.next_s
-            )
-
-    def right(self, guesser: str) -> None:
-        """Does not count the guess after all."""
-        if (allowance := self._allowances.get(guesser)) is not None:
-            allowance.give_back()
+        allowance.spend(now)
 
 
 class Strikes:

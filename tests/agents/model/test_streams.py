@@ -1,11 +1,13 @@
 """Answers that come in pieces, and answers in forms that nobody asked for."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from agents.model.completion import Completion, CompletionReader
+from agents.model import completion as completion_module
+from agents.model.completion import Broken, Completion, CompletionReader
 from agents.model.wire import nap_s
 from app.instruments.fake_model.http import Response
 from tests.agents.model.scripted import USABLE, answering, completion, error, events, streamed
@@ -101,6 +103,9 @@ READ = {
     "an object as content": completion(json.loads(USABLE)),
     "status 201": Response(201, completion().body),
     "garbage after the end": Response(200, streamed(HALF, REST).body + b"data: {no\n\n", "text/event-stream"),
+    "an error and garbage after the end": events(
+        piece(content=USABLE), STOP, {"error": {"message": "late", "code": 500}}, "data: [1, 2]", "data: {no"
+    ),
 }  # fmt: skip
 
 
@@ -124,6 +129,24 @@ def test_where_the_blocks_of_a_body_are_cut_does_not_matter(said: str, block: in
     read = whole.end()
     assert isinstance(read, Completion)
     assert cut.end() == read
+
+
+def test_lines_that_cannot_be_read_are_not_gathered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each is looked at together with those before it: a megabyte of them would stop the service for seconds.
+    looked_at = 0
+
+    def loads(text: str) -> Any:
+        nonlocal looked_at
+        looked_at += len(text)
+        return json.loads(text)
+
+    monkeypatch.setattr(completion_module, "json", SimpleNamespace(loads=loads, JSONDecoder=json.JSONDecoder))
+    reader = CompletionReader("m")
+    line = b"data: {broken " + b"x" * 1_000 + b"}\n"
+    for _ in range(50):
+        reader.feed(line * 20)
+    assert looked_at < 100 * len(line) * 1_000
+    assert isinstance(reader.end(), Broken)
 
 
 CUT = {
