@@ -170,7 +170,8 @@ def test_elements_and_members_are_counted_exactly_whatever_stands_in_texts(
         most, deepest = chance.choice([1, 5, 20]), chance.choice([3, 32])
         monkeypatch.setattr(json_reader, "MAX_ELEMENTS", most)
         monkeypatch.setattr(json_reader, "_PIECE", chance.choice([1, 2, 5, 70]))
-        monkeypatch.setattr(json_reader, "_SPARSE", chance.choice([1, 97]))
+        monkeypatch.setattr(json_reader, "_SAMPLES", chance.choice([1, 64]))
+        monkeypatch.setattr(json_reader, "_BEGINNINGS", chance.choice([(1, 3, 9), (2_048,)]))
         if depth > deepest:
             expected = f"arrays and objects nest at most {deepest} deep"
         elif elements > most:
@@ -231,6 +232,34 @@ def test_what_comes_before_the_many_is_refused_first() -> None:
             read_json(f"[{many}{end}".encode())
     with pytest.raises(Unparsable, match="not UTF-8"):
         read_json(f'[{many}"'.encode() + b'\xff"]')
+
+
+TOKENS = ["true", "false", "null", "-0", "1.5e-10", "1E+300", "0." + "3" * 100, "7" * 128]
+TOKENS += ['"abc"', '"é€😀"', r'"\ud83d\ude00"', r'"\u0041\n\"\\"', '"[{,"', '{"é":{"":[]}}', "[ 1 , {} ]"]
+
+
+def test_sound_json_is_read_wherever_its_beginning_is_cut_off() -> None:
+    # Faults are looked for in the first 2,048 bytes before the rest is.
+    for token in TOKENS:
+        for begin in range(2_048 - len(token.encode()), 2_049):
+            for start, member, end in (("[", "", "]"), ('{"a":', '"b":', "}")):
+                body = f'{start}"{"x" * (begin - len(start) - 3)}",{member}{token}{" " * 20_000}{end}'
+                assert (read := body.encode()).index(token.encode()) == begin + len(member)
+                assert read_json(read) == json.loads(body)
+
+
+@pytest.mark.parametrize(
+    "fault", ["?", "nul ", "01", "1.e", '"\t\x01"', r'"\x"', r'"\ud800"', "1e999", "[1 2]", "{a:1}"]
+)
+def test_a_fault_near_the_beginning_is_named_as_in_a_short_body(fault: str) -> None:
+    for before in ("", "[" + "0," * 999, '{"a":"' + "é" * 999 + '","b":'):
+        short = f"{before}{fault}".encode()
+        with pytest.raises((InvalidRequest, Unparsable)) as expected:
+            read_json(short + b"   ")
+        for behind in (b"[" * 200_000, b'"' * 200_000, b" " * 200_000, b"\n,[]" * 90_000):
+            with pytest.raises(type(expected.value)) as refused:
+                read_json(short + b"   " + behind)
+            assert str(refused.value) == str(expected.value)
 
 
 def test_a_body_has_as_many_members_as_elements() -> None:

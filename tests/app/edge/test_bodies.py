@@ -253,6 +253,8 @@ def shapes(size: int) -> dict[str, bytes]:
         "a text broken off behind 4 kB, then text": f'["{"x" * 4_200}"?{"x" * size}',
         "pairs broken off behind 4 kB, then arrays": f'["{PAIRS * 350}"?{"[]," * (size // 3)}',
         "objects broken off behind 4 kB, then quotes": "[" + '{"a":0},' * 525 + "?" + '"' * size,
+        "a text of commas, then quotes": f'["{"," * (size // 2)}" {chr(34) * (size // 2)}',
+        "one number": "7" * size,
         "a line end, then zeros": rf'["\n{"0" * size}"]',
         "a line end, then what looks like escapes": rf'["\n{"u00" * (size // 3)}"]',
         "an escaped colon, then zeros": rf'["\u003a{"0" * size}"]',
