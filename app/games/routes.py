@@ -148,7 +148,8 @@ async def import_game(
 ) -> Any:
     """Replays an avalon-replay v1 record and stores it as a finished game.
 
-    A record that breaks a rule is refused with the move and the rule.
+    A record that breaks a rule is refused with the move and the rule. Its players' names keep to the rules
+    for names (no control or invisible characters), which `replay check` does not ask of them.
     """
     if not await request.body():
         raise InvalidRequest("send an avalon-replay v1 record", "", "missing")
