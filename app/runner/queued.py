@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import structlog
 
 from app.base import metrics
-from app.base.clock import now_ms
 from app.base.tasks import end_tasks, keep_going
 from app.models.registry import ModelRegistry
 from app.models.stops import GameParks
@@ -490,7 +489,7 @@ class Queued:
             await self._jobs.hand_back(job, after_s=PARKED_S, endpoint=ended.endpoint)
             await self._park(ended.endpoint)
         elif isinstance(ended, GameWaits):
-            left_s = max(0.0, (ended.until - now_ms()) / 1000)
+            left_s = max(0.0, ended.until - time.monotonic())
             await self._jobs.hand_back(job, after_s=left_s, waits_for=ended.requests)
         else:
             # Who has written to it meanwhile, or cancels it, gets time to finish.

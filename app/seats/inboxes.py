@@ -12,7 +12,7 @@ from agents.agent import RemoteOutcome
 from app.base.clock import now_ms
 from app.base.errors import NotAnswered
 from app.protocol.actions import stored_action
-from app.seats.remote_seat import RemoteSeat, allowances, deadline_ms
+from app.seats.remote_seat import Openings, RemoteSeat, allowances, deadline_ms
 from app.store.db import Append, Conflict
 from app.store.games import OPEN, GameStore
 from app.store.inbox import MISSED, InboxStore, RequestOutcome, StoredRefusal, no_answer
@@ -39,12 +39,12 @@ process was busy, an answer that came over another one may have been hinted at b
 class GameWaits(Exception):
     """A game has waited so long for a remote seat that it gives up its memory, too."""
 
-    def __init__(self, requests: Sequence[str], until: int) -> None:
+    def __init__(self, requests: Sequence[str], until: float) -> None:
         super().__init__(f"waits for {', '.join(requests)}")
         self.requests = requests
         """The requests that it waits for."""
         self.until = until
-        """The first of their deadlines, in ms."""
+        """The first of their deadlines, in the time of `time.monotonic`: nobody can set that."""
 
 
 class SeatAbsent(Exception):
@@ -80,6 +80,7 @@ class Inboxes:
         self.reader = reader
         self.feed = feed
         self.links = links
+        self.openings = Openings()
         self.driven: dict[str, GameInbox] = {}
         """The inbox of each game that this process drives."""
         links.driven = self.driven
@@ -129,6 +130,7 @@ class GameInbox:
         self._games = inboxes.games
         self._reader = inboxes.reader
         self._feed = inboxes.feed
+        self._openings = inboxes.openings
         self._patience_s = inboxes.patience_s
         self.game_id = game_id
         self.seats: dict[Seat, RemoteSeat] = {}
@@ -197,13 +199,11 @@ class GameInbox:
         if settled is None:
             if opened_at is None:
                 opened_at = await self._reader.opened_at(self.game_id)
-            # A log's times stay ahead of a clock that was set back; deadlines do not.
-            deadline = deadline_ms(self._allowed, request.kind, min(opened_at, now_ms()))
-            if deadline is None:
+            if self._allowed is None:
                 raise NotAnswered(f"{request.id} waits for its seat's answer")
             self._on_wait()
             with requests_open.track_inprogress():
-                settled = await self._waited(request, deadline, look_first=not just_opened)
+                settled = await self._waited(request, opened_at, look_first=not just_opened)
         outcome, refusals = settled
         if request.seat in self._absences:
             self._absences[request.seat] = self._absences[request.seat] + 1 if outcome.cause in MISSED else 0
@@ -227,10 +227,18 @@ class GameInbox:
         if stored.cause in MISSED:
             raise SeatAbsent(seat, self._absences[seat])
 
-    async def _waited(self, request: Request, deadline: int, *, look_first: bool) -> Settled:
+    def _deadline(self, request: Request, opened_at: int) -> int:
+        """The deadline of a request that waits here, by the clock of this moment. It is noted, too."""
+        opened_at = self._openings.opened_at(self.game_id, request.id, opened_at)
+        deadline = deadline_ms(self._allowed, request.kind, opened_at)
+        assert deadline is not None, "games that are stepped by hand do not wait"
+        self._deadlines[request.id] = deadline
+        return deadline
+
+    async def _waited(self, request: Request, opened_at: int, *, look_first: bool) -> Settled:
         request_id = request.id
         self._waiting[request_id] = None
-        self._deadlines[request_id] = deadline
+        self._deadline(request, opened_at)
         self._asked_at[request_id] = asked_at = time.monotonic()
         waits_until = math.inf if self._patience_s is None else asked_at + self._patience_s
         try:
@@ -243,13 +251,15 @@ class GameInbox:
                 while settled is None:
                     if (answer := self._waiting.get(request_id)) is not None:
                         return answer, []
-                    left_s = (deadline - now_ms()) / 1000
+                    # Anew each time: the clock may have been set back meanwhile.
+                    left_s = (self._deadline(request, opened_at) - now_ms()) / 1000
                     if left_s <= 0:
                         # Without another look: settling finds an answer that came first.
                         return await self._missed(request)
                     patience_s = waits_until - time.monotonic()
                     if patience_s <= 0:
-                        raise GameWaits(list(self._deadlines), min(self._deadlines.values()))
+                        first_s = (min(self._deadlines.values()) - now_ms()) / 1000
+                        raise GameWaits(list(self._deadlines), time.monotonic() + first_s)
                     rung = await watch.wait(min(left_s, silence_s, patience_s))
                     if self._waiting.get(request_id) is None and (rung or left_s > silence_s):
                         settled = await self._store.outcome_and_refusals(self.game_id, request_id)

@@ -30,7 +30,15 @@ from engine.rules import Request, asked, check, check_note, default, offered
 from engine.state import State, apply
 from engine.terms import PUBLIC, Kind, Seat
 
-__all__ = ["ALLOWANCE_S", "MAX_ALLOWANCE_S", "MIN_ALLOWANCE_S", "RemoteSeat", "allowances", "deadline_ms"]
+__all__ = [
+    "ALLOWANCE_S",
+    "MAX_ALLOWANCE_S",
+    "MIN_ALLOWANCE_S",
+    "Openings",
+    "RemoteSeat",
+    "allowances",
+    "deadline_ms",
+]
 
 _PAGE: Final = 500
 """Events read from the database at a time."""
@@ -50,6 +58,8 @@ program to ask a slow model."""
 MIN_ALLOWANCE_S: Final = 0.1
 MAX_ALLOWANCE_S: Final = 7 * 24 * 3600.0
 
+_MOST_OPENINGS: Final = 100_000
+
 
 def allowances(game: GameRow, batch: BatchRow) -> Mapping[Kind, float] | None:
     """Seconds by kind of request in this game; None: the game is stepped by hand and has no deadlines."""
@@ -62,6 +72,27 @@ def allowances(game: GameRow, batch: BatchRow) -> Mapping[Kind, float] | None:
 def deadline_ms(allowed: Mapping[Kind, float] | None, kind: Kind, opened_at: int) -> int | None:
     """When the default is played, in ms since 1970: the allowance after the request opened; None: never."""
     return None if allowed is None else opened_at + round(allowed[kind] * 1000)
+
+
+class Openings:
+    """When requests opened, from which their deadlines count. The times of a log stay ahead of a clock that
+    was set back: then a request counts as opened when this process first looks at it, so that its deadline
+    is never farther away than the allowance. Whoever asks in this process gets the same answer.
+    """
+
+    def __init__(self) -> None:
+        self._looked_at: dict[tuple[str, str], int] = {}
+        """By game and request, the first look at one whose event is from the future; the oldest first."""
+
+    def opened_at(self, game_id: str, request_id: str, logged_at: int) -> int:
+        """In ms since 1970, never later than now. ``logged_at``: its time according to the log."""
+        key, now = (game_id, request_id), now_ms()
+        looked_at = self._looked_at.get(key, logged_at)
+        if looked_at > now:
+            looked_at = self._looked_at[key] = now
+            if len(self._looked_at) > _MOST_OPENINGS:
+                del self._looked_at[next(iter(self._looked_at))]
+        return looked_at
 
 
 @lru_cache(1024)
@@ -80,6 +111,7 @@ class RemoteSeat:
         game_id: str,
         seat: Seat,
         allowed: Mapping[Kind, float] | None,
+        openings: Openings,
     ) -> None:
         self.game_id = game_id
         self.seat = seat
@@ -92,6 +124,7 @@ class RemoteSeat:
         self._reader = reader
         self._tails = tails
         self._allowed = allowed
+        self._openings = openings
         self._state = State()
         self._place = 0
         self._read_to = 0
@@ -145,9 +178,8 @@ class RemoteSeat:
             cause = type(fault).__name__
             raise CorruptLog(f"the log of {self.game_id} does not fold: {cause}") from None
         # Only public events open a request; a seat's own events only close one.
-        # As for deadlines, which go by the clock: a log's times stay ahead of one that was set back.
         self._opened_at = next(
-            (min(line.at, now_ms()) for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
+            (line.at for line in reversed(lines) if line.audience == PUBLIC), self._opened_at
         )
         self._place = lines[-1].seq
 
@@ -173,14 +205,15 @@ class RemoteSeat:
 
     @property
     def opened_at(self) -> int:
-        """Commit time of the event that opened the current request, in ms since 1970; not later than when it
-        was first read.
+        """Commit time of the event that opened the current request, in ms since 1970. After the clock was set
+        back it may be in the future, as the log's times are.
         """
         return self._opened_at
 
     def deadline(self, request: Request) -> int | None:
         """When the request's default is played, in ms since 1970; None: never."""
-        return deadline_ms(self._allowed, request.kind, self._opened_at)
+        opened_at = self._openings.opened_at(self.game_id, request.id, self._opened_at)
+        return deadline_ms(self._allowed, request.kind, opened_at)
 
     def is_late(self, request: Request) -> bool:
         """Whether the request's deadline has passed."""

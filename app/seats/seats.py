@@ -102,6 +102,7 @@ class Seats:
         self._feed = inboxes.feed
         self._driven = inboxes.driven
         self._links = inboxes.links
+        self._openings = inboxes.openings
         self._followed = FollowedGames(self._feed.tails)
         self._allowances: dict[tuple[str, Seat], Allowance] = {}
         self._process = random_name()
@@ -123,7 +124,7 @@ class Seats:
             batch = await self._games.batch(row.batch_id)
             assert batch is not None
             allowed = allowances(row, batch)
-            seat = RemoteSeat(self._reader, self._feed.tails, row.game_id, viewer, allowed)
+            seat = RemoteSeat(self._reader, self._feed.tails, row.game_id, viewer, allowed, self._openings)
             seat.may_be_absent = batch.spec.get("stand_in_after") is not None
             seat.labels = frozenset(() if isinstance(batch.labels, Damaged) else batch.labels)
             kept.setdefault(viewer, seat)

@@ -7,11 +7,15 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
+import pytest
+from sqlalchemy import text
+
 from agents.agent import Setup
 from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play
 from app.base import clock
 from app.edge.auth import hash_of
+from app.store import db
 from app.store.games import NewGame
 from app.store.rows import ApiKey, BatchRow
 from engine.events import Event
@@ -61,6 +65,13 @@ async def after_a_jump(database_url: str, ahead_ms: int, **settings: Any) -> Asy
             caller.services.database.writer.stamp()
             time.ahead_ms = 0
             yield caller
+
+
+def set_clock(time: Sliding, ahead_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the database's clock, and with it that of a service which has been started under ``time``."""
+    theirs = f"SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint) + {ahead_ms}"
+    monkeypatch.setattr(db, "_THEIR_CLOCK", text(theirs))
+    time.ahead_ms = ahead_ms
 
 
 @functools.cache

@@ -7,13 +7,13 @@ import httpx
 import pytest
 from sqlalchemy import update
 
-from app.base.clock import timestamp
+from app.base.clock import timestamp, use_clock
 from app.seats import seats as seats_module
 from app.seats.limits import BURST, RATE
 from app.store.inbox import InboxStore, RequestState
 from app.store.tables import games
 from tests.app.calling import Caller, calling, problem, until
-from tests.app.evaluations.sealing import after_a_jump
+from tests.app.evaluations.sealing import Sliding, after_a_jump, set_clock
 from tests.app.seated import SHORT, HttpBot, in_log, remote_game
 
 TEAM = "1.1.propose_team.1"
@@ -291,6 +291,38 @@ async def test_deadlines_go_by_the_clock_even_if_it_was_ahead_for_a_moment(datab
         while vote["kind"] != "vote":
             vote = await asked(caller, game, tokens[1])
         assert vote["ttl_ms"] <= 500_000
+
+
+@pytest.mark.parametrize("patience_s", [60, 0.1])  # in memory, or in the queue
+async def test_a_deadline_that_runs_when_the_clock_is_set_back_comes_all_the_same(
+    database_url: str, patience_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with use_clock(time := Sliding()):
+        async with calling(database_url, patience_s=patience_s) as caller:
+            deadlines = {"propose_team": 1, "vote": 1}
+            game, tokens = await remote_game(caller, rules=SHORT, deadlines_s=deadlines)
+            await asked(caller, game, tokens[1])
+            set_clock(time, -3_600_000, monkeypatch)
+            assert (await asked(caller, game, tokens[1]))["ttl_ms"] <= 1000
+            # The votes open when the log's times are in the future already.
+            vote = await until_asked(caller, game, tokens[2], "vote")
+            assert 0 < vote["ttl_ms"] <= 1000
+            assert await until_asked(caller, game, tokens[2], "propose_team")
+            log = await caller.lines(f"/games/{game}/events")
+            late = [line["cause"] for line in log if line["type"] == "action_defaulted"]
+            assert set(late) == {"deadline"}
+
+
+async def until_asked(caller: Caller, game: str, token: str, kind: str) -> Any:
+    """The seat's next request of this kind."""
+    async with asyncio.timeout(20):
+        while True:
+            requests = await caller.get(
+                f"/games/{game}/requests", params={"wait_s": 1}, headers={"Authorization": f"Bearer {token}"}
+            )
+            for request in requests.json()["requests"]:
+                if request["kind"] == kind:
+                    return request
 
 
 async def test_a_forks_requests_count_from_the_fork(caller: Caller) -> None:
