@@ -15,6 +15,7 @@ from typing import Final
 __all__ = [
     "APART_MS",
     "DAY_MS",
+    "SET_BACK_MS",
     "Clock",
     "agree",
     "now_ms",
@@ -57,6 +58,10 @@ def _steady_ns() -> int:
 DAY_MS = 86_400_000
 APART_MS = 50
 """Clocks that differ by no more than this agree."""
+SET_BACK_MS = 5_000
+"""A stored time that was the present then, and is further in the future than this, is older than a clock that
+was set back.
+"""
 
 _clock = Clock()
 _ahead_ms = 0

@@ -14,10 +14,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+import structlog
 from sqlalchemy import bindparam, func, select, text, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from app.base.clock import SET_BACK_MS
 from app.store.db import Database
 from app.store.postgres import APPLICATION
 from app.store.tables import batches, games, inbox
@@ -44,6 +46,8 @@ __all__ = [
     "pick_abandoned",
     "queries_on",
 ]
+
+log = structlog.get_logger()
 
 GAME: Final = "game"
 """The entrypoint of jobs that drive a game."""
@@ -185,12 +189,12 @@ _FORGET: Final = text(
     "UPDATE games SET job = NULL, driver = NULL FROM gone WHERE games.job = gone.id"
 )
 _WAKE_ALL: Final = text(
-    "UPDATE pgqueuer SET execute_after = now() WHERE id IN ("
+    "UPDATE pgqueuer SET execute_after = now(), updated = now() WHERE id IN ("
     "SELECT id FROM pgqueuer WHERE status = 'queued' AND execute_after > now() "
     "AND headers ->> 'endpoint' = :endpoint FOR UPDATE SKIP LOCKED)"
 )
 _WAKE_ONE: Final = text(
-    "UPDATE pgqueuer SET execute_after = now() WHERE id IN (SELECT id FROM pgqueuer "
+    "UPDATE pgqueuer SET execute_after = now(), updated = now() WHERE id IN (SELECT id FROM pgqueuer "
     "WHERE id = :id AND status = 'queued' AND execute_after > now() FOR UPDATE SKIP LOCKED)"
 )
 _PARKED_FIRST: Final = text(
@@ -275,8 +279,23 @@ _CLAIM: Final = text(
 _CLAIMED: Final = text("SELECT id FROM pgqueuer WHERE id = ANY(:rows) AND queue_manager_id = :own")
 _UNCLAIM: Final = text("DELETE FROM pgqueuer WHERE id = :row AND queue_manager_id = :own")
 
+_TOUCHED: Final = "GREATEST(created, updated, heartbeat)"
+"""When a job was made, given a place in time, picked or beaten for last."""
+_IS_FROM_LATER: Final = f"{_TOUCHED} > now() + interval '{SET_BACK_MS} milliseconds'"
+"""Whether that was before the database's clock was set back."""
+
+_SET_RIGHT: Final = text(
+    "UPDATE pgqueuer SET execute_after = execute_after - (later.touched - now()), "
+    "created = LEAST(created, now()), updated = LEAST(updated, now()), heartbeat = LEAST(heartbeat, now()) "
+    f"FROM (SELECT id, {_TOUCHED} AS touched FROM pgqueuer WHERE {_IS_FROM_LATER} FOR UPDATE SKIP LOCKED) "
+    "AS later WHERE pgqueuer.id = later.id"
+)
+"""As if such jobs had been touched now: what was due is due, what waits does so for as long as it was to, and
+the beats of a dead process grow old. Doing it again changes nothing.
+"""
+
 _WAITING: Final = text(
-    "SELECT count(*) FROM pgqueuer WHERE status = 'queued' AND execute_after <= now() "
+    f"SELECT count(*) FROM pgqueuer WHERE status = 'queued' AND (execute_after <= now() OR {_IS_FROM_LATER}) "
     "OR status = 'picked' AND heartbeat > now() - interval '10 minutes'"
 )
 
@@ -284,7 +303,7 @@ LOCK_GAME: Final = (
     select(games.c.job).where(games.c.game_id == bindparam("game")).with_for_update(read=True, key_share=True)
 )
 WAKE: Final = text(
-    "UPDATE pgqueuer SET execute_after = now() FROM games WHERE games.game_id = :game "
+    "UPDATE pgqueuer SET execute_after = now(), updated = now() FROM games WHERE games.game_id = :game "
     "AND pgqueuer.id = games.job AND pgqueuer.status = 'queued' AND pgqueuer.execute_after > now()"
 )
 """Lets a game go on that waits for an answer. Goes after ``LOCK_GAME``, in a statement of its own: a job that
@@ -592,11 +611,13 @@ class JobStore:
     async def sweep(self, unlaid: Sequence[str] | None = None) -> int:
         """Gives jobs to games that nobody drives although somebody should, as an earlier version or a
         restored backup leaves them. Returns how many there were; does nothing while another process does the
-        same.
+        same. Puts the times of all jobs right first if the database's clock was set back.
 
         ``unlaid``: batches without all of their games, for a thorough search, which also finds jobs that
         vanished from the queue.
         """
+        if await self._database.writer.execute(_SET_RIGHT):
+            log.warning("the database's clock was set back: jobs from before it are due as if made now")
 
         async def work(connection: AsyncConnection) -> int:
             alone = await connection.execute(select(func.pg_try_advisory_xact_lock(_SWEEP)))

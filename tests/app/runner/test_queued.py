@@ -835,6 +835,83 @@ async def test_a_clock_that_is_set_meanwhile_moves_no_deadline(
     assert not [line for line in log if line["type"] == "action_defaulted"]
 
 
+async def _set_back(caller: Caller, seconds: int) -> None:
+    """Leaves the queue as it is after the database's clock was set back by so much."""
+    columns = ("created", "updated", "heartbeat", "execute_after")
+    later = ", ".join(f"{column} = {column} + interval '{seconds} seconds'" for column in columns)
+    async with caller.services.database.write_engine.begin() as connection:
+        await connection.execute(text(f"UPDATE pgqueuer SET {later}"))
+
+
+async def test_queued_games_go_on_after_the_databases_clock_was_set_back(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, _ = await caller.create(seats=RANDOM, count=3)
+        await _set_back(caller, 3600)
+        store = caller.services.store.jobs
+        assert store is not None
+        # `work --until-empty` does not end.
+        assert await store.waiting() == 3
+        async with calling(url) as worker:
+            assert (await worker.over(batch))["games"]["finished"] == 3
+
+
+@pytest.mark.parametrize("by", ["an answer", "its endpoint", "a try"])
+async def test_a_game_that_was_just_woken_goes_on_after_the_databases_clock_was_set_back(
+    url: str, by: str
+) -> None:
+    async with calling(url, runner=False) as caller:
+        _, [game] = await caller.create(seats=RANDOM)
+        store = caller.services.store.jobs
+        assert store is not None
+        [job] = await _pick(caller, 1)
+        await store.begin([job.id])
+        await store.hand_back(job, after_s=900.0, endpoint="fake")
+        async with caller.services.database.write_engine.begin() as connection:
+            ago = ", ".join(
+                f"{column} = now() - interval '1 day'" for column in ("created", "updated", "heartbeat")
+            )
+            await connection.execute(text(f"UPDATE pgqueuer SET {ago}"))
+            if by == "an answer":
+                await connection.execute(jobs.WAKE, {"game": game})
+        if by != "an answer":
+            await store.wake("fake", None if by == "its endpoint" else lambda _: [])
+        await _set_back(caller, 3600)
+        await store.sweep()
+        assert len(await _pick(caller, 1)) == 1
+
+
+async def test_a_wait_is_as_long_as_it_was_to_be_after_the_databases_clock_was_set_back(url: str) -> None:
+    async with calling(url, runner=False) as caller:
+        await caller.create(seats=RANDOM)
+        store = caller.services.store.jobs
+        assert store is not None
+        [job] = await _pick(caller, 1)
+        await store.begin([job.id])
+        await store.hand_back(job, after_s=900.0, endpoint="fake")
+        await _set_back(caller, 86_400)
+        for _ in range(2):
+            await store.sweep()
+            query = text("SELECT extract(epoch FROM execute_after - now()) FROM pgqueuer")
+            [left_s] = await caller.services.database.column(query)
+            assert 800 < left_s <= 900
+        assert await store.waiting() == 0
+
+
+async def test_games_and_judgings_of_a_dead_process_are_taken_over_after_the_clock_was_set_back(
+    url: str,
+) -> None:
+    async with calling(url, runner=False) as caller:
+        batch, _ = await caller.create(seats=RANDOM, count=3)
+        store = caller.services.store.jobs
+        assert store is not None
+        assert len(await store.begin([job.id for job in await _pick(caller, 3)])) == 3
+        assert len(await store.claim(["e_1"], uuid.uuid4(), 1.0)) == 1
+        await _set_back(caller, 86_400)
+        async with calling(url, stale_s=2) as worker:
+            assert (await worker.over(batch))["games"]["finished"] == 3
+        assert len(await store.claim(["e_1"], uuid.uuid4(), 1.0)) == 1
+
+
 async def test_a_deadline_passes_although_nobody_drives_the_game(url: str) -> None:
     async with calling(url, patience_s=0.1) as caller:
         game, tokens = await remote_game(caller, rules=SHORT, deadlines_s={"propose_team": 1.0, "vote": 500})
