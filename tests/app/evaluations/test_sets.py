@@ -1099,6 +1099,45 @@ async def test_who_plays_an_open_fork_of_somebody_elses_sees_no_end_of_a_game_wi
         assert (await caller.get(f"/games/{all_told}", headers=bearer(key))).status_code == 200
 
 
+async def test_a_seat_of_a_deleted_fork_changes_nothing_of_what_is_hidden_from_who_plays(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, LOGS[:1]) as caller:
+        (game,) = await lay_games(caller, [PUBLIC_LOG], batch="b_source")
+        deleting, until = Deleting(caller.services.database), clock.now_ms() + DATE_MS
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        path = f"/evaluations/items?game={game}&dimension=guessing&reader=1"
+
+        async def forked(source: str, *players: str) -> str:
+            fork = (await told(caller, "owner", f"/games/{source}/fork", wish))["game_id"]
+            for who in players:
+                codes = ClaimCodes(caller.services.database)
+                code = await codes.make(fork, 1, until, by="key:k_owner", epoch=lambda _: 1)
+                await told(caller, who, "/claims", {"code": code})
+            return str(fork)
+
+        async def ended(fork: str, *, deleted: bool) -> None:
+            await caller.services.games.canceller.cancel(fork)
+            if deleted:
+                [_ async for _ in deleting.delete([fork], "test")]
+
+        async def seen() -> set[int]:
+            return {(await ask(caller, "ann", one)).status_code for one in (f"/games/{game}", path)}
+
+        earlier = await forked(game, "ann")
+        await ended(earlier, deleted=False)
+        fork = await forked(game, "ann")
+        assert await seen() == {404}
+        [_ async for _ in deleting.delete([earlier], "test")]
+        assert await seen() == {404}
+        await ended(fork, deleted=True)
+        assert await seen() == {200}
+        # Nor does it make anybody a player of the open fork that the deleted one was forked off.
+        await ended(await forked(await forked(game), "ann"), deleted=True)
+        assert await seen() == {200}
+
+
 async def test_who_plays_an_open_fork_of_somebody_elses_is_scored_on_no_game_with_its_deal(
     database_url: str,
 ) -> None:
