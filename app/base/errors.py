@@ -26,7 +26,7 @@ AvalonError                (engine.errors)
     ├── UnknownRequest     the seat has no such request open
     ├── AlreadyAnswered    another answer to this request was accepted before
     ├── TooLate            the request is closed: no answer counts any more
-    ├── CodeSpent          a claim code that was used, was replaced, or has expired
+    ├── CodeSpent          a claim code that was used, has expired, or whose game is over
     ├── RateLimited        too many requests in too short a time
     ├── QuotaExceeded      more than the caller's quota allows
     ├── NotAnswered        a step while a remote seat has not answered
@@ -163,7 +163,7 @@ class TooLate(RefusedRequest):
 
 
 class CodeSpent(RefusedRequest):
-    """The claim code was used before, replaced, or has expired."""
+    """The claim code was used before, replaced, or has expired, or its game is over."""
 
 
 class RefusedForNow(RefusedRequest):

@@ -232,7 +232,7 @@ PROBLEMS: Final[Mapping[type[AvalonError], ProblemKind]] = {
         "code-spent",
         410,
         "This claim code is no longer good",
-        "The claim code was used before, or has expired.",
+        "The claim code was used before, or has expired, or its game is over.",
         "Ask for a new code.",
     ),
     edge.RateLimited: ProblemKind(

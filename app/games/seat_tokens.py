@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.base.clock import now_ms, timestamp
-from app.base.errors import CodeSpent, Forbidden, InvalidRequest, NotFound
+from app.base.errors import AlreadyOver, CodeSpent, Forbidden, InvalidRequest, NotFound
 from app.edge.auth import ANYBODY, TRUSTED, Caller, Keys, epoch_of
 from app.edge.quotas import Quotas
 from app.edge.tokens import MAX_WATCH_S, SEAT_S, Grant
@@ -31,7 +31,7 @@ from app.seats.seating import remote_seats
 from app.store.audit import Audit
 from app.store.claim_codes import OFFERED, ClaimCodes, Claimed
 from app.store.db import Database
-from app.store.games import GameStore, locked_game, new_id
+from app.store.games import ENDED, GameStore, locked_game, new_id
 from app.store.keys import KeyStore
 from app.store.rows import GameRow, whole
 from app.store.tokens import StoredToken, TokenStore
@@ -229,7 +229,7 @@ class SeatTokens:
         """A new code for the seat; an earlier one that nobody has used is no longer good. A seat that a key
         has, as the game's owner or by a code, is no longer that key's: its tokens are revoked. Raises
         InvalidRequest for a seat that is not played from outside, Forbidden for one that somebody else has,
-        and QuotaExceeded.
+        AlreadyOver for a game that has ended, and QuotaExceeded.
         """
         if seat not in remote_seats(row.seats):
             raise InvalidRequest(f"seat {seat} of this game is not a remote seat", "/seat", "not_remote")
@@ -237,6 +237,8 @@ class SeatTokens:
 
         def epoch(found: GameRow | None) -> int | None:
             locked = known_game(found)
+            if locked.status in ENDED:
+                raise AlreadyOver("this game is over: nobody takes a seat of it any more")
             holder = (whole(locked.taken) or {}).get(str(seat))
             if holder != OFFERED:
                 _needs_seat(locked, seat, caller, owner)
@@ -295,6 +297,8 @@ class SeatTokens:
             return "this code was used before; it is good for one browser, once"
         if claimed.expires_at <= now:
             return "this code has expired"
+        if game.status in ENDED:
+            return "the game of this code is over"
         if self._keys.is_compromised(claimed.by):
             return "the key that made this code was revoked as compromised"
         if epoch_of(game.epochs, claimed.seat) != claimed.epoch:

@@ -100,6 +100,7 @@ from app.store.games import (
     Tallied,
     new_id,
     row_of,
+    still_there,
 )
 from app.store.keys import KEY, KeyStore
 from app.store.log import LogReader
@@ -518,6 +519,9 @@ class Games:
         )
 
         async def work(connection: AsyncConnection) -> None:
+            # Its source's deletion passes its descent on, and is refused while it repeats answers.
+            if game_id not in await still_there(connection, {game_id, *spec["repeats"]}):
+                raise NotFound("no such game for this caller")
             forked = BatchRow(
                 batch_id, at, 1, "0", {**spec, "seats": list(seats)}, labels, owner=caller.owner
             )

@@ -137,7 +137,7 @@ async def revoke_token(token_id: TokenId, tokens: SeatTokensDep, caller: CallerD
     summary="Make a code for a seat",
     response_model=ClaimCodeView,
     dependencies=[Depends(needs("tokens:mint", writes=True))],
-    responses=documented(404, 413, 415),
+    responses=documented(404, 409, 413, 415),
 )
 async def make_claim_code(
     game_id: GameId,
@@ -149,7 +149,8 @@ async def make_claim_code(
     new: NewClaimCode | None = None,
 ) -> ClaimCodeView:
     """A one-time code by which a person takes the seat, e.g. as a link for a friend. Whoever exchanges it
-    first, at `POST /claims`, gets the seat's token. A new code replaces one that nobody has used.
+    first, at `POST /claims`, gets the seat's token. A new code replaces one that nobody has used. A game
+    that is over takes no code: none is made (409), and none is exchanged (410).
 
     In a key's game the seat is no longer the key's own from then on: its tokens are revoked, and until the
     game ends the key sees the table as a seat of its own, or, without one, as everybody does.

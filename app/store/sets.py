@@ -282,20 +282,23 @@ class SetStore:
             found |= {(game, seat) for game, seat in await self._database.rows(query)}
         return found
 
-    async def seats_held(self, owner: str, keys: Collection[str], game_id: str) -> set[int]:
+    async def seats_held(
+        self, owner: str, keys: Collection[str], game_id: str, *, in_deleted_forks: bool = True
+    ) -> set[int]:
         """The seats of this game for which the owner was given a token, whether or not it is valid now, those
         whose codes it used, or made and somebody has used, and those that it sought; also those that it so
-        held in a fork that was deleted. ``keys``: the public names of its keys.
+        held in a fork that was deleted, unless ``in_deleted_forks`` is false. ``keys``: the public names of
+        its keys.
         """
-        c = who_held().c
+        c = who_held(in_deleted_forks).c
         held = select(c.seat).where(c.holder.in_([owner, *keys]), c.game_id == game_id)
         return set(await self._database.column(held))
 
     def games_held(self, owner: str, keys: Collection[str], *, still_open: bool = False) -> Select[Any]:
         """A query of the games in which ``seats_held`` finds a seat. ``still_open``: without those that have
-        ended.
+        ended, and those of which the owner held a seat in a deleted fork alone: what is deleted had ended.
         """
-        c = who_held().c
+        c = who_held(in_deleted_forks=not still_open).c
         held = select(c.game_id).where(c.holder.in_([owner, *keys]))
         if not still_open:
             return held
@@ -311,8 +314,9 @@ class SetStore:
 
     async def deals_played(self, owner: str, keys: Collection[str], game_ids: Collection[str]) -> set[str]:
         """Those of these games that have the deal of an open fork of somebody else's in which the owner has,
-        or had, a seat, without games in which it has, or had, one itself: the end of such a game may tell it
-        who is who in the fork. ``keys``: the public names of its keys.
+        or had, a seat: the end of such a game may tell it who is who in the fork. Without games in which it
+        has, or had, a seat itself; a seat of a fork of theirs that was deleted does not count. ``keys``: the
+        public names of its keys.
         """
         played = await self.sources_played(owner, keys)
         if not played:
@@ -322,12 +326,15 @@ class SetStore:
             line = lines_of(some, self._database)
             pairs = await self._database.rows(select(line.c.fork, line.c.source))
             found |= {fork for fork, source in pairs if source in played}
-        return {game for game in found if not await self.seats_held(owner, keys, game)}
+        return {
+            game for game in found if not await self.seats_held(owner, keys, game, in_deleted_forks=False)
+        }
 
 
-def who_held() -> Subquery:
+def who_held(in_deleted_forks: bool = True) -> Subquery:
     """Who held which seat of which game, whoever has it now: ``game_id``, ``seat``, and ``holder``, an owner
-    or the public name of a key. Null: unknown.
+    or the public name of a key. Null: unknown. ``in_deleted_forks``: also who held it in a fork of the game
+    that was deleted.
     """
     token, code, player, view = tokens.c, claim_codes.c, game_players.c, seen_views.c
     minted = select(token.game_id, token.seat, token.owner.label("holder")).where(token.seat.is_not(None))
@@ -336,8 +343,8 @@ def who_held() -> Subquery:
         for holder in (code.used_by, code.by)
     )
     sought = select(player.game_id, player.seat, player.owner)
-    in_deleted_forks = select(view.game_id, view.seat, view.owner).where(view.held)
-    return minted.union_all(*used, sought, in_deleted_forks).subquery()
+    passed_on = select(view.game_id, view.seat, view.owner).where(view.held)
+    return minted.union_all(*used, sought, *([passed_on] if in_deleted_forks else [])).subquery()
 
 
 def _readable(kind: type[R], rows: Iterable[RowMapping]) -> list[R]:

@@ -14,8 +14,9 @@ from agents.agent import Setup
 from agents.scripted.agent import ScriptedAgent
 from agents.table import MemoryJournal, play
 from app.base import clock
-from app.edge.auth import hash_of
+from app.edge.auth import OPERATOR, hash_of
 from app.store import db
+from app.store.claim_codes import ClaimCodes
 from app.store.games import NewGame
 from app.store.rows import ApiKey, BatchRow
 from engine.events import Event
@@ -131,6 +132,13 @@ async def add_keys(service: Caller | Served) -> None:
         for key_id in (name, f"{name}2"):
             row = ApiKey(f"k_{key_id}", key_id, hash_of(key_of(key_id)), scopes, clock.now_ms(), project=name)
             await store_of(service).add(row)
+
+
+async def took(caller: Caller, who: str | None, code: str) -> None:
+    """The code was used by one of ``SCOPES``, or by nobody with a key, before its game ended."""
+    owner, codes = who and f"project:{who}", ClaimCodes(caller.services.database)
+    used = await codes.use(code, clock.now_ms(), OPERATOR, owner, lambda claimed, game: None)
+    assert used is not None
 
 
 def key_of(name: str) -> str:

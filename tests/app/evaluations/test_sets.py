@@ -46,6 +46,7 @@ from tests.app.evaluations.sealing import (
     scripted_log,
     sealed,
     told,
+    took,
     with_games,
 )
 from tests.app.real_server import local_settings, running_server
@@ -914,7 +915,7 @@ async def test_who_handed_out_a_seat_that_was_taken_knows_it(database_url: str) 
             games[0], another(games[0]), clock.now_ms() + day, by="key:k_bob", epoch=lambda _: 1
         )
         assert await answered("bob", games[0]) == 201
-        assert (await caller.post("/claims", json={"code": code})).status_code == 200
+        await took(caller, None, code)
         assert await answered("bob2", games[0]) == 409
         assert await answered("ann", games[0]) == 201
         # By a token that has expired long ago, after which others were minted.
@@ -960,8 +961,7 @@ async def test_who_took_a_seat_by_a_code_knows_it_in_every_fork_and_when_others_
         async def take(who: str, game: str, seat: int) -> None:
             until = clock.now_ms() + 24 * 3_600_000
             code = await codes.make(game, seat, until, by="operator", epoch=lambda _: None)
-            claimed = await ask(caller, who, "/claims", {"code": code})
-            assert claimed.status_code == 200, claimed.text
+            await took(caller, who, code)
 
         await take("ann", fork, found[games[0]]["speaker"])
         assert [await answered(who, games[0]) for who in ("ann", "ann2", "bob")] == [409, 409, 201]
@@ -994,9 +994,9 @@ async def test_who_held_a_seat_of_a_fork_knows_it_when_that_and_its_source_are_d
 
         # ann takes the set's seat by a code, bob gives another away: that is by his key, not by his project.
         code = await codes.make(fork, seat, until, by="operator", epoch=lambda _: None)
-        assert (await ask(caller, "ann", "/claims", {"code": code})).status_code == 200
+        await took(caller, "ann", code)
         code = await codes.make(fork, 1 + seat % 5, until, by="key:k_bob", epoch=lambda _: None)
-        assert (await caller.post("/claims", json={"code": code})).status_code == 200
+        await took(caller, None, code)
         # The set's own readers are shown the seat's view, which is no obstacle.
         assert await items_in(caller, "ann", set_id)
         assert await answered() == [409, 409, 201]
@@ -1007,7 +1007,7 @@ async def test_who_held_a_seat_of_a_fork_knows_it_when_that_and_its_source_are_d
         past = {"game_id": "g_gone", "events": 30}
         (orphan,) = await lay_games(caller, LOGS[:1], batch="b_orphan", owner="server", forked_from=past)
         code = await codes.make(orphan, seat, until, by="operator", epoch=lambda _: None)
-        assert (await ask(caller, "ann", "/claims", {"code": code})).status_code == 200
+        await took(caller, "ann", code)
         [_ async for _ in deleting.delete([orphan], "test")]
         assert [one async for one in examine(services.database, lambda done, of: None)] == []
 
@@ -1085,7 +1085,7 @@ async def test_who_plays_an_open_fork_of_somebody_elses_sees_no_end_of_a_game_wi
             assert await seen(who) == every
         # Whoever played in an ended game saw its end there.
         code = await codes.make(ended, 2, until, by="key:k_owner", epoch=lambda _: 1)
-        await told(caller, "ann", "/claims", {"code": code})
+        await took(caller, "ann", code)
         assert await seen("ann") == [ended, apart]
         for fork in forks:
             await caller.services.games.canceller.cancel(fork)
@@ -1097,6 +1097,45 @@ async def test_who_plays_an_open_fork_of_somebody_elses_sees_no_end_of_a_game_wi
         forked = await caller.post(f"/games/{all_told}/fork", headers=bearer(key), json=wish)
         assert forked.status_code == 201, forked.text
         assert (await caller.get(f"/games/{all_told}", headers=bearer(key))).status_code == 200
+
+
+async def test_a_seat_of_a_deleted_fork_changes_nothing_of_what_is_hidden_from_who_plays(
+    database_url: str,
+) -> None:
+    async with with_games(database_url, LOGS[:1]) as caller:
+        (game,) = await lay_games(caller, [PUBLIC_LOG], batch="b_source")
+        deleting, until = Deleting(caller.services.database), clock.now_ms() + DATE_MS
+        seats = [{"agent": "remote"}, *[{"agent": "scripted"}] * 4]
+        wish = {"after": {"request": "1.1.propose_team.1"}, "seats": seats, "drive": "manual"}
+        path = f"/evaluations/items?game={game}&dimension=guessing&reader=1"
+
+        async def forked(source: str, *players: str) -> str:
+            fork = (await told(caller, "owner", f"/games/{source}/fork", wish))["game_id"]
+            for who in players:
+                codes = ClaimCodes(caller.services.database)
+                code = await codes.make(fork, 1, until, by="key:k_owner", epoch=lambda _: 1)
+                await told(caller, who, "/claims", {"code": code})
+            return str(fork)
+
+        async def ended(fork: str, *, deleted: bool) -> None:
+            await caller.services.games.canceller.cancel(fork)
+            if deleted:
+                [_ async for _ in deleting.delete([fork], "test")]
+
+        async def seen() -> set[int]:
+            return {(await ask(caller, "ann", one)).status_code for one in (f"/games/{game}", path)}
+
+        earlier = await forked(game, "ann")
+        await ended(earlier, deleted=False)
+        fork = await forked(game, "ann")
+        assert await seen() == {404}
+        [_ async for _ in deleting.delete([earlier], "test")]
+        assert await seen() == {404}
+        await ended(fork, deleted=True)
+        assert await seen() == {200}
+        # Nor does it make anybody a player of the open fork that the deleted one was forked off.
+        await ended(await forked(await forked(game), "ann"), deleted=True)
+        assert await seen() == {200}
 
 
 async def test_who_plays_an_open_fork_of_somebody_elses_is_scored_on_no_game_with_its_deal(

@@ -78,6 +78,15 @@ async def test_a_code_that_was_used_is_told_from_an_unknown_one_after_the_next_i
     assert (await claim(caller, used)).status_code == 410
 
 
+async def test_nobody_takes_a_seat_of_a_game_that_is_over(caller: Caller) -> None:
+    game = await new_game(caller)
+    code = (await code_for(caller, game))["code"]
+    await caller.services.games.canceller.cancel(game)
+    assert "is over" in problem(await claim(caller, code), 410, "code-spent")["detail"]
+    made = await caller.post(f"/games/{game}/seats/2/claim-code", json={}, headers=BEARER)
+    problem(made, 409, "already-over")
+
+
 async def test_a_code_expires(caller: Caller) -> None:
     class Still(clock.Clock):
         at = clock.now_ms()

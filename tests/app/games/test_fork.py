@@ -1,6 +1,8 @@
 """A fork copies its origin's log up to a point and then goes on by itself."""
 
+import asyncio
 import json
+from contextvars import Context
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from engine.terms import Phase
 from tests.app.calling import PROJECT, Caller, Line, calling, problem, undisturbed, without_times, written
 from tests.app.edge.test_keys import anyones, bearer, make_key, store_of
 from tests.app.modelling import calling_with, faking
+from tests.postgres import PostgresServer, fresh_database
 
 SEED = 77
 
@@ -389,6 +392,52 @@ async def test_a_strangers_fork_repeats_no_answers_of_its_source_which_can_be_de
         await caller.post(f"/games/{own}/cancel")
         assert (await caller.delete(f"/games/{origin}")).status_code == 200
         assert (await caller.get(f"/games/{of_stranger}")).json()["status"] == "created"
+
+
+async def test_a_game_that_is_deleted_while_it_is_forked_is_forked_no_more(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling(database_url) as caller:
+        _, [origin] = await caller.played()
+        wish = {"after": {"request": "1.1.propose_team.1"}, "drive": "manual"}
+        games = caller.services.games
+        check = games.check_models_quota
+
+        async def deleted_meanwhile(*given: Any) -> None:  # its log is read, and nothing is written yet
+            assert (await caller.delete(f"/games/{origin}")).status_code == 200
+            await check(*given)
+
+        monkeypatch.setattr(games, "check_models_quota", deleted_meanwhile)
+        forked = await caller.post(f"/games/{origin}/fork", json=wish)
+        assert problem(forked, 404, "not-found")["detail"] == "no such game for this caller"
+        assert (await caller.get("/games")).json()["games"] == []
+
+
+async def test_what_a_fork_repeats_is_not_deleted_while_another_process_stores_the_fork(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fresh_database(postgres) as url:
+        async with calling(url) as caller, calling(url) as other:
+            _, [origin] = await caller.played()
+            wish = {"after": {"request": "1.1.propose_team.1"}}
+            between = (await caller.post(f"/games/{origin}/fork", json=wish)).json()
+            await caller.over(between["batch_id"])
+            store, deletions = caller.services.store, []
+            insert = store.insert_batch
+
+            async def deleted_meanwhile(*given: Any) -> None:
+                for game in (origin, between["game_id"]):
+                    deletion = other.delete(f"/games/{game}")
+                    # Outside this transaction.
+                    deletions.append(asyncio.create_task(deletion, context=Context()))
+                await asyncio.wait(deletions, timeout=0.5)
+                await insert(*given)
+
+            monkeypatch.setattr(store, "insert_batch", deleted_meanwhile)
+            path = f"/games/{between['game_id']}/fork"
+            fork = (await caller.post(path, json={**wish, "drive": "manual"})).json()["game_id"]
+            for deletion in deletions:
+                assert fork in problem(await deletion, 409, "still-needed")["detail"]
 
 
 async def test_a_strangers_fork_takes_over_no_model_that_no_seat_of_the_log_has(tmp_path: Path) -> None:
