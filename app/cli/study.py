@@ -263,6 +263,7 @@ def run_command(
     folder = folder_of(directory, pilot=pilot is not None)
     study, design = opened(folder)
     part = _shard(shard)
+    again = f"interintent study run {directory}" + (f" --server {server}" if server else "")
     if pilot is not None:
         study = pilot_study(study, pilot)
         design = folder.design(study)
@@ -286,11 +287,14 @@ def run_command(
             result = run_study(folder, design, endpoints, part, parallel=parallel, server=remote)
         state = state_of(folder, design)
     except NotWritten as fault:
-        fail(f"{fault}; every answer is kept. Go on with: interintent study run {directory}")
+        fail(f"{fault}; every answer is kept. Go on with: {again}")
     except (StudyFault, InvalidAgent) as fault:
         fail(str(fault))
     except KeyboardInterrupt:
-        note(f"stopped; every answer is kept. Go on with: interintent study run {directory}")
+        there = (
+            f"; games that were begun go on at {server}, and are fetched by the next run" if server else ""
+        )
+        note(f"stopped; every answer is kept{there}. Go on with: {again}")
         raise typer.Exit(130) from None
     finally:
         if remote is not None:
@@ -428,6 +432,11 @@ def status_command(directory: Dir, as_json: AsJson = False) -> None:
     print_table(table)
     if status["anew"]:
         echo(_anew_words(status["anew"]))
+    if unfinished := status["unfinished"]:
+        echo(
+            f"taken on servers by games that did not finish or were not fetched: {unfinished['tokens']:,} "
+            f"tokens, cost {unfinished['cost']:,.4g}"
+        )
     to_rate = status["planned"] + status["anew"]
     for rater in status["raters"]:
         echo(
@@ -678,6 +687,9 @@ def _status_json(folder: StudyFolder, study: Study, design: Design) -> dict[str,
         "calls": state.calls,
         "tokens": state.tokens,
         "cost": state.cost,
+        "unfinished": (
+            {"tokens": state.beyond.tokens, "cost": state.beyond.cost} if state.beyond.tokens else None
+        ),
         "budget": study.budget.model_dump(mode="json"),
         "cells": cells,
         "raters": raters,

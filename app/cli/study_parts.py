@@ -15,6 +15,7 @@ from agents.llm.options import read_options
 from agents.model.model import read_sampling
 from app.base.clock import now_ms, timestamp
 from app.cli.database import read_settings
+from app.cli.study_server import beyond_games
 from app.cli.terminal import fail, note
 from app.evaluations.study_raters import rater_key
 from app.files.games import Unusable, bundles, games_in
@@ -28,6 +29,7 @@ from app.runner.study_folder import (
     prompts_of,
 )
 from app.settings import EndpointSettings, InvalidEndpoints, read_endpoints
+from app.store.call import Use
 from evaluators.ground.turns import Game
 from evaluators.report.columns import (
     GAME_COLUMNS,
@@ -359,6 +361,8 @@ class StudyState:
     cells: list[CellState]
     rated: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By rater's folder: what it said of each game, without the rows."""
+    beyond: Use = field(default_factory=Use)
+    """What servers took for games that did not finish, or that have not been fetched."""
 
     @property
     def done(self) -> int:
@@ -396,17 +400,15 @@ class StudyState:
 
     @property
     def tokens(self) -> int:
-        """The same in tokens."""
-        return sum(one.tokens for one in self.cells) + sum(
-            int(one["tokens"]) for games in self.rated.values() for one in games
-        )
+        """The same in tokens, with what servers took beyond finished games."""
+        rated = sum(int(one["tokens"]) for games in self.rated.values() for one in games)
+        return sum(one.tokens for one in self.cells) + rated + self.beyond.tokens
 
     @property
     def cost(self) -> float:
         """The same in money."""
-        return sum(one.cost for one in self.cells) + sum(
-            float(one["cost"]) for games in self.rated.values() for one in games
-        )
+        rated = sum(float(one["cost"]) for games in self.rated.values() for one in games)
+        return sum(one.cost for one in self.cells) + rated + self.beyond.cost
 
 
 def state_of(folder: StudyFolder, design: Design) -> StudyState:
@@ -427,7 +429,7 @@ def state_of(folder: StudyFolder, design: Design) -> StudyState:
                     if (one := folder.rated(key, name)) is not None:
                         games.append({what: value for what, value in one.items() if what != "rows"})
         cells.append(state)
-    return StudyState(design, cells, rated)
+    return StudyState(design, cells, rated, beyond_games(folder))
 
 
 def read_finished(folder: StudyFolder, cell: str, game: str) -> Game:

@@ -34,6 +34,7 @@ _LOOK_S: Final = 0.5
 """Seconds between checks of what was used."""
 
 _EARLIER: Final = UseKey("", "", "earlier")
+_ON_SERVER: Final = UseKey("", "", "server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,9 @@ def run_study(
     """
     state = state_of(folder, design)
     check_endpoints(folder, design, state, endpoints, plays=server is None)
+    if server is not None:
+        server.look(folder)
+        state = state_of(folder, design)
     return asyncio.run(_run(folder, design, state, endpoints, shard, parallel, server))
 
 
@@ -236,7 +240,7 @@ async def _run(
     result.failures += games.failures
     result.refused |= games.refused | raters.refused
     result.unrated = raters.failures
-    result.spent = games.spent or raters.spent
+    result.spent |= games.spent or raters.spent
     result.cost, result.tokens = used.cost, used.tokens
     return result
 
@@ -249,14 +253,24 @@ async def _on_server(
     progress: "RunProgress",
     result: RunResult,
 ) -> None:
-    before = progress.games
+    before, account = progress.games, progress.account
+    used = total(account.uses.values())
+    left = account.budget.batch.after(used.tokens, used.cost)
+    account.count(_ON_SERVER, Use())
 
-    def show(done: int, words: str) -> None:
+    def show(done: int, words: str, taken: Use) -> None:
         progress.games = before + done
         progress.say(words)
+        account.count(_ON_SERVER, taken)
 
-    found = await asyncio.to_thread(server.run, folder, study, work, show)
+    try:
+        found = await asyncio.to_thread(server.run, folder, study, work, left, show)
+    except asyncio.CancelledError:
+        server.stop()
+        raise
     progress.games = before + found.played
+    account.count(_ON_SERVER, found.used)
+    result.spent = found.spent or (bool(found.failures) and account.is_spent)
     result.failures += found.failures
     result.refused |= found.suspended
 

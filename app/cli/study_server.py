@@ -1,14 +1,16 @@
 """Plays a study's games on a running server: batches are made there, and their games fetched from there.
 
-Games of a cell with the same agents and seeds in a row are one batch, with the study's labels. Which games a
-batch was made for is written down before the next one is made, and a request that a kill cut off is repeated
-under its key: no game is paid for twice.
+Games of a cell with the same agents and seeds in a row are one batch, with the study's labels. A request for
+one is written down before it is sent, under a key that no other folder has, and one that a kill cut off is
+repeated as it was: no game is paid for twice. What a batch has taken is written down, too: it counts towards
+the study's budget even if none of its games was finished.
 """
 
-import hashlib
-import time
+import secrets
+import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,23 +18,27 @@ import httpx2
 import orjson
 
 from app.games.schemas import OVER
+from app.models.account import SpendingLimits
 from app.runner.study_folder import ANEW, GameRecord, StudyFault, StudyFolder
 from app.runner.study_games import Failure, preset_of
 from app.seats.seating import LLM
+from app.store.call import Use
 from engine.profile import RULES, make_profile
 from engine.terms import Seat
 from evaluators.ground.provenance import PROVENANCE, AgentProvenance
 from evaluators.study.design import PlannedGame, StudyCell
 from evaluators.study.file import Study
 
-__all__ = ["ServerRun", "StudyServer"]
+__all__ = ["ServerRun", "StudyServer", "beyond_games"]
 
 _LOOK_S: Final = 1.0
 _MOST: Final = 10_000
 """Games of one batch."""
 
 _BATCHES: Final = "batches.json"
-"""The batches that were made, each with its server and its games."""
+"""The batches that were made, by the key of the request: each with its server, its games, and the tokens and
+cost that it has taken. One that may not have been made yet has its ``request`` in place of its ``batch``.
+"""
 
 
 Planned = Sequence[tuple[StudyCell, PlannedGame]]
@@ -47,6 +53,14 @@ class ServerRun:
     failures: list[Failure] = field(default_factory=list)
     suspended: dict[str, str] = field(default_factory=dict)
     """By batch: why it waits until somebody resumes it."""
+    used: Use = field(default_factory=Use)
+    """What the server took for this run."""
+    spent: bool = False
+    """Whether games are missing for which no money was left."""
+
+
+class _NotMade(StudyFault):
+    """A request that had no effect on the server."""
 
 
 class StudyServer:
@@ -58,87 +72,157 @@ class StudyServer:
         self._url = url
         self._asked: dict[str, dict[str, str | None]] = {}
         """By cell and endpoint, the model that its games asked."""
+        self._views: dict[str, Mapping[str, Any]] = {}
+        """By batch: what the server last said of it."""
+        self._stopped = threading.Event()
 
     def close(self) -> None:
         self._client.close()
+
+    def stop(self) -> None:
+        """Lets ``run`` end soon, from another thread. The batches go on at the server."""
+        self._stopped.set()
+
+    def look(self, folder: StudyFolder) -> None:
+        """Writes down what the study's batches have taken by now. Those that the server does not tell of
+        keep what was written before.
+        """
+        for known in self._known(folder).values():
+            if "batch" in known:
+                with suppress(StudyFault):
+                    self._look_at(known["batch"])
+        self._note(folder)
 
     def run(
         self,
         folder: StudyFolder,
         study: Study,
         work: Planned,
-        show: Callable[[int, str], None],
+        limits: SpendingLimits,
+        show: Callable[[int, str, Use], None],
     ) -> ServerRun:
-        """Plays these games, and takes what was played anew in place of those that are in the folder.
+        """Plays these games, and takes what was played anew in place of those that are in the folder. Call
+        ``look`` before.
 
-        ``show`` is told how many planned games are new, and words. Raises StudyFault where the server
-        refuses, or cannot be reached.
+        ``limits``: what may still be spent. ``show`` is told how many planned games are new, words, and what
+        the server took for this run. Raises StudyFault where the server refuses, or cannot be reached.
         """
         found, by_id = ServerRun(), {game.id: (cell, game) for cell, game in work}
         missing = {name: one for name, one in by_id.items() if not folder.has(one[0].id, name)}
-        left = len(missing)
         made: list[tuple[str, list[tuple[StudyCell, PlannedGame]]]] = []
-        here = [known for known in (folder.read(_BATCHES) or {}).values() if known["server"] == self._url]
+        here = self._known(folder)
+        before = {known["batch"]: _taken(known) for known in here.values() if "batch" in known}
         # Of the whole study, what this server plays: here earlier, or now.
-        planned = len(missing.keys() | {name for known in here for name in known["games"]})
-        for known in here:
+        planned = len(missing.keys() | {name for known in here.values() for name in known["games"]})
+        for key, known in here.items():
             games = [by_id[name] for name in known["games"] if name in by_id]
-            if any(missing.pop(game.id, None) for _, game in games) or self._has_more(folder, known, games):
+            lacks = [game.id for _, game in games if missing.pop(game.id, None) is not None]
+            if "batch" not in known:
+                if lacks:
+                    made.append((self._make(folder, key, known["request"]), games))
+                    self._look_at(made[-1][0])
+            elif lacks or self._has_more(folder, known, games):
                 made.append((known["batch"], games))
-        for games in _batches(list(missing.values())):
-            made.append((self._made(folder, study, games, left, planned), games))
+        limits = self._unpromised(limits)
+        found.spent = bool(missing) and limits.reached(0, 0)
+        for games in _batches([] if found.spent else list(missing.values())):
+            if not self._stopped.is_set():
+                body = _body(study, games, limits, len(games) / len(missing), planned)
+                made.append((self._asked_for(folder, games, body), games))
         waiting = dict(enumerate(made))
-        while waiting:
-            done = tokens = 0
-            cost = 0.0
+        while waiting and not self._stopped.is_set():
+            done = 0
             for place, (batch, games) in list(waiting.items()):
-                view = self._json("GET", f"/batches/{batch}")
+                if self._stopped.is_set():
+                    break
+                view = self._look_at(batch)
                 there = sum(folder.has(cell.id, game.id) for cell, game in games)
                 done += min(max(0, view["games"].get("finished", 0) - there), len(games) - there)
-                tokens += view["tokens"] or 0
-                cost += view["cost"] or 0.0
                 if view["suspended"] is not None:
                     words = f"{view['suspended']['endpoint']}: {view['suspended']['words']}"
                     found.suspended[batch] = f"{words}; POST /batches/{batch}/resume there goes on"
                 if view["status"] in OVER or view["suspended"] is not None:
                     self._fetch(folder, study, batch, games, view, found)
                     del waiting[place]
-            show(found.played + done, f"games on {self._url}, {tokens:,} tokens, cost {cost:,.4g}")
+            self._note(folder)
+            found.used = self._used({batch for batch, _ in made}, before)
+            words = f"games on {self._url}, {found.used.tokens:,} tokens, cost {found.used.cost:,.4g}"
+            show(found.played + done, words, found.used)
             if waiting:
-                time.sleep(_LOOK_S)
+                self._stopped.wait(_LOOK_S)
         return found
+
+    def _known(self, folder: StudyFolder) -> dict[str, dict[str, Any]]:
+        """The study's batches on this server, by key."""
+        known: dict[str, dict[str, Any]] = folder.read(_BATCHES) or {}
+        return {key: one for key, one in known.items() if one["server"] == self._url}
+
+    def _look_at(self, batch: str) -> Mapping[str, Any]:
+        view: Mapping[str, Any] = self._json("GET", f"/batches/{batch}")
+        self._views[batch] = view
+        return view
+
+    def _note(self, folder: StudyFolder) -> None:
+        """Writes down what the batches have taken, as far as the server said."""
+        with folder.changing(_BATCHES) as known:
+            for one in known.values():
+                if one["server"] == self._url and one.get("batch") in self._views:
+                    tokens, cost = _taken(self._views[one["batch"]])
+                    one |= {"tokens": tokens, "cost": cost}
+
+    def _used(self, batches: Set[str], before: Mapping[str, tuple[int, float]]) -> Use:
+        """What these batches took since ``before``."""
+        used = Use()
+        for batch in batches & self._views.keys():
+            tokens, cost = _taken(self._views[batch])
+            tokens_before, cost_before = before.get(batch, (0, 0.0))
+            used.add(Use(prompt_tokens=tokens - tokens_before, cost=cost - cost_before))
+        return used
+
+    def _unpromised(self, limits: SpendingLimits) -> SpendingLimits:
+        """What of these limits is left when the batches that may still play have spent their budgets."""
+        for view in self._views.values():
+            budget = view["budget"]
+            if budget is None or _gave_up(view) is not None:
+                continue
+            tokens, cost = _taken(view)
+            limits = limits.after(
+                max(0, (budget["max_tokens"] or 0) - tokens), max(0.0, (budget["max_cost"] or 0.0) - cost)
+            )
+        return limits
 
     def _has_more(self, folder: StudyFolder, known: Mapping[str, Any], games: Planned) -> bool:
         """Whether a batch whose planned games are all in the folder has more games, finished or still played:
-        what was played anew. False if the server no longer has it.
+        what was played anew. False if the server does not tell of it.
         """
-        if not games:
-            return False
-        try:
-            view = self._json("GET", f"/batches/{known['batch']}")
-        except StudyFault:
+        view = self._views.get(known["batch"])
+        if not games or view is None:
             return False
         here = sum(len(folder.finished(cell.id, game.id)) for cell, game in games)
         others = len(known["games"]) - len(games)
         return view["status"] not in OVER or view["games"].get("finished", 0) > here + others
 
-    def _made(self, folder: StudyFolder, study: Study, games: Planned, total: int, planned: int) -> str:
-        """Makes a batch of these games, once: a request that was cut off is repeated under its key."""
-        text = orjson.dumps(_body(study, games, total, planned), option=orjson.OPT_SORT_KEYS)
-        name = base = hashlib.sha256(self._url.encode() + b"\0" + text).hexdigest()[:32]
-        known, again = folder.read(_BATCHES) or {}, 1
-        while name in known:
-            # Its games were given up, for instance because somebody cancelled it.
-            again += 1
-            name = f"{base}-{again}"
-        answer = self._json("POST", "/games", content=text, key=f"study-{name}")
-        known[name] = {
-            "server": self._url,
-            "batch": answer["batch_id"],
-            "games": [game.id for _, game in games],
-        }
-        folder.write(_BATCHES, known)
-        return str(answer["batch_id"])
+    def _asked_for(self, folder: StudyFolder, games: Planned, body: Mapping[str, Any]) -> str:
+        """Makes a batch of these games, and returns its id."""
+        key = secrets.token_hex(16)
+        with folder.changing(_BATCHES) as known:
+            known[key] = {"server": self._url, "games": [game.id for _, game in games], "request": body}
+        try:
+            return self._make(folder, key, body)
+        except _NotMade:
+            with folder.changing(_BATCHES) as known:
+                del known[key]
+            raise
+
+    def _make(self, folder: StudyFolder, key: str, body: Mapping[str, Any]) -> str:
+        """Makes a batch, once: a request that was cut off is repeated as it was, under its key."""
+        # As the folder has it: a server refuses a key that comes with other bytes.
+        text = orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
+        batch = str(self._json("POST", "/games", content=text, key=f"study-{key}")["batch_id"])
+        with folder.changing(_BATCHES) as known:
+            del known[key]["request"]
+            known[key]["batch"] = batch
+        return batch
 
     def _fetch(
         self,
@@ -179,16 +263,18 @@ class StudyServer:
         lost = [
             game.id for cell, game in games if not folder.has(cell.id, game.id) and game.id not in foreign
         ]
-        if lost and view["status"] in OVER and not view["games"].get("failed"):
-            # Cancelled, for want of money or by somebody: the next run makes a batch of them anew.
-            known = folder.read(_BATCHES)
-            for entry in known.values():
-                if entry["batch"] == batch:
-                    entry["games"] = [name for name in entry["games"] if name not in lost]
-            folder.write(_BATCHES, known)
+        gave_up = _gave_up(view)
+        if lost and gave_up is not None:
+            # The next run makes a batch of them anew.
+            with folder.changing(_BATCHES) as known:
+                for entry in known.values():
+                    if entry.get("batch") == batch:
+                        entry["games"] = [name for name in entry["games"] if name not in lost]
         for cell, game in games:
             if not folder.has(cell.id, game.id):
-                how = f"{view['status']}; POST /batches/{batch}/retry there plays failed games on"
+                retry = f"{view['status']}; POST /batches/{batch}/retry there plays failed games on"
+                anew = f"{gave_up}; the same command plays them in a new batch, if the study's budget allows"
+                how = retry if gave_up is None else anew
                 why = found.suspended.get(batch, f"not finished in batch {batch} ({how})")
                 why = foreign.get(game.id, why)
                 found.failures.append(Failure(cell.id, game.id, why))
@@ -224,10 +310,43 @@ class StudyServer:
         try:
             answer = self._client.request(method, path, content=content, headers=headers)
         except httpx2.HTTPError as fault:
-            raise StudyFault(f"{self._url} cannot be reached: {str(fault) or type(fault).__name__}") from None
+            family = _NotMade if isinstance(fault, httpx2.ConnectError) else StudyFault
+            raise family(f"{self._url} cannot be reached: {str(fault) or type(fault).__name__}") from None
         if answer.status_code >= 400:
-            raise StudyFault(f"{self._url} refuses {method} {path}: {_words(answer.content)}")
+            family = _NotMade if answer.status_code < 500 else StudyFault
+            raise family(f"{self._url} refuses {method} {path}: {_words(answer.content)}")
         return bytes(answer.content)
+
+
+def _gave_up(view: Mapping[str, Any]) -> str | None:
+    """Why the games that this batch has not finished never will be; None: they may be."""
+    if view["status"] not in OVER or view["status"] == "failed":
+        return None
+    if view["budget"] is not None and view["budget"]["games_stopped"]:
+        return "its part of the budget, or a game's own, is spent"
+    return "they were cancelled"
+
+
+def _taken(values: Mapping[str, Any]) -> tuple[int, float]:
+    """Tokens and cost of a batch, as the server tells them or as they were written down; 0 if unknown."""
+    return values.get("tokens") or 0, values.get("cost") or 0.0
+
+
+def beyond_games(folder: StudyFolder) -> Use:
+    """What the study's batches took beyond the games that the folder has of them: for games that did not
+    finish, or have not been fetched.
+    """
+    known = folder.read(_BATCHES) or {}
+    cells = {game: cell for cell, game in folder.games()} if known else {}
+    found = Use()
+    for one in known.values():
+        tokens, cost = _taken(one)
+        for game in one["games"]:
+            for name in folder.finished(cells[game], game) if game in cells else ():
+                if (record := folder.record(cells[game], name)) is not None:
+                    tokens, cost = tokens - record.tokens, cost - record.cost
+        found.add(Use(prompt_tokens=max(0, tokens), cost=max(0.0, cost)))
+    return found
 
 
 def _words(content: bytes) -> str:
@@ -251,19 +370,20 @@ def _batches(left: Planned) -> Iterator[list[tuple[StudyCell, PlannedGame]]]:
         yield from chain
 
 
-def _body(study: Study, games: Planned, total: int, planned: int) -> dict[str, Any]:
-    """The body of ``POST /games``. A budget is shared out by games, since batches know nothing of each
-    other. ``planned``: how many games of the study this server plays; whoever watches sees no result before.
+def _body(study: Study, games: Planned, left: SpendingLimits, part: float, planned: int) -> dict[str, Any]:
+    """The body of ``POST /games``. ``part``: the batch's part of what is left of the budget, since batches
+    know nothing of each other. ``planned``: how many games of the study this server plays; whoever watches
+    sees no result before.
     """
     cell, first = games[0]
     profile = cell.profile
     usual, own = make_profile(profile.name, profile.players).settings(), profile.settings()
     budget: dict[str, Any] = {}
-    limits, part = study.budget, len(games) / total
-    if limits.max_cost is not None:
-        budget["max_cost"] = limits.max_cost * part
-    if limits.max_tokens is not None:
-        budget["max_tokens"] = max(1, round(limits.max_tokens * part))
+    limits = study.budget
+    if left.max_cost is not None:
+        budget["max_cost"] = left.max_cost * part
+    if left.max_tokens is not None:
+        budget["max_tokens"] = max(1, round(left.max_tokens * part))
     each = {"max_tokens": limits.max_tokens_per_game, "max_cost": limits.max_cost_per_game}
     if any(value is not None for value in each.values()):
         budget["per_game"] = {name: value for name, value in each.items() if value is not None}

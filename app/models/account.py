@@ -15,12 +15,19 @@ __all__ = ["Account", "Budget", "SpendingLimits"]
 
 @dataclass(frozen=True, slots=True)
 class SpendingLimits:
-    """The most that may be spent. None: no limit."""
+    """The most that may be spent. None: no limit; none left: 0, or less if it was overdrawn."""
 
     max_tokens: int | None = None
     """Tokens of prompts and completions together."""
     max_cost: float | None = None
     """In the currency of the endpoints' prices."""
+
+    def after(self, tokens: int, cost: float) -> "SpendingLimits":
+        """What is left of it once this much is spent."""
+        return SpendingLimits(
+            None if self.max_tokens is None else self.max_tokens - tokens,
+            None if self.max_cost is None else self.max_cost - cost,
+        )
 
     def reached(self, tokens: float, cost: float) -> bool:
         """Whether nothing more may be spent once this much is."""
@@ -117,6 +124,11 @@ class Account:
             summed.add(use)
         if self._purse is not None and self.budget.batch != SpendingLimits():
             self._purse.add(use.tokens, use.cost)
+
+    def count(self, key: UseKey, use: Use) -> None:
+        """Counts what was spent elsewhere, in place of what was counted under this key before."""
+        self.uses[key] = use
+        self._total = total(self.uses.values())
 
     async def enter(self, stack: AsyncExitStack) -> None:
         """Takes one of the batch's slots for a call, and holds it until the stack is closed. Waits while no

@@ -8,6 +8,7 @@
     run/answers/CELL/     the stored answers of each game's models
     run/raters/NAME/      what each judge and guesser said of each game, and its stored answers
     run/damaged/          files of games that could not be used, put aside before the games were played anew
+    run/batches.json      the batches that servers play for the study, and what each has taken
     run/asked/NAME.json   for each cell and rater: the models that it asks, by endpoint
     run/notes.jsonl       what happened that the report has to tell: deviations, early looks
     pilot/                the same for pilot games, which no report counts
@@ -478,6 +479,16 @@ class StudyFolder:
     def write(self, name: str, values: Any, *, at: Path | None = None) -> None:
         """Writes JSON into the store, whole or not at all."""
         self._put((self.store if at is None else at) / name, orjson.dumps(values, option=_INDENTED) + b"\n")
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[dict[str, Any]]:
+        """JSON from the store, {} if there is none: what the block makes of it is written when it ends. Other
+        processes that change it wait.
+        """
+        with self._alone():
+            values = self.read(name) or {}
+            yield values
+            self.write(name, values)
 
     def read(self, name: str) -> Any:
         """JSON from the store; None: there is none."""

@@ -7,29 +7,33 @@ import json
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tarfile
 import time
 import zipfile
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from math import sqrt
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from typer.testing import Result
 
 from app.cli.study import _note_reasons
 from app.cli.study_pack import archive, gather, pack
 from app.cli.study_parts import opened
 from app.cli.study_running import RunProgress
+from app.cli.study_server import StudyServer
 from app.cli.terminal import install_command
-from app.instruments.fake_model import FakeModel, read_fault
-from app.runner.study_folder import GameRecord, StudyFolder
+from app.instruments.fake_model import FakeModel, read_fault, read_latency
+from app.runner.study_folder import GameRecord, StudyFault, StudyFolder
 from evaluators.statistics.power import games_for, smallest_difference
 from tests import forked
-from tests.app.real_server import local_settings, running_server
-from tests.app.studying import SCRIPTED, fake, models_file, study_file, studying
+from tests.app.real_server import Served, local_settings, running_server
+from tests.app.studying import SCRIPTED, SHORT, fake, models_file, study_file, studying
 from tests.app.typed import interintent
 from tests.ports import steady_port
 
@@ -1318,6 +1322,203 @@ async def test_a_batch_that_was_cancelled_on_the_server_is_made_anew(tmp_path: P
         assert done.exit_code == 0, done.output
     batches = [one["batch"] for one in json.loads(noted.read_text()).values()]
     assert len(set(batches)) == len(batches) == 4
+
+
+class Laboratory:
+    """A server, its model, and studies of one model at all seats, whose games are played there."""
+
+    def __init__(self, served: Served, model: FakeModel, path: Path) -> None:
+        self.url, self.model, self.path = served.url, model, path
+
+    def study(
+        self,
+        name: str,
+        *,
+        games: int = 2,
+        presets: str = '["direct", "one_pass"]',
+        budget: str = "",
+        more: str = "",
+    ) -> Path:
+        folder = self.path / name
+        models_file(folder, small=self.model)
+        rules = ", ".join(f"{name} = {json.dumps(value)}" for name, value in SHORT.items())
+        (folder / "study.toml").write_text(
+            f'title = "Presets"\n[models.small]\n[table]\nseats = "small"\nrules = {{ {rules} }}\n'
+            f"[design]\ngames = {games}\n[conditions]\npreset = {presets}\n"
+            f"[budget]\n{budget}\n{more}\n"
+        )
+        return folder
+
+    async def run(self, folder: Path) -> Result:
+        return await studying("run", folder, "--yes", "--server", self.url)
+
+    async def batches(self) -> list[Any]:
+        async with httpx2.AsyncClient(base_url=self.url) as client:
+            listed = (await client.get("/batches")).json()["batches"]
+            return [(await client.get(f"/batches/{one['batch_id']}")).json() for one in listed]
+
+    async def spent(self) -> tuple[int, float]:
+        """Tokens and cost of everything that the server played."""
+        batches = await self.batches()
+        return sum(one["tokens"] for one in batches), sum(one["cost"] for one in batches)
+
+
+async def until_true(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110  (a file of another process)
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def laboratory(path: Path, **options: Any) -> AsyncIterator[Laboratory]:
+    model = fake(1, **options)
+    async with model.serving():
+        prices = {"prompt": 1.0, "cached": 0.1, "completion": 2.0}
+        models = {"small": {"base_url": f"{model.url}/v1", "model": "fake-small", "prices": prices}}
+        async with running_server(local_settings(f"sqlite:///{path / 'db'}", models=models)) as served:
+            yield Laboratory(served, model, path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+async def test_a_run_that_was_stopped_while_a_server_plays_fetches_its_batches_and_makes_no_others(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with laboratory(tmp_path, latency=read_latency("0.1")) as there:
+        folder = there.study("s", games=3)
+        noted = folder / "run" / "batches.json"
+        command = [sys.executable, "-m", "app.cli", "study", "run", str(folder), "--yes"]
+        process = await asyncio.create_subprocess_exec(
+            *command, "--server", there.url, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        await until_true(lambda: noted.exists() and noted.read_text().count('"batch"') == 2)
+        process.send_signal(number)
+        output = (await asyncio.wait_for(process.communicate(), 10))[0].decode()
+        if number != signal.SIGKILL:
+            assert process.returncode == 128 + number
+            assert f"go on at {there.url}" in output
+            assert f"study run {folder} --server {there.url}" in " ".join(output.split())
+        assert {one["status"] for one in await there.batches()} <= {"queued", "running"}
+        done = await there.run(folder)
+        assert done.exit_code == 0, done.output
+        batches = await there.batches()
+    assert [one["count"] for one in batches] == [3, 3]
+    assert {one["labels"]["planned"] for one in batches} == {"6"}
+
+
+@pytest.mark.parametrize("made", [True, False])
+async def test_a_request_that_was_cut_off_is_repeated_though_less_money_is_left(
+    tmp_path: Path, made: bool
+) -> None:
+    """``made``: whether it had reached the server."""
+    async with laboratory(tmp_path) as there:
+        folder = there.study("s", budget="max_cost = 10")
+        with pytest.MonkeyPatch.context() as patch:
+            # The second batch's answer never arrives.
+            posted: list[str] = []
+            sent = StudyServer._answer
+
+            def lost(self: StudyServer, method: str, *more: Any) -> bytes:
+                posted.append(method)
+                answer = sent(self, method, *more) if made or posted.count("POST") < 2 else b""
+                if posted.count("POST") < 2:
+                    return answer
+                raise StudyFault("the connection broke")
+
+            patch.setattr(StudyServer, "_answer", lost)
+            done = await there.run(folder)
+            assert done.exit_code == 2
+            assert "the connection broke" in done.output
+        assert len(await there.batches()) == 1 + made
+        assert (await there.run(folder)).exit_code == 0
+        assert [one["budget"]["max_cost"] for one in await there.batches()] == [5, 5]
+
+
+async def test_games_on_a_server_are_bounded_by_the_studys_budget_over_all_its_runs(tmp_path: Path) -> None:
+    async with laboratory(tmp_path) as there:
+        assert (await there.run(there.study("free"))).exit_code == 0
+        free, _ = await there.spent()
+        folder = there.study("s", budget=f"max_tokens = {free // 4}")
+        for _ in range(3):
+            done = await there.run(folder)
+            assert done.exit_code == 3, done.output
+            assert "the budget is spent" in done.output
+            taken, cost = ((await there.spent())[0] - free, (await there.spent())[1])
+            assert free // 4 <= taken < free // 2
+            told = await asyncio.to_thread(status, folder)
+            assert told["tokens"] == told["unfinished"]["tokens"] == taken
+            assert told["games"] == 0 < cost
+        assert "the same command plays them in a new batch" not in done.output
+        assert len(await there.batches()) == 4, "no batch was made for which no money was left"
+        # A larger budget goes on with what is left of it.
+        there.study("s", budget=f"max_tokens = {3 * free}")
+        assert (await there.run(folder)).exit_code == 0
+        told = await asyncio.to_thread(status, folder)
+        assert told["tokens"] == (await there.spent())[0] - free <= 3 * free
+
+
+async def test_raters_share_the_budget_with_what_a_server_took_in_the_same_run(tmp_path: Path) -> None:
+    async with laboratory(tmp_path) as there:
+        assert (await there.run(there.study("free", presets='["one_pass"]'))).exit_code == 0
+        free, _ = await there.spent()
+        guesser = '[[evaluations]]\nkind = "guesser"\ndimension = "guessing"\nmodel = "small"\n'
+        folder = there.study("s", presets='["one_pass"]', budget=f"max_tokens = {free + 1}", more=guesser)
+        for _ in range(2):
+            before = there.model.counts.calls
+            done = await there.run(folder)
+            assert done.exit_code == 3, done.output
+            assert "2 of 2 games are there" in done.output
+            assert "the budget is spent" in done.output
+        assert there.model.counts.calls == before, "nothing was left for the second run"
+
+
+async def test_two_folders_of_one_study_do_not_share_their_games_on_a_server(tmp_path: Path) -> None:
+    async with laboratory(tmp_path) as there:
+        one, other = there.study("one"), there.study("other")
+        for folder in (one, other):
+            assert (await there.run(folder)).exit_code == 0
+        batches = [json.loads((folder / "run" / "batches.json").read_text()) for folder in (one, other)]
+        ids = [known["batch"] for folder in batches for known in folder.values()]
+    assert len(set(ids)) == len(ids) == 4
+
+
+async def test_a_folder_of_an_earlier_version_goes_on_with_its_batches(tmp_path: Path) -> None:
+    async with laboratory(tmp_path) as there:
+        folder = there.study("s", budget="max_cost = 100")
+        assert (await there.run(folder)).exit_code == 0
+        noted = folder / "run" / "batches.json"
+        known = json.loads(noted.read_text()).values()
+        said = ("server", "batch", "games")
+        noted.write_text(
+            json.dumps({str(at): {name: one[name] for name in said} for at, one in enumerate(known)})
+        )
+        shutil.rmtree(folder / "run" / "games")
+        again = await there.run(folder)
+        assert "4 of them new" in again.output
+        assert len(await there.batches()) == 2
+        told = await asyncio.to_thread(status, folder)
+        assert told["cost"] == pytest.approx((await there.spent())[1])
+        assert told["unfinished"] is None
+
+
+async def test_games_that_were_cancelled_on_a_server_name_what_the_next_run_does(tmp_path: Path) -> None:
+    async with laboratory(tmp_path, latency=read_latency("0.1")) as there:
+        folder = there.study("s")
+        running = asyncio.create_task(there.run(folder))
+        noted = folder / "run" / "batches.json"
+        await until_true(lambda: noted.exists() and noted.read_text().count('"batch"') == 2)
+        batches = await there.batches()
+        async with httpx2.AsyncClient(base_url=there.url) as client:
+            cancelled = batches[0]["batch_id"]
+            assert (await client.post(f"/batches/{cancelled}/cancel")).is_success
+            done = await running
+            assert done.exit_code == 1
+            words = " ".join(done.output.split())
+            assert (
+                f"batch {cancelled} (they were cancelled; the same command plays them in a new batch" in words
+            )
+            assert "retry" not in words
+            assert (await client.post(f"/batches/{cancelled}/retry", json={})).status_code == 409
+        assert (await there.run(folder)).exit_code == 0
+        assert len(await there.batches()) == 3
 
 
 async def test_a_server_plays_the_games_and_the_folder_holds_them_as_if_they_were_played_here(
