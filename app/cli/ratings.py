@@ -120,7 +120,7 @@ def _print(view: RatingsView) -> None:
         echo(f"{rules.rules}: loyal wins {share} among mean players, of {rules.games} games")
     for name, value in (("on one side", view.favour.together), ("on opposite sides", view.favour.across)):
         if value is not None:
-            words = f"{value.value:+.2f} ({value.low:+.2f} to {value.high:+.2f})"
+            words = f"{value.value:+z.2f} ({value.low:+z.2f} to {value.high:+z.2f})"
             echo(f"bots of one owner {name}: {words} log odds a pair, of {view.favour.games} games")
 
 

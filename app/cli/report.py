@@ -586,10 +586,10 @@ def _print_pairs(table: ReportTable) -> None:
 def _share(figure: Figure, *, signed: bool) -> str:
     if figure.value is None:
         return "—"
-    shown = f"{100 * figure.value:+.1f}" if signed else f"{100 * figure.value:.1f}"
+    shown = f"{100 * figure.value:+z.1f}" if signed else f"{100 * figure.value:z.1f}"
     if figure.low is None or figure.high is None:
         return shown
-    return f"{shown} [{100 * figure.low:.1f}, {100 * figure.high:.1f}]"
+    return f"{shown} [{100 * figure.low:z.1f}, {100 * figure.high:z.1f}]"
 
 
 def _p(figure: Figure) -> str:

@@ -1,6 +1,5 @@
 """What the commands of a study share: its folder, its endpoints, and what there is of it."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -36,6 +35,7 @@ from evaluators.report.columns import (
     SEAT_COLUMNS,
     Contrast,
     UnknownColumn,
+    pieces,
     read_conditions,
     read_contrasts,
 )
@@ -120,7 +120,7 @@ def _check_questions(folder: StudyFolder, design: Design) -> None:
     for index, asked in enumerate(design.study.questions_asked()):
         try:
             contrasts = read_contrasts([asked["contrast"]])
-            where = read_conditions([] if asked["where"] is None else _AND.split(asked["where"]))
+            where = read_conditions([] if asked["where"] is None else pieces(asked["where"], r"\s+and\s+"))
         except UnknownColumn as fault:
             raise StudyFault(f"/questions/{index}: {fault}") from None
         if asked["measure"] is not None and range_of(asked["measure"]) is None:
@@ -135,9 +135,6 @@ def _check_questions(folder: StudyFolder, design: Design) -> None:
                 if factor is not None:
                     _check_levels(folder, design, at, factor.column, (factor.first, factor.second))
             _check_cells(design, at, contrast._replace(where=(*where, *contrast.where)))
-
-
-_AND: Final = re.compile(r"\s+and\s+")
 
 
 def _refuse_figure(at: str, name: str) -> NoReturn:

@@ -53,6 +53,7 @@ from evaluators.report.columns import (
     Split,
     UnknownColumn,
     column_name,
+    pieces,
     read_conditions,
     read_contrasts,
 )
@@ -106,8 +107,8 @@ def read_split(group_by: str | None, where: str | None, contrast: str | None) ->
     """
     return Split(
         None if group_by is None else _read("group_by", column_name, group_by),
-        () if where is None else _read("where", read_conditions, where.split(";")),
-        () if contrast is None else _read("contrast", read_contrasts, contrast.split(";")),
+        () if where is None else _read("where", read_conditions, pieces(where, ";")),
+        () if contrast is None else _read("contrast", read_contrasts, pieces(contrast, ";")),
     )
 
 

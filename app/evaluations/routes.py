@@ -524,16 +524,17 @@ async def show_report(
         Query(
             max_length=1000,
             description="Counts only the seats or games with these values of columns, such as "
-            "`role=merlin,percival`. Several conditions are separated by `;`, and all must hold. Needs "
-            "`export:full`.",
+            "`role=merlin,percival`. Several conditions are separated by `;`, and all must hold. A value in "
+            "double quotes may be any text, a quote in it written twice. Needs `export:full`.",
         ),
     ] = None,
     contrast: Annotated[
         str | None,
         Query(
-            max_length=1000,
+            max_length=4000,
             description="Tests the difference between levels of a column, such as `preset=paper,direct`, or "
             "how it differs: `preset=paper,direct x model=a,b`. Several contrasts are separated by `;`. "
+            "A value in double quotes may be any text, a quote in it written twice. "
             "Needs `export:full`.",
         ),
     ] = None,

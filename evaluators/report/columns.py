@@ -9,7 +9,6 @@ games come from the log, from where the game was found, and from the labels of i
 column of its name (``label:NAME`` if a column has that name already).
 """
 
-import csv
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ __all__ = [
     "columns_of",
     "model_seats",
     "no_column",
+    "pieces",
     "planned_columns",
     "pooled",
     "read_conditions",
@@ -70,9 +70,8 @@ _AND: Final = " + "
 """Joins the versions that served one seat in one game."""
 
 _OTHER_NAMES: Final = {"mechanism": "preset"}
-_NAME: Final = re.compile(r"(label:)?[a-z][a-z0-9_]{0,31}")
-_CROSSED: Final = re.compile(r"\s+[x×]\s+")
-_WHERE: Final = re.compile(r"\s+where\s+")
+_NAME: Final = re.compile(r"(label:)?[a-z][a-z0-9_]{0,63}")
+_QUOTED: Final = r'"(?:[^"]|"")*"'
 
 _LEVELS: Final = 6
 """The most levels of one contrast: more make over 15 pairs."""
@@ -435,15 +434,31 @@ def no_column(name: str, purpose: str = "group by") -> str:
     return f"no game has a column {name!r} to {purpose}; {_COLUMNS}"
 
 
-def _read_one(text: str, option: str) -> Condition:
+def pieces(text: str, separator: str) -> list[str]:
+    """``text`` cut at each ``separator``, a regular expression, but not within a value in double quotes. At
+    least one piece, which may be empty.
+    """
+    found, begin = [], 0
+    for match in re.finditer(rf"(?:^|(?<=[=,])) *{_QUOTED}|(?P<cut>{separator})", text):
+        if match["cut"] is not None:
+            found.append(text[begin : match.start()])
+            begin = match.end()
+    return [*found, text[begin:]]
+
+
+def _value(text: str) -> str:
+    """The value without the quotes around it; empty if a quote is not closed."""
+    value = text.strip()
+    if not value.startswith('"'):
+        return value
+    return value[1:-1].replace('""', '"') if re.fullmatch(_QUOTED, value) else ""
+
+
+def _read_one(text: str, what: str) -> Condition:
     name, equals, values = text.partition("=")
-    try:
-        rows = list(csv.reader([values], skipinitialspace=True, strict=True))
-    except csv.Error:
-        rows = []
-    listed = tuple(dict.fromkeys(value.strip() for row in rows for value in row))
-    if not equals or not listed or not all(listed):
-        raise UnknownColumn(f"{option} takes column=value,value, such as preset=paper,direct; got {text!r}")
+    listed = tuple(dict.fromkeys(map(_value, pieces(values, ","))))
+    if not equals or not all(listed):
+        raise UnknownColumn(f"{what} is column=value,value, such as preset=paper,direct; got {text!r}")
     column = column_name(name.strip())
     known = {"role": [role.value for role in Role], "side": [side.value for side in Side]}.get(column)
     wrong = [value for value in listed if known is not None and value not in known]
@@ -458,28 +473,28 @@ def read_conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
     """Conditions such as ``role=merlin,percival``. A value may hold commas itself, as names of rule sets do;
     in double quotes it is one value for certain. Raises UnknownColumn.
     """
-    return tuple(_read_one(text, "--where") for text in texts)
+    return tuple(_read_one(text, "a condition") for text in texts)
 
 
 def read_contrasts(texts: Iterable[str]) -> tuple[Contrast, ...]:
     """Contrasts such as ``preset=paper,direct`` or, as an interaction, ``preset=paper,direct x model=a,b``;
-    more than two levels give every pair. A level with a comma stands in double quotes. ``… where side=evil
-    and model=a`` restricts a contrast. Raises UnknownColumn.
+    more than two levels give every pair. In double quotes, a quote written twice, a level may be any text.
+    ``… where side=evil and model=a`` restricts a contrast. Raises UnknownColumn.
     """
     found: list[Contrast] = []
     for text in texts:
-        asked, *conditions = _WHERE.split(text.strip(), maxsplit=1)
-        where = read_conditions(re.split(r"\s+and\s+", conditions[0])) if conditions else ()
-        parts = [_read_one(part, "--contrast") for part in _CROSSED.split(asked)]
+        asked, *conditions = pieces(text.strip(), r"\s+where\s+")
+        where = read_conditions(one for some in conditions for one in pieces(some, r"\s+and\s+"))
+        parts = [_read_one(part, "a contrast") for part in pieces(asked, r"\s+[x×]\s+")]
         if len(parts) > 2:
-            raise UnknownColumn(f"--contrast crosses two columns at most, got {text!r}")
+            raise UnknownColumn(f"a contrast crosses two columns at most, got {text!r}")
         if len(parts) == 2 and parts[0].column == parts[1].column:
-            raise UnknownColumn(f"--contrast crosses two different columns, got {text!r}")
+            raise UnknownColumn(f"a contrast crosses two different columns, got {text!r}")
         factors = []
         for part in parts:
             if not 2 <= len(part.values) <= _LEVELS:
                 raise UnknownColumn(
-                    f"--contrast needs two to {_LEVELS} levels of a column, got {len(part.values)}: {part}"
+                    f"a contrast needs two to {_LEVELS} levels of a column, got {len(part.values)}: {part}"
                 )
             factors.append([Factor(part.column, *pair) for pair in combinations(part.values, 2)])
         if len(factors) == 1:

@@ -696,7 +696,7 @@ SPENT: Final = "nothing can count as found: earlier looks have spent the error"
 
 def _shown(value: float, unit: Unit, *, signed: bool = True) -> str:
     number = 100 * value if unit == "share" else value
-    text = f"{number:+.{1 if unit == 'share' else 2}f}" if signed else f"{abs(number):.1f}"
+    text = f"{number:+z.{1 if unit == 'share' else 2}f}" if signed else f"{abs(number):.1f}"
     return text.replace("-", "−")
 
 
@@ -927,7 +927,7 @@ def _decided(
 def _plain(value: float, unit: Unit) -> str:
     if isnan(value):
         return "nothing"
-    return f"{100 * value:.1f} %" if unit == "share" else f"{value:.2f}"
+    return f"{100 * value:.1f} %" if unit == "share" else f"{value:z.2f}"
 
 
 def _listed(names: Iterable[str], most: int = 6) -> str:

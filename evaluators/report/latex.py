@@ -190,7 +190,7 @@ def _number(value: float, column: Column) -> str:
     if column.unit == "share":
         shown = f"{100 * value:z.1f}"
     else:
-        shown = f"{value:,.0f}" if column.unit == "count" else f"{value:z.3f}"
+        shown = f"{value:z,.0f}" if column.unit == "count" else f"{value:z.3f}"
     return f"${shown}$" if shown.startswith("-") else shown
 
 

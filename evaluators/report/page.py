@@ -95,7 +95,7 @@ def _shown(value: float, unit: Unit) -> str:
     if unit == "share":
         return f"{100 * value:z.1f}"
     if unit == "count":
-        return f"{value:,.0f}"
+        return f"{value:z,.0f}"
     return f"{value:z.3f}"
 
 
@@ -124,7 +124,7 @@ def _exact(value: float | None) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+    return f"{value:z,.0f}" if float(value).is_integer() else f"{value:z,.2f}"
 
 
 def _together(figure: Figure) -> str:

@@ -229,7 +229,7 @@ class ContrastAsked(_Part):
 
     text: str = Field(min_length=1, description="The question in words, as the report shows it.")
     contrast: str = Field(
-        pattern=r"^[a-z][a-z0-9_]*=[^,=]+,[^,=]+",
+        pattern=r'^[a-z][a-z0-9_]*=( *"|[^,=]+,( *"|[^,=]+))',
         description="A column and the values compared, e.g. `preset=paper,direct`. The condition "
         "`evil.preset` is the column `evil_preset`.",
     )

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -190,6 +191,57 @@ async def test_a_study_shows_no_result_before_every_planned_game_is_there(
             await table.click()
             await expect(page.get_by_role("region", name="Contrasts: figures")).to_contain_text("mood: ")
             assert await page.locator("main b").count() == 0
+
+
+async def cells(served: Served, study: str, levels: Sequence[str]) -> None:
+    """A complete study of one game for each level of its factor ``mood``."""
+    async with Server(served.url) as server:
+        for number, level in enumerate(levels):
+            labels = {"study": study, "cell": f"c{number}", "mood": level, "Some note": f"n{number}"}
+            made = await server.create_games(
+                count=1, seeds={"from": 1}, seats=[{"agent": "random"}], labels=labels
+            )
+            await made.done()
+
+
+async def test_a_study_contrasts_its_levels_whatever_they_are_called(served: Served, visit: Visits) -> None:
+    levels = ["r,1", "a x b; c", "d where side=evil", 'q"r']
+    await cells(served, "odd", levels)
+    async with visit(f"{served.url}/ui/#/studies/odd") as page:
+        await page.get_by_text(re.compile("All [0-9]+ rows: Contrasts$")).click()
+        table = page.get_by_role("region", name="Contrasts: figures")
+        for first, second in combinations(levels, 2):
+            await expect(table).to_contain_text(f"mood: {first} \N{MINUS SIGN} {second}")
+        # A label that can be no column is not offered.
+        choices = page.get_by_label("between the levels of").get_by_role("option")
+        await expect(choices).to_have_text(["mood", "cell"])
+
+
+async def test_a_study_with_more_levels_than_a_contrast_takes_shows_them_side_by_side(
+    served: Served, visit: Visits
+) -> None:
+    levels = [f"model {number}" for number in range(7)]
+    await cells(served, "many", levels)
+    async with visit(f"{served.url}/ui/#/studies/many") as page:
+        await expect(page.get_by_role("heading", name="Groups side by side", exact=True)).to_be_visible()
+        table = page.get_by_text(re.compile("All [0-9]+ rows: Contrasts$"))
+        await expect(table).to_have_count(0)
+        chosen = page.get_by_role("group", name="Levels to contrast, two to 6")
+        for level in levels[:6]:
+            await chosen.get_by_role("checkbox", name=level).check()
+        await expect(chosen.get_by_role("checkbox", name=levels[6])).to_be_disabled()
+        for level in levels[1:5]:
+            await chosen.get_by_role("checkbox", name=level).uncheck()
+        await table.click()
+        figures = page.get_by_role("region", name="Contrasts: figures")
+        await expect(figures).to_contain_text("mood: model 0 \N{MINUS SIGN} model 5")
+        await expect(figures).not_to_contain_text("model 3")
+        assert await faults_of(page) == []
+        assert await fits(page)
+        # Another factor begins anew.
+        await page.get_by_label("between the levels of").select_option("cell")
+        await expect(chosen.get_by_role("checkbox", name="c0")).not_to_be_checked()
+        await expect(table).to_have_count(0)
 
 
 async def test_a_judged_batch_is_reported_to_who_holds_a_key_and_to_nobody_else(

@@ -298,7 +298,7 @@ def test_unfinished_games_and_other_lines_are_counted_and_passed_over(games: Pat
         (["report", "x", "--out", "report.pdf"], ".html, .json, .csv, .tex"),
         (["report", "x", "--format", "pdf"], "--format takes html, json, csv, latex, got pdf"),
         (["report", "x", "--group-by", "the moon"], "profile, rules, players, batch, file, agents"),
-        (["report", "x", "--where", "role"], "--where takes column=value"),
+        (["report", "x", "--where", "role"], "a condition is column=value,value"),
         (["report", "x", "--contrast", "preset=paper"], "two to 6 levels"),
         (["compare", "x", "--where", "role=wizard"], "no role is called 'wizard'"),
         (["items", "x", "--dimension", "smell"], "selection, following, summarisation, guessing"),

@@ -388,10 +388,14 @@ async def test_seats_and_games_stand_side_by_side(
         for wrong in (
             {"group_by": "moon"},
             {"where": "role=wizard"},
+            {"where": "role"},
             {"contrast": "preset=paper"},
             {"contrast": "moon=a,b"},
         ):
-            problem(await report_of(caller, batch, **wrong), 422, "invalid-request", f"/{next(iter(wrong))}")
+            refused = await report_of(caller, batch, **wrong)
+            problem(refused, 422, "invalid-request", f"/{next(iter(wrong))}")
+            # Who asks over HTTP has given no option of a command.
+            assert "--" not in refused.text
         _, key = await make_key(store_of(caller), "eval:read")
         problem(await report_of(caller, batch, bearer(key), group_by="agent"), 403, "forbidden")
         problem(await report_of(caller, batch, bearer(key), where="role=merlin"), 403, "forbidden")
@@ -412,6 +416,12 @@ async def test_conditions_are_contrasted_by_the_labels_of_their_batches(database
             assert any(note.startswith(sentence) for note in told["notes"]), told["notes"]
         ballots = figure(told, "contrasts", "mood: calm − wild", "win rate, loyal", column="first")
         assert ballots["games"] == 3
+        label = {"mood": 'calm; "kind" x'}
+        odd, _ = await caller.played(count=3, seeds={"from": 7}, seats=[{"agent": "random"}], labels=label)
+        asked = 'mood="calm; ""kind"" x",calm;side=loyal,evil'
+        told = (await report_of(caller, f"{batches[0]},{odd}", contrast=asked)).json()
+        first = figure(told, "contrasts", 'mood: calm; "kind" x − calm', "win rate, loyal", column="first")
+        assert first["games"] == 3
         only = (await report_of(caller, ",".join(batches), where="mood=calm;role=merlin")).json()
         assert only["made_of"]["games"] == 3
         assert only["excluded"]["games"] == {"no seat with mood=calm and role=merlin": 3}

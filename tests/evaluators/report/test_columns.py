@@ -1,6 +1,7 @@
 """Columns: what games and seats are told apart by, and what is said of those that nobody knows."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
@@ -17,6 +18,7 @@ from evaluators.report.columns import (
     column_name,
     columns_of,
     model_seats,
+    pieces,
     read_conditions,
     read_contrasts,
     selected,
@@ -141,6 +143,35 @@ def test_a_value_with_a_comma_stands_in_quotes() -> None:
     assert read_conditions([str(contrast.where[0])]) == contrast.where[:1]
 
 
+ODD = ("r,1", "a x b", "c where side=evil and f=g", 'q"r', '"', "d;e", 'f="g,h', " i\n", "\tj k ", "l × m")
+"""Levels that would be read as something else if they were not quoted."""
+
+
+def quoted(level: str) -> str:
+    return '"' + level.replace('"', '""') + '"'
+
+
+def test_any_level_can_be_asked_for_in_quotes() -> None:
+    for one, other in permutations(ODD, 2):
+        both = f"{quoted(one)}, {quoted(other)}"
+        text = f"cond={both} x mood={both} where size={both} and tone={both}"
+        (asked,) = pieces(f"{text};mood=a,b", ";")[:-1]
+        (contrast,) = read_contrasts([asked])
+        assert contrast.factor == Factor("cond", one, other)
+        assert contrast.by == Factor("mood", one, other)
+        assert contrast.where == (Condition("size", (one, other)), Condition("tone", (one, other)))
+    assert pieces("", ";") == [""]
+
+
+def test_every_restriction_of_a_contrast_holds() -> None:
+    (contrast,) = read_contrasts(["mood=a,b where side=evil where role=merlin"])
+    assert contrast.where == (Condition("side", ("evil",)), Condition("role", ("merlin",)))
+
+
+def test_a_label_may_be_a_column_however_long_its_name_is() -> None:
+    assert column_name("a" * 64) == "a" * 64
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -150,6 +181,7 @@ def test_a_value_with_a_comma_stands_in_quotes() -> None:
         ("preset=paper,", "column=value"),
         ("preset=", "column=value"),
         ('preset="paper,direct', "column=value"),
+        ('preset="paper"s,direct', "column=value"),
         ("Preset!=a,b", "no column is called 'Preset!'"),
         ("role=merlin,wizard", "no role is called 'wizard'; there are merlin"),
         ("preset=a,b x preset=a,b", "two different columns"),

@@ -105,6 +105,12 @@ def test_a_question_may_name_a_condition_as_the_file_does() -> None:
     assert asked.where == "side=evil"
 
 
+def test_a_question_may_quote_the_values_compared() -> None:
+    for contrast in ('mood="a=b",c', 'mood=c,"a=b"', 'mood="a, b","c x d"'):
+        (asked,) = study_from(values(questions=[{"text": "?", "contrast": contrast}])).questions
+        assert asked.contrast == contrast
+
+
 def test_a_file_that_would_take_all_time_and_memory_is_refused_at_once() -> None:
     table = 'title = "T"\n[models.a]\n[table]\nseats = "a"\n[design]\ngames = 100_000\n'
     values = ", ".join(map(str, range(40)))

@@ -2,6 +2,7 @@
 import type { GameEvent, GameView, SeatUse } from "@interintent/client";
 import type { JSX } from "preact";
 import { HowPlayed } from "../play/how-played.tsx";
+import { fixed } from "../report/numbers.ts";
 import { href } from "../router.ts";
 import { ROLE, plural } from "./words.ts";
 
@@ -17,7 +18,7 @@ const Uses = ({ uses }: { uses: readonly SeatUse[] }): JSX.Element => {
       <td>{number.format(of(({ calls }) => calls))}</td>
       <td>{number.format(of(({ prompt_tokens }) => prompt_tokens))}</td>
       <td>{number.format(of(({ completion_tokens }) => completion_tokens))}</td>
-      <td>{of(({ cost }) => cost).toFixed(4)}</td>
+      <td>{fixed(of(({ cost }) => cost), 4)}</td>
       <td>{number.format(Math.round(of(({ waiting_s }) => waiting_s)))} s</td>
     </>
   );

@@ -8,6 +8,7 @@ import { type Judgement, type Part, type Question, type Task, judgementOf, quest
 import { RecordView } from "../judge/record.tsx";
 import { Speech } from "../parts/speech.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { fixed } from "../report/numbers.ts";
 import { href, place } from "../router.ts";
 import { key, server } from "../session.ts";
 
@@ -93,8 +94,8 @@ const Figures = ({ progress }: { progress: Progress }): JSX.Element => (
         .map(({ judged, items, kappa, alpha }) => (
           <li key={judged}>
             {PART[judged]}: {kappa === null && alpha === null ? "agreement is told" : ""}
-            {kappa !== null && ` kappa ${kappa.toFixed(2)}`}
-            {alpha !== null && `, alpha ${alpha.toFixed(2)}`}
+            {kappa !== null && ` kappa ${fixed(kappa, 2)}`}
+            {alpha !== null && `, alpha ${fixed(alpha, 2)}`}
             {kappa === null && alpha === null ? " when more is shared" : ""} ({items} shared)
           </li>
         ))}

@@ -4,6 +4,7 @@ import { ENDING, SIDE, plural } from "../game/words.ts";
 import { useLook } from "../parts/look.ts";
 import { ShortId } from "../parts/short-id.tsx";
 import { Fault, Loading } from "../parts/states.tsx";
+import { fixed } from "../report/numbers.ts";
 import { href } from "../router.ts";
 import { server } from "../session.ts";
 import { Status } from "./game.tsx";
@@ -107,7 +108,7 @@ export const BatchPage = ({ batch }: { batch: string }): JSX.Element => {
                       <td>{number.format(use.failed)}</td>
                       <td>{number.format(use.prompt_tokens)}</td>
                       <td>{number.format(use.completion_tokens)}</td>
-                      <td>{use.cost.toFixed(4)}</td>
+                      <td>{fixed(use.cost, 4)}</td>
                     </tr>
                   ))}
                 </tbody>

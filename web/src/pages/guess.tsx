@@ -9,6 +9,7 @@ import { type Guess, type Guesses, NONE, answerOf, draftOf, handedIn, itemsOf, k
 import { RecordView } from "../judge/record.tsx";
 import { Speech } from "../parts/speech.tsx";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { fixed } from "../report/numbers.ts";
 import { href, place } from "../router.ts";
 import { key, server } from "../session.ts";
 
@@ -16,7 +17,7 @@ const SURE = ["a mere guess", "hardly sure", "rather unsure", "rather sure", "su
 
 const LETTERS = "abcdefghijklmnopqrstuvwxyz";
 
-const share = (value: number | null): string => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+const share = (value: number | null): string => (value === null ? "–" : `${fixed(100 * value, 1)} %`);
 const estimate = ({ value, low, high }: { value: number | null; low: number | null; high: number | null }): string =>
   value === null ? "not defined" : `${share(value)}${low === null || high === null ? "" : ` (${share(low)} to ${share(high)})`}`;
 

@@ -4,14 +4,15 @@ import type { JSX } from "preact";
 import { plural } from "../game/words.ts";
 import { useLook } from "../parts/look.ts";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
+import { fixed } from "../report/numbers.ts";
 import { server } from "../session.ts";
 
 type Limits = RatedPlayer["rating"];
 
-const percent = (value: number): string => (100 * value).toFixed(1);
+const percent = (value: number): string => fixed(100 * value, 1);
 const within = ({ low, high }: Limits): string => `${percent(low)} to ${percent(high)}`;
 // A true minus, and a sign in any case: it is a difference.
-const odds = (value: number): string => `${value < 0 ? "\u2212" : "+"}${Math.abs(value).toFixed(2)}`;
+const odds = (value: number): string => `+${fixed(value, 2)}`.replace("+-", "\u2212");
 const at = (value: number): string => `${(100 * Math.min(1, Math.max(0, value))).toFixed(2)}%`;
 
 const Share = ({ limits, won }: { limits: Limits; won?: RatedPlayer["won_as_evil"] }): JSX.Element => (

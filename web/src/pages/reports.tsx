@@ -13,8 +13,10 @@ import { server } from "../session.ts";
 /** The most batches that one report takes. */
 export const MOST = 20;
 const COLUMNS = ["agent", "model", "served", "preset", "steps", "prompts", "memory", "timing", "role", "side", "profile", "players", "rules", "batch", "file", "agents", "seating", "seed"];
-/** The column of a label of batches. */
-export const columnOf = (label: string): string => (COLUMNS.includes(label) ? `label:${label}` : label);
+/** Whether reports can have a column of a label of batches: labels may be called anything. */
+export const isColumn = (label: string): boolean => /^[a-z][a-z0-9_]*$/.test(label);
+/** The column of a label of batches; `mechanism` is another name of `preset`. */
+export const columnOf = (label: string): string => (label === "mechanism" || COLUMNS.includes(label) ? `label:${label}` : label);
 const FORMS = { html: "Page", csv: "CSV", latex: "LaTeX", json: "JSON" } as const;
 
 const Choose = ({ batches, chosen }: { batches: readonly BatchSummary[]; chosen: readonly string[] }): JSX.Element => {
@@ -25,7 +27,7 @@ const Choose = ({ batches, chosen }: { batches: readonly BatchSummary[]; chosen:
   const wanted = words.trim().toLowerCase();
   const listed = usable.filter((batch) => `${batch.batch_id} ${batch.title} ${Object.values(batch.labels).join(" ")}`.toLowerCase().includes(wanted));
   const labels = [...new Set(usable.filter(({ batch_id }) => picked.has(batch_id)).flatMap((batch) => Object.keys(batch.labels)))];
-  const columns = [...labels.map(columnOf), ...COLUMNS];
+  const columns = [...labels.filter(isColumn).map(columnOf), ...COLUMNS];
   if (!usable.length)
     return (
       <Empty title="No batch has a finished game yet">

@@ -8,11 +8,12 @@ import { Icon } from "../parts/icons.tsx";
 import { type Looked, useLook } from "../parts/look.ts";
 import { Empty, Fault, Loading } from "../parts/states.tsx";
 import { allBatches, useBatches } from "../report/load.ts";
+import { fixed } from "../report/numbers.ts";
 import { CAUSE, STUDY_SECTIONS } from "../report/view.tsx";
 import { href } from "../router.ts";
 import { server } from "../session.ts";
 import { Status } from "./game.tsx";
-import { MOST, Made, columnOf } from "./reports.tsx";
+import { MOST, Made, columnOf, isColumn } from "./reports.tsx";
 
 const number = new Intl.NumberFormat("en");
 const OVER: ReadonlySet<string> = new Set(["done", "cancelled", "failed"]);
@@ -139,7 +140,7 @@ const Cell = ({ cell, batches }: { cell: string; batches: readonly BatchView[] }
           <span class="muted">none counted before a game is finished</span>
         ) : (
           <>
-            <span class={defaulted ? "warning" : ""}>{((100 * defaulted) / decisions).toFixed(1)} %</span>
+            <span class={defaulted ? "warning" : ""}>{fixed((100 * defaulted) / decisions, 1)} %</span>
             <small>
               {number.format(defaulted)} of {number.format(decisions)} decisions
             </small>
@@ -152,7 +153,7 @@ const Cell = ({ cell, batches }: { cell: string; batches: readonly BatchView[] }
         )}
       </td>
       <td>
-        {costs.length ? sum(costs, (cost) => cost).toFixed(4) : <span class="muted">not shown to you</span>}
+        {costs.length ? fixed(sum(costs, (cost) => cost), 4) : <span class="muted">not shown to you</span>}
         {costs.length > 0 && <small>{number.format(tokens)} tokens</small>}
       </td>
       <td>
@@ -171,16 +172,24 @@ const Cell = ({ cell, batches }: { cell: string; batches: readonly BatchView[] }
   );
 };
 
+/** The most levels of one contrast. */
+const MOST_LEVELS = 6;
+/** A level as a report is asked for it, whatever it is called. */
+const quoted = (level: string): string => `"${level.replaceAll('"', '""')}"`;
+
 const Results = ({ batches }: { batches: readonly BatchView[] }): JSX.Element => {
-  const names = [...new Set(batches.flatMap(({ labels }) => Object.keys(labels)))].filter((name) => name !== "study" && name !== "planned");
+  const names = [...new Set(batches.flatMap(({ labels }) => Object.keys(labels)))].filter((name) => name !== "study" && name !== "planned" && isColumn(name));
   const levels = (name: string): string[] => [...new Set(batches.map(({ labels }) => labels[name]).filter((level): level is string => !!level))];
   // Factors first: a cell is a combination of them.
   const factors = names.filter((name) => name !== "cell" && name !== "title" && levels(name).length > 1);
   const choices = [...factors, ...(levels("cell").length > 1 ? ["cell"] : [])];
   const [picked, setPicked] = useState("");
+  const [ticked, setTicked] = useState<readonly string[]>([]);
   const chosen = choices.includes(picked) ? picked : (choices[0] ?? "");
   const batch = batches.slice(0, MOST).map(({ batch_id }) => batch_id);
   const column = columnOf(chosen);
+  const all = levels(chosen);
+  const compared = all.length > MOST_LEVELS ? all.filter((level) => ticked.includes(level)) : all;
   return (
     <section>
       <div class="row results-head">
@@ -188,7 +197,13 @@ const Results = ({ batches }: { batches: readonly BatchView[] }): JSX.Element =>
         {choices.length > 1 && (
           <label>
             between the levels of{" "}
-            <select value={chosen} onChange={(event) => setPicked(event.currentTarget.value)}>
+            <select
+              value={chosen}
+              onChange={(event) => {
+                setPicked(event.currentTarget.value);
+                setTicked([]);
+              }}
+            >
               {choices.map((name) => (
                 <option key={name}>{name}</option>
               ))}
@@ -203,7 +218,28 @@ const Results = ({ batches }: { batches: readonly BatchView[] }): JSX.Element =>
       )}
       {batches.length <= MOST &&
         (chosen ? (
-          <Made query={{ batch: batch.join(","), group_by: column, contrast: `${column}=${levels(chosen).join(",")}` }} only={STUDY_SECTIONS} />
+          <>
+            {all.length > MOST_LEVELS && (
+              <fieldset class="panel row">
+                <legend>Levels to contrast, two to {MOST_LEVELS}</legend>
+                {all.map((level) => (
+                  <label class="choice" key={level}>
+                    <input
+                      type="checkbox"
+                      checked={compared.includes(level)}
+                      disabled={!compared.includes(level) && compared.length >= MOST_LEVELS}
+                      onChange={(event) => setTicked(event.currentTarget.checked ? [...compared, level] : compared.filter((one) => one !== level))}
+                    />
+                    <bdi>{level}</bdi>
+                  </label>
+                ))}
+              </fieldset>
+            )}
+            <Made
+              query={{ batch: batch.join(","), group_by: column, contrast: compared.length < 2 ? undefined : `${column}=${compared.map(quoted).join(",")}` }}
+              only={STUDY_SECTIONS}
+            />
+          </>
         ) : (
           <p>The study has one cell: there is nothing to contrast.</p>
         ))}

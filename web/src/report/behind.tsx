@@ -7,8 +7,9 @@ import { ShortId } from "../parts/short-id.tsx";
 import { Fault } from "../parts/states.tsx";
 import { href } from "../router.ts";
 import { server } from "../session.ts";
-import { Bar, type Column, counts, labelOf, range, shown } from "./figures.tsx";
+import { Bar, labelOf } from "./figures.tsx";
 import { gamesOf } from "./load.ts";
+import { type Column, counts, fixed, range, shown } from "./numbers.ts";
 
 export interface Chosen {
   table: ReportTable;
@@ -125,7 +126,7 @@ export const Behind = ({ report, chosen, close }: { report: Report; chosen: Chos
         {figure.design_effect !== null && (
           <div>
             <dt>Design effect</dt>
-            <dd>{figure.design_effect.toFixed(2)}: how much wider for what hangs together within a game</dd>
+            <dd>{fixed(figure.design_effect, 2)}: how much wider for what hangs together within a game</dd>
           </div>
         )}
         {figure.note && (

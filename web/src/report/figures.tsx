@@ -1,30 +1,7 @@
-/** Figures: in words, as a bar with its interval, and rows of them side by side. */
+/** Figures: as a bar with its interval, and rows of them side by side. */
 import type { ReportFigure, ReportRow, ReportTable } from "@interintent/client";
 import type { JSX } from "preact";
-
-export type Column = ReportTable["columns"][number];
-
-const whole = new Intl.NumberFormat("en");
-const some = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
-
-export const shown = (value: number, { name, unit }: Column): string => {
-  if (value < 0.001 && /^(p|p, Holm|.*(: p|test p))$/.test(name)) return "< 0.001";
-  if (unit === "count") return whole.format(Math.round(value));
-  // A true minus, as the report's own sentences have it.
-  return (unit === "share" ? (100 * value).toFixed(1) : value.toFixed(3)).replace("-", "\u2212");
-};
-
-export const range = (figure: ReportFigure, column: Column): string | undefined =>
-  figure.low === null || figure.high === null ? undefined : `${shown(figure.low, column)} to ${shown(figure.high, column)}`;
-
-export const counts = (figure: ReportFigure): string => {
-  const parts: string[] = [];
-  if (figure.num !== null && figure.den !== null) parts.push(`${some.format(figure.num)}/${some.format(figure.den)}`);
-  else if (figure.den !== null) parts.push(`n ${some.format(figure.den)}`);
-  if (figure.games !== null) parts.push(`${whole.format(figure.games)} ${figure.games === 1 ? "game" : "games"}`);
-  if (figure.items !== null) parts.push(`${whole.format(figure.items)} ${figure.items === 1 ? "item" : "items"}`);
-  return parts.join(" · ");
-};
+import type { Column } from "./numbers.ts";
 
 /** A difference runs from −1 to 1, any other share from 0 to 1. */
 const signed = (table: ReportTable, column: Column): boolean =>

@@ -7,10 +7,11 @@ import { Icon } from "../parts/icons.tsx";
 import { ShortId } from "../parts/short-id.tsx";
 import { href } from "../router.ts";
 import { Behind, type Chosen } from "./behind.tsx";
-import { Bar, Plot, type Column, counts, failure, range, shown } from "./figures.tsx";
+import { Bar, Plot, failure } from "./figures.tsx";
+import { type Column, counts, fixed, range, shown } from "./numbers.ts";
 
 const number = new Intl.NumberFormat("en");
-const percent = (part: number, all: number): string => `${((100 * part) / Math.max(1, all)).toFixed(1)} %`;
+const percent = (part: number, all: number): string => `${fixed((100 * part) / Math.max(1, all), 1)} %`;
 
 /** The sections that come first, and the tables that are drawn. */
 const PAPER = "The paper's tables and figures";
