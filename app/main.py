@@ -442,7 +442,7 @@ class Composition:
 
     async def _follow_clock(self) -> None:
         """Notices within a minute that a clock was set."""
-        while not self.database.is_sqlite:
+        while True:
             await asyncio.sleep(CLOCK_S)
             try:
                 await self.database.agree_on_time()

@@ -21,6 +21,7 @@ __all__ = [
     "now_ms",
     "random_bits",
     "random_name",
+    "settled_ms",
     "timestamp",
     "use_clock",
 ]
@@ -36,6 +37,10 @@ class Clock:
         if self._held_ns is None:
             return time.time_ns() // 1_000_000
         return (_steady_ns() + self._held_ns) // 1_000_000
+
+    def steady_ms(self) -> int:
+        """Milliseconds since some moment, which nobody can set."""
+        return _steady_ns() // 1_000_000
 
     def hold(self) -> None:
         """From now on time passes evenly, even while somebody sets the machine's clock."""
@@ -62,15 +67,51 @@ SET_BACK_MS = 5_000
 """A stored time that was the present then, and is further in the future than this, is older than a clock that
 was set back.
 """
+SET_FORWARD_MS = 60_000
+"""A clock that is put forward by no more than this is believed at once."""
+SETTLED_MS = 3_600_000
+"""A clock that was set forward is believed after so long, if nobody has set it again."""
 
 _clock = Clock()
 _ahead_ms = 0
 """How far the database's clock is ahead of this machine's."""
 
 
+class _Settling:
+    """By how much the time is ahead of the steady one, without what it was set forward in the last hour."""
+
+    def __init__(self) -> None:
+        self._believed_ms: int | None = None
+        self._shown_ms: int | None = None
+        """What the clock shows instead; None: it is believed."""
+        self._since_ms = 0
+        """Since when, by the steady time."""
+
+    def look(self, shown_ms: int, steady_ms: int) -> int:
+        """What is believed now. ``shown_ms``: by how much the clock is ahead of the steady time."""
+        if self._believed_ms is None or shown_ms <= self._believed_ms + SET_FORWARD_MS:
+            self._believed_ms, self._shown_ms = shown_ms, None
+        elif self._shown_ms is None or abs(shown_ms - self._shown_ms) > SET_FORWARD_MS:
+            self._shown_ms, self._since_ms = shown_ms, steady_ms
+        elif steady_ms - self._since_ms >= SETTLED_MS:
+            self._believed_ms, self._shown_ms = shown_ms, None
+        return self._believed_ms
+
+
+_settling = _Settling()
+
+
 def now_ms() -> int:
     """The time in milliseconds since 1970, UTC: PostgreSQL's, which all processes share."""
     return _clock.now_ms() + _ahead_ms
+
+
+def settled_ms() -> int:
+    """The time for what nobody can take back: ``now_ms()``, or an earlier time for an hour after the clock
+    was set forward by more than a minute, since it may be set back again. To be called every minute or so.
+    """
+    steady = _clock.steady_ms()
+    return steady + _settling.look(now_ms() - steady, steady)
 
 
 def agree(theirs: int, before: int, after: int) -> int:
@@ -80,6 +121,7 @@ def agree(theirs: int, before: int, after: int) -> int:
     """
     global _ahead_ms
     _clock.hold()
+    settled_ms()  # before the change: what the machine's clock shows counts, too
     if before - APART_MS <= theirs <= after + APART_MS:
         return 0
     change = theirs - (before + after) // 2
@@ -108,9 +150,10 @@ def random_name() -> str:
 @contextmanager
 def use_clock(clock: Clock) -> Iterator[None]:
     """Replaces the clock while the block lasts."""
-    global _clock, _ahead_ms
-    before, _clock, _ahead_ms = (_clock, _ahead_ms), clock, 0
+    global _clock, _ahead_ms, _settling
+    before = _clock, _ahead_ms, _settling
+    _clock, _ahead_ms, _settling = clock, 0, _Settling()
     try:
         yield
     finally:
-        _clock, _ahead_ms = before
+        _clock, _ahead_ms, _settling = before

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.clock import now_ms, random_bits, timestamp
+from app.base.clock import now_ms, random_bits, settled_ms, timestamp
 from app.base.errors import (
     AlreadyOver,
     AlreadySeen,
@@ -386,10 +386,10 @@ class EvaluationSets:
         return row
 
     async def _looked_at(self, set_id: str) -> SetRow:
-        """The set's row. A set whose date has passed is opened, and its scoring begun."""
+        """The set's row. A set whose date has surely passed is opened, and its scoring begun."""
         row = await self._row(set_id)
-        if row.opened_at is None and row.withdrawn_at is None and row.closes_at <= now_ms():
-            await self._sets.open_due(now_ms())
+        if row.opened_at is None and row.withdrawn_at is None and row.closes_at <= (at := settled_ms()):
+            await self._sets.open_due(at)
             row = await self._row(set_id)
         if row.opened_at is not None and row.scored_at is None and set_id not in self._scoring:
             task = asyncio.create_task(self._score(row), name=f"scoring {set_id}")

@@ -16,7 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import NullPool, QueuePool
 
-from app.base.clock import agree, now_ms
+from app.base.clock import agree, now_ms, settled_ms
 from app.base.off_loop import SharedPlaces
 from app.base.tasks import end_tasks, keep_going
 from app.settings import Settings
@@ -320,9 +320,10 @@ class Database:
 
     async def agree_on_time(self) -> None:
         """Adopts PostgreSQL's clock, which all processes share, so that no deadline depends on a machine's
-        wrong clock.
+        wrong clock. On SQLite the machine's clock counts, which is looked at.
         """
         if self.is_sqlite:
+            settled_ms()
             return
         before = now_ms()
         [theirs] = await self.column(_THEIR_CLOCK)

@@ -48,12 +48,15 @@ Line = dict[str, Any]
 
 
 class Sliding(clock.Clock):
-    """A clock that a test puts forward."""
+    """A clock of a test, in which as much time passes as it says."""
 
     ahead_ms = 0
 
     def now_ms(self) -> int:
         return super().now_ms() + self.ahead_ms
+
+    def steady_ms(self) -> int:
+        return super().steady_ms() + self.ahead_ms
 
 
 @contextlib.asynccontextmanager

@@ -523,6 +523,37 @@ async def test_dates_are_by_the_clock_even_if_it_was_ahead_for_a_moment(database
         assert view["status"] == "withdrawn"
 
 
+class Jumping(Sliding):
+    """A clock that somebody sets."""
+
+    jump_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.jump_ms
+
+
+async def test_a_clock_that_is_ahead_for_a_moment_opens_no_set(database_url: str) -> None:
+    time = Jumping()
+    async with with_games(database_url, LOGS, time) as caller:
+        set_id = await sealed(caller)
+        path = f"/evaluations/sets/{set_id}"
+        answers = handed_in({(await items_in(caller, "bob", set_id))[0]["id"]: []})
+        time.jump_ms = DATE_MS
+        for later in (0, 3_000_000):
+            time.ahead_ms = later
+            # Answers are refused, since the date may have passed.
+            problem(await ask(caller, "bob", f"{path}/answers", answers), 410, "set-closed")
+            problem(await ask(caller, "ann", f"{path}/gold"), 409, "set-sealed")
+            assert (await told(caller, "ann", "/evaluations/sets"))["sets"][0]["status"] == "sealed"
+        time.jump_ms = 0
+        assert (await told(caller, "ann", path))["status"] == "sealed"
+        # It was right after all.
+        time.jump_ms = DATE_MS
+        problem(await ask(caller, "ann", f"{path}/gold"), 409, "set-sealed")
+        time.ahead_ms += 3_600_000
+        await opened(caller, "ann", set_id)
+
+
 async def test_all_entries_are_scored_on_the_games_that_counted_when_the_set_opened(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
