@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import delete, or_, select, text, update
+from sqlalchemy import case, delete, or_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.base.clock import now_ms
+from app.base.clock import SET_BACK_MS, now_ms
 from app.store.db import PASSING, Database
 from app.store.rows import Outage, is_readable, typed_row, values_of
 from app.store.tables import model_outages
@@ -18,7 +18,8 @@ log = structlog.get_logger()
 
 LATEST_MS: Final = 25 * 3600 * 1000
 """Nobody puts the next try off for this long: a server may ask for a day, and clocks may differ by an hour. A
-row that does is damaged, and its next try is due.
+row that does is damaged, and its next try is due; and so is one whose outage begins in the future: it is from
+before the clock was set back.
 """
 
 _c = model_outages.c
@@ -51,7 +52,9 @@ class OutageStore:
         read = [typed_row(Outage, row) for row in rows if is_readable(model_outages, row)]
         now = now_ms()
         return {
-            outage.endpoint: replace(outage, try_at=now) if outage.try_at > now + LATEST_MS else outage
+            outage.endpoint: replace(outage, since=min(outage.since, now), try_at=now)
+            if outage.try_at > now + LATEST_MS or outage.since > now + SET_BACK_MS
+            else outage
             for outage in read
         }
 
@@ -61,8 +64,10 @@ class OutageStore:
 
     async def claim(self, endpoint: str, now: int, until: int) -> bool:
         """Whether the caller may try now. If so, nobody else may try before ``until``. Times are in ms."""
-        due = or_(_c.try_at <= now, _c.try_at > now + LATEST_MS)
-        claimed = update(model_outages).where(_c.endpoint == endpoint, due).values(try_at=until)
+        is_set_back = _c.since > now + SET_BACK_MS
+        due = or_(_c.try_at <= now, _c.try_at > now + LATEST_MS, is_set_back)
+        since = case((is_set_back, now), else_=_c.since)
+        claimed = update(model_outages).where(_c.endpoint == endpoint, due).values(try_at=until, since=since)
         return await self._execute(claimed) != 0
 
     async def end(self, endpoint: str) -> None:

@@ -613,14 +613,23 @@ async def test_a_service_learns_of_an_outage_from_the_database(
         assert (await caller.over(batch))["status"] == "done"
 
 
+HOUR_MS = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("since", "try_at"),
+    [
+        pytest.param(0, 100 * 365 * 24 * HOUR_MS, id="damaged: in a hundred years"),
+        pytest.param(6 * HOUR_MS, 6 * HOUR_MS + 60_000, id="the clock was set back by six hours"),
+    ],
+)
 async def test_a_time_that_no_process_sets_keeps_no_endpoint_closed(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch, since: int, try_at: int
 ) -> None:
     monkeypatch.setattr("app.models.endpoints.LOOK_S", 0.02)
     async with faking() as fake, calling_with(fake, database_url) as caller:
         outages = OutageStore(caller.services.database)
-        # Damaged: the next try in a hundred years.
-        await outages.put(Outage("fake", now_ms(), "status_503", now_ms() + 100 * 365 * 86_400_000))
+        await outages.put(Outage("fake", now_ms() + since, "status_503", now_ms() + try_at))
         await _until_known(caller)
         batch, _ = await caller.create(seats=DIRECT)
         assert (await caller.over(batch))["status"] == "done"
