@@ -55,8 +55,8 @@ _PIECES: Final = 20
 _FEW: Final = 50
 _STEP: Final = 11
 _MANY: Final = 25
-_SAMPLES: Final = 64
-_SAMPLE: Final = 64
+_SAMPLES: Final = 32
+_SAMPLE: Final = 128
 
 _PIECE: Final = 32_768
 _BEFORE: Final = b",[{"
@@ -121,7 +121,9 @@ def read_json(
         return value
     # orjson rounds integers of more than 64 bits, and keeps the last of doubled keys. Every colon of the body
     # is written again, but for those behind keys that were dropped; so is every escaped one.
-    is_exact = not (_has_digits(body, 19, 9, 4) and _has_floats(value) and _has_long_numbers(body))
+    is_exact = not (
+        _has_digits(_without_long_texts(body), 19, 9, 4) and _has_floats(value) and _has_long_numbers(body)
+    )
     if is_exact and not _has_escaped_colon(body):
         if _count(body, b":") == _count(written, b":"):
             return value
@@ -133,10 +135,10 @@ def read_json(
 
 
 def _check_beginnings(body: bytes, max_depth: int, texts: _Texts) -> None:
-    """Raises for a long body that is not UTF-8, and for a fault near its beginning: of a body with one, no
-    more than the beginning is read.
+    """Raises for a fault near the beginning of a long body, of which no more is read then; and for a long
+    body that is ASCII but for something that is not UTF-8.
     """
-    if len(body) > 8 * _BEGINNINGS[0] and not body.isascii():
+    if len(body) > 8 * _BEGINNINGS[0] and not body.isascii() and _sample(body).isascii():
         try:
             body.decode()
         except UnicodeDecodeError as wrong:
@@ -144,7 +146,8 @@ def _check_beginnings(body: bytes, max_depth: int, texts: _Texts) -> None:
     for size in _BEGINNINGS:
         if len(body) <= 8 * size:
             return
-        beginning = body[: next(end for end in range(size, 0, -1) if body[end] & 0xC0 != 0x80)]
+        # No character is cut in it.
+        beginning = body[: next((end for end in range(size, size - 4, -1) if body[end] & 0xC0 != 0x80), size)]
         try:
             # As a member of an object that does not end, so that no objects are made of sound JSON.
             orjson.loads(b'{"":' + beginning)
@@ -196,14 +199,36 @@ def _may_have_many(body: bytes) -> bool:
     """False only if no parser makes more than MAX_ELEMENTS elements and members of it."""
     if len(body) <= MAX_ELEMENTS:
         return False
-    step = len(body) // _SAMPLES + 1
-    sample = b"".join(body[begin : begin + _SAMPLE] for begin in range(0, len(body), step))
+    body = _without_long_texts(body)
+    sample = _sample(body)
     found = _count_any(sample, _BEFORE)
     if found * len(body) > MAX_ELEMENTS * len(sample):
         return True
     if found * _MANY > len(sample):
         return _count_any(body, _BEFORE) > MAX_ELEMENTS
     return sum(_count(body, before) for before in (b",", b"[", b"{")) > MAX_ELEMENTS
+
+
+def _sample(body: bytes) -> bytes:
+    step = len(body) // _SAMPLES + 1
+    return b"".join(body[begin : begin + _SAMPLE] for begin in range(0, len(body), step))
+
+
+def _without_long_texts(body: bytes) -> bytes:
+    """JSON up to its first fault, with a quote in the place of each text, if it has only few texts and no
+    quote in them; otherwise all of it. What follows the first fault may be anything.
+    """
+    parts, begin = [], 0
+    for number in range(_FEW):
+        place = body.find(b'"', begin)
+        if number % 2 == 0:
+            parts.append(body[begin : place if place >= 0 else None])
+        if place < 0:
+            return b'"'.join(parts)
+        if body[place - 1 : place] == b"\\":
+            break
+        begin = place + 1
+    return body
 
 
 def _without_texts(body: bytes) -> Iterator[bytes]:

@@ -170,7 +170,7 @@ def test_elements_and_members_are_counted_exactly_whatever_stands_in_texts(
         most, deepest = chance.choice([1, 5, 20]), chance.choice([3, 32])
         monkeypatch.setattr(json_reader, "MAX_ELEMENTS", most)
         monkeypatch.setattr(json_reader, "_PIECE", chance.choice([1, 2, 5, 70]))
-        monkeypatch.setattr(json_reader, "_SAMPLES", chance.choice([1, 64]))
+        monkeypatch.setattr(json_reader, "_SAMPLES", chance.choice([1, 32]))
         monkeypatch.setattr(json_reader, "_BEGINNINGS", chance.choice([(1, 3, 9), (2_048,)]))
         if depth > deepest:
             expected = f"arrays and objects nest at most {deepest} deep"
@@ -260,6 +260,14 @@ def test_a_fault_near_the_beginning_is_named_as_in_a_short_body(fault: str) -> N
             with pytest.raises(type(expected.value)) as refused:
                 read_json(short + b"   " + behind)
             assert str(refused.value) == str(expected.value)
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x80" * 300_000, b'["' + b"\xf0\x9f\x98" * 90_000, b"[" * 20_000 + b"\xff"]
+)
+def test_what_is_not_utf8_is_refused_whatever_its_bytes(body: bytes) -> None:
+    with pytest.raises(Unparsable, match=r"the body is not UTF-8 at byte|invalid JSON|nest at most"):
+        read_json(body)
 
 
 def test_a_body_has_as_many_members_as_elements() -> None:
