@@ -22,6 +22,7 @@ __all__ = [
     "random_bits",
     "random_name",
     "settled_ms",
+    "steady_ms",
     "timestamp",
     "use_clock",
 ]
@@ -106,6 +107,11 @@ def now_ms() -> int:
     return _clock.now_ms() + _ahead_ms
 
 
+def steady_ms() -> int:
+    """Milliseconds since some moment, which nobody can set."""
+    return _clock.steady_ms()
+
+
 def settled_ms() -> int:
     """The time for what nobody can take back: ``now_ms()``, or an earlier time for an hour after the clock
     was set forward by more than a minute, since it may be set back again. To be called every minute or so.
@@ -122,8 +128,8 @@ def agree(theirs: int, before: int, after: int) -> int:
     global _ahead_ms
     _clock.hold()
     settled_ms()  # before the change: what the machine's clock shows counts, too
-    if before - APART_MS <= theirs <= after + APART_MS:
-        return 0
+    if before > after or before - APART_MS <= theirs <= after + APART_MS:
+        return 0  # or somebody else has changed it meanwhile
     change = theirs - (before + after) // 2
     _ahead_ms += change
     return change

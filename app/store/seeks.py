@@ -12,6 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, bindparam, delete, func, inser
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import Update
 
+from app.base.clock import SET_BACK_MS
 from app.store.db import Conflict, Database
 from app.store.games import OPEN
 from app.store.rows import (
@@ -198,6 +199,23 @@ class SeekStore:
         (see ``SeekRow.seen_at``) says it of others' alone.
         """
         await self._database.writer.execute(_seen(owner, bot, caller, at))
+
+    async def put_right(self, now: int) -> None:
+        """Moves what waits since a time in the future, from before the clock was set back, as if it had come
+        now (ms). A bot that was seen in the future is away until it is seen again.
+        """
+        later = now + SET_BACK_MS
+
+        async def work(connection: AsyncConnection) -> None:
+            for table in (seeks, open_games):
+                c = table.c
+                moved = {"created_at": now, "starts_by": c.starts_by - c.created_at + now}
+                await connection.execute(
+                    update(table).where(c.status == "open", c.created_at > later).values(moved)
+                )
+            await connection.execute(update(seeks).where(_OPEN, _s.seen_at > later).values(seen_at=1))
+
+        await self._database.writer.run(work)
 
     async def forget(self, before: int) -> None:
         """Deletes seeks that ended without a game, games that never began, and who held the sockets of bots,

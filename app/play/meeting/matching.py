@@ -29,16 +29,17 @@ def is_there(seek: SeekRow, now: int) -> bool:
 
 
 def match(
-    waiting: Sequence[SeekRow], seats: int, now: int, *, one_per_owner: bool, due: bool = False
+    waiting: Sequence[SeekRow], seats: int, now: int, *, one_per_owner: bool, due: bool | None = None
 ) -> Match:
     """Decides about the open seeks of one pool, oldest first; ``seats``: how many a full game has.
 
     A full game begins at once. When one seek's time is up, a game begins with all seeks that are there, if
     each of them accepts so few players; otherwise the seeks whose time is up end. So without a game none of
     those is left. ``one_per_owner``: of each owner's seeks one can be in the game, and the others wait for
-    the next. ``due``: the time is up for all of them.
+    the next. ``due``: the time is up for all of them, or for
+    none; None: each has its own.
     """
-    late = {seek.seek_id for seek in waiting if due or seek.starts_by <= now}
+    late = {seek.seek_id for seek in waiting if (seek.starts_by <= now if due is None else due)}
 
     def players(seeks: Sequence[SeekRow]) -> list[SeekRow]:
         """Those of these seeks that get a seat: of an owner the oldest whose time is up, else the oldest."""

@@ -17,7 +17,7 @@ import orjson
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from app.base.clock import now_ms, random_bits, timestamp
+from app.base.clock import now_ms, random_bits, steady_ms, timestamp
 from app.base.errors import AlreadyOver, InvalidRequest, NotFound
 from app.base.lifecycle import Lifecycle
 from app.base.schemas import MAX_LABELS
@@ -63,6 +63,11 @@ log = structlog.get_logger()
 
 LOOK_S: Final = 1.0
 """Seconds between checks whether a pool can be paired: the longest wait after a seeker's time is up."""
+
+STILL_MS: Final = AWAY_MS + 15_000
+"""For so long after the clock was set nobody's time is up: until all processes go by the new time, and have
+seen whoever is there at it.
+"""
 
 KEPT_MS: Final = 7 * 24 * 3_600_000
 """How long seeks, and games with open seats, are kept that came to nothing."""
@@ -124,6 +129,10 @@ class Meeting:
         self._lifecycle = lifecycle
         self._looking: asyncio.Task[None] | None = None
         self._forgets_at = 0
+        self._ahead_ms: int | None = None
+        """How far the time was ahead of the steady one at the latest look; None: nobody waited."""
+        self._still_until = 0
+        """Until when nobody's time is up, by the steady time."""
 
     def start(self) -> None:
         """Pairs what can be paired, from now on."""
@@ -520,11 +529,13 @@ class Meeting:
 
     # --- pairing ----------------------------------------------------------------------------
 
-    async def pair(self, pool: str) -> None:
-        """Pairs the seeks of a pool, as long as games begin, and ends those whose time is up."""
+    async def pair(self, pool: str, *, late: bool = False) -> None:
+        """Pairs the seeks of a pool, as long as full games begin. ``late``: those whose time is up play with
+        those who are there, or end.
+        """
         while True:
             try:
-                laid, paired, expired = await self._pair_once(pool)
+                laid, paired, expired = await self._pair_once(pool, late)
             except Conflict:
                 continue  # one of them was withdrawn at this moment
             if laid is not None:
@@ -533,7 +544,7 @@ class Meeting:
             if laid is None:
                 return
 
-    async def _pair_once(self, pool: str) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
+    async def _pair_once(self, pool: str, late: bool) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
         new, seats = (None, 0) if pool.startswith(OPEN_GAME) else await self._terms(pool)
 
         async def work(connection: AsyncConnection) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
@@ -541,12 +552,13 @@ class Meeting:
             waiting = await self._store.waiting(connection, pool)
             now = now_ms()
             if pool.startswith(OPEN_GAME):
-                return await self._begin_open(connection, pool.removeprefix(OPEN_GAME), waiting, now)
+                return await self._begin_open(connection, pool.removeprefix(OPEN_GAME), waiting, now, late)
             if not waiting:
                 return None, [], ()
             rated = pool.endswith("/rated")
             barred = await self._deserters(connection, waiting) if rated else []
-            matched = match([seek for seek in waiting if seek not in barred], seats, now, one_per_owner=rated)
+            able = [seek for seek in waiting if seek not in barred]
+            matched = match(able, seats, now, one_per_owner=rated, due=None if late else False)
             matched = replace(matched, expired=(*matched.expired, *barred))
             if new is None:
                 matched = Match((), tuple(waiting))  # the game that they played is gone
@@ -619,14 +631,14 @@ class Meeting:
         return laid, [Paired(seek, seat) for seek, seat in zip(seekers, remote, strict=False)]
 
     async def _begin_open(
-        self, connection: AsyncConnection, game_id: str, waiting: Sequence[SeekRow], now: int
+        self, connection: AsyncConnection, game_id: str, waiting: Sequence[SeekRow], now: int, late: bool
     ) -> tuple[Laid | None, list[Paired], Sequence[SeekRow]]:
         game = await self._store.locked_game(connection, game_id)
         if game is None or game.status != "open":
             await self._store.expire(connection, [seek.seek_id for seek in waiting], now)
             return None, [], waiting
         seats = list(whole(game.seats))
-        due = game.starts_by <= now
+        due = late and game.starts_by <= now
         matched = match(waiting, len(seats), now, one_per_owner=False, due=due)
         await self._store.expire(connection, [seek.seek_id for seek in matched.expired], now)
         if not matched.paired:
@@ -676,17 +688,38 @@ class Meeting:
         if now >= self._forgets_at:
             self._forgets_at = now + FORGET_EVERY_MS
             await self._store.forget(now - KEPT_MS)
-        for pool in await self._store.pools():
-            if pool.starts_by <= now or pool.waiting >= _fewest(pool.name):
-                await self._pair_if_possible(pool.name)
-        for game in await self._store.waiting_games():
-            if game.starts_by <= now:
-                await self._pair_if_possible(f"{OPEN_GAME}{game.game_id}")
+        pools, games = await self._store.pools(), await self._store.waiting_games()
+        if not pools and not games:
+            self._ahead_ms = None
+            return
+        late = await self._goes_by_time()
+        now = now_ms()
+        for pool in pools:
+            if (late and pool.starts_by <= now) or pool.waiting >= _fewest(pool.name):
+                await self._pair_if_possible(pool.name, late)
+        for game in games:
+            if late and game.starts_by <= now:
+                await self._pair_if_possible(f"{OPEN_GAME}{game.game_id}", late)
 
-    async def _pair_if_possible(self, pool: str) -> None:
+    async def _goes_by_time(self) -> bool:
+        """Whether somebody's time can be up now, by the database's clock: not for a while after it was set.
+        What waits since a time that is in the future by now is put right.
+        """
+        await self._database.agree_on_time()
+        steady = steady_ms()
+        now = now_ms()
+        before, ahead = self._ahead_ms, now - steady
+        if before is None or abs(ahead - before) > AWAY_MS:
+            if before is not None:
+                self._still_until = steady + STILL_MS
+            await self._store.put_right(now)
+        self._ahead_ms = ahead
+        return steady >= self._still_until
+
+    async def _pair_if_possible(self, pool: str, late: bool) -> None:
         """As ``pair``; an error that has to do with this pool alone does not keep others waiting."""
         try:
-            await self.pair(pool)
+            await self.pair(pool, late=late)
         except PASSING:
             raise
         except Exception:

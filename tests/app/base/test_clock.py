@@ -81,3 +81,11 @@ def test_a_database_that_is_ahead_is_not_believed_at_once_even_at_the_start(mach
     # Behind, it is.
     agree(machine.shown, now_ms(), now_ms())
     assert settled_ms() == now_ms() == machine.shown
+
+
+def test_two_that_compare_the_clocks_at_once_change_the_time_once(machine: Machine) -> None:
+    right = machine.shown - DAY_MS
+    before = now_ms()
+    assert agree(right, before, now_ms()) == -DAY_MS
+    assert agree(right, before, now_ms()) == 0
+    assert now_ms() == right

@@ -6,16 +6,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from sqlalchemy import and_, insert, select, update
+from sqlalchemy import and_, insert, select, text, update
 
 from agents.errors import InvalidAgent
-from app.base.clock import now_ms, timestamp
+from app.base.clock import now_ms, timestamp, use_clock
 from app.edge.auth import SCOPES
 from app.edge.auth import Caller as Credential
+from app.main import Composition
 from app.play.meeting import service as meeting_module
 from app.play.meeting.matching import AWAY_MS
 from app.play.meeting.schemas import NewSeek
 from app.play.meeting.service import Meeting
+from app.store import db
 from app.store.audit import Audit
 from app.store.bots import BotStore
 from app.store.games import ABSENT
@@ -24,7 +26,7 @@ from app.store.rows import PlayerRow, values_of
 from app.store.tables import bots as bot_rows
 from app.store.tables import events, game_players, games, idempotency, seeks
 from tests.app.calling import Caller, calling, problem
-from tests.app.evaluations.sealing import after_a_jump
+from tests.app.evaluations.sealing import Sliding, after_a_jump
 from tests.app.play.meeting.seekers import checked_bot, owner, seek, shown, time_is_up
 from tests.app.seated import SHORT, HttpBot
 
@@ -80,6 +82,72 @@ async def test_bots_meet_by_the_clock_even_if_it_was_ahead_for_a_moment(database
         assert {(await shown(caller, one))["status"] for one in first} == {"open"}  # marks them as present
         assert (await seek(caller, "bot4"))["status"] == "paired"
         assert {(await shown(caller, one))["status"] for one in first} == {"paired"}
+
+
+class Settable(Sliding):
+    """A machine's clock that can be set, while the steady time goes on."""
+
+    set_by_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.set_by_ms
+
+    def set_by(self, services: Composition, ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Sets the clock that counts: on PostgreSQL the database's, which goes as fast as this one."""
+        if services.database.is_sqlite:
+            self.set_by_ms = ms
+        else:
+            theirs = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
+            monkeypatch.setattr(db, "_THEIR_CLOCK", text(f"SELECT {theirs} + {ms + self.ahead_ms}"))
+
+
+async def waiting_for_little_company(caller: Caller) -> tuple[str, list[Any]]:
+    """A game with three open seats, and two seeks and two claims that wait for 100 s with it."""
+    wish = {"seats": [{"agent": "open"}] * 3 + [{}] * 2, "wait_s": 100}
+    game = (await caller.post("/games/open", json=wish)).json()["game_id"]
+    path = f"/games/{game}/seats/open/claim"
+    claims = [(await caller.post(path, json={"bot": bot})).json() for bot in ("fox", "cat")]
+    return game, [*[await seek(caller, bot, wait_s=100) for bot in ("owl", "elk")], *claims]
+
+
+async def seen_again(caller: Caller, sought: list[Any]) -> None:
+    """Lets the service look for whom to pair, while the bots ask whether they play."""
+    for _ in range(2):
+        await caller.services.meeting._look()
+        for one in sought:
+            assert (await shown(caller, one))["status"] == "open"
+
+
+@pytest.mark.parametrize("set_by_ms", [7_200_000, -7_200_000])
+@pytest.mark.parametrize("noticed", [True, False])  # before the service looks for whom to pair
+async def test_those_who_still_ask_after_the_clock_was_set_play_once_their_time_is_up(
+    database_url: str, set_by_ms: int, noticed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with use_clock(time := Settable()):
+        async with calling(database_url) as caller:
+            services = caller.services
+            await services.meeting.stop()
+            game, sought = await waiting_for_little_company(caller)
+            ghost = await seek(caller, "ghost", wait_s=3600)
+            await seen_again(caller, sought)
+            time.set_by(services, set_by_ms, monkeypatch)
+            if noticed:
+                await services.database.agree_on_time()
+            await seen_again(caller, sought)
+            time.ahead_ms += 2 * AWAY_MS
+            time.set_by(services, set_by_ms, monkeypatch)
+            for one in sought:
+                await shown(caller, one)
+            time.ahead_ms += 20_000
+            time.set_by(services, set_by_ms, monkeypatch)
+            await services.meeting._look()
+            paired = [await shown(caller, one) for one in sought]
+            assert {one["status"] for one in paired} == {"paired"}
+            assert paired[0]["game_id"] == paired[1]["game_id"]
+            assert {one["game_id"] for one in paired[2:]} == {game}
+            assert sorted(await agents(caller, game)) == ["remote"] * 2 + ["scripted"] * 3
+            assert sorted(await agents(caller, paired[0]["game_id"])) == ["remote"] * 2 + ["scripted"] * 3
+            assert (await shown(caller, ghost))["status"] == ("open" if set_by_ms < 0 else "expired")
 
 
 async def test_a_seek_that_is_sent_again_is_the_same_and_can_be_withdrawn(caller: Caller) -> None:
@@ -857,12 +925,12 @@ async def test_a_pool_that_cannot_be_paired_does_not_keep_the_others_waiting(
     meeting = caller.services.meeting
     pair = meeting.pair
 
-    async def broken(pool: str) -> None:
+    async def broken(pool: str, *, late: bool = False) -> None:
         task = asyncio.current_task()
         # Not when the seek comes in; and from the first moment, however long it takes to come in.
         if pool.startswith("interintent/") and task is not None and task.get_name() == "pairing":
             raise RuntimeError("this pool is broken")
-        await pair(pool)
+        await pair(pool, late=late)
 
     monkeypatch.setattr(meeting, "pair", broken)
     # Pools are looked through in the order of their names.
