@@ -36,8 +36,7 @@ def match(
     A full game begins at once. When one seek's time is up, a game begins with all seeks that are there, if
     each of them accepts so few players; otherwise the seeks whose time is up end. So without a game none of
     those is left. ``one_per_owner``: of each owner's seeks one can be in the game, and the others wait for
-    the next. ``due``: the time is up for all of them, or for
-    none; None: each has its own.
+    the next. ``due``: the time is up for all of them, or for none; None: each has its own.
     """
     late = {seek.seek_id for seek in waiting if (seek.starts_by <= now if due is None else due)}
 
