@@ -15,6 +15,7 @@ from app.store.db import Append, Database
 from app.store.inbox import InboxStore, RequestOutcome, StoredRefusal, answer_outcome
 from app.stream.feed import request_name
 from engine.rules import Request
+from tests.app.calling import until
 from tests.app.real_server import Served, local_settings, running_server
 from tests.app.seated import SHORT, http_to, remote_game
 from tests.app.watcher import Watcher, watching
@@ -56,6 +57,9 @@ async def asked(served: Served, one: Watcher) -> str:
         game, tokens = await remote_game(client, rules=SHORT)
     await one.identify(game, token=tokens[1])
     await until_asked(one, TEAM)
+    # The request is sent as soon as it is stored; only then does the game come to wait for its answer.
+    driven = served.services.seats._driven
+    await until(lambda: game in driven and TEAM in driven[game]._waiting)
     return game
 
 
